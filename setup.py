@@ -1,0 +1,15 @@
+"""Builds the compiled kernels. Everything else is in pyproject.toml."""
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+KERNELS = {
+    "stratamq.wire.kafka.records._kernel": "src/stratamq/wire/kafka/records/_kernel.pyx",
+}
+
+setup(
+    ext_modules=cythonize(
+        [Extension(name, [path], extra_compile_args=["-O3"]) for name, path in KERNELS.items()],
+        compiler_directives={"language_level": 3, "boundscheck": False, "wraparound": False},
+    )
+)

@@ -1,0 +1,1 @@
+"""StrataMQ: a message queue whose storage is the product."""

@@ -1,0 +1,1 @@
+"""To be described by its first module."""

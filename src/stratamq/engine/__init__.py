@@ -1,0 +1,1 @@
+"""One contract, three engines, the I/O pool and the handler."""

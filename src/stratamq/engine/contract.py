@@ -1,0 +1,210 @@
+"""What an engine promises. One behaviour suite (`tests/engine/behaviour`) holds every engine to it.
+
+Async methods may be called from many tasks of one event loop. Records are seen by consumers in
+`start..high_watermark - 1`, without those deleted or expired, and without control batches.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from stratamq.log.contract import EpochStart, SegmentInfo
+from stratamq.model.record import Record
+from stratamq.model.shard import ShardOffsets
+from stratamq.model.topic import TopicConfig
+from stratamq.model.types import EARLIEST, LeaderEpoch, Offset, ShardName, TimestampMs
+
+
+class ReadLimit(NamedTuple):
+    """A read stops at whichever comes first; the first record is returned however large it is."""
+
+    records_max: int = 1000
+    bytes_max: int = 1 << 20
+
+
+class OffsetStrategy(StrEnum):
+    """What `offset_by_timestamp` gives when no record is that young."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+class AppendResult(NamedTuple):
+    """Where a batch landed. `append_time` is -1 unless the topic stamps records itself (LogAppendTime)."""
+
+    base_offset: Offset
+    last_offset: Offset
+    append_time: TimestampMs
+
+
+class FetchResult(NamedTuple):
+    """Whole record batches as they are stored, ready for a consumer; `next_offset` is where to go on."""
+
+    data: bytes
+    next_offset: Offset
+    offsets: ShardOffsets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardSpec:
+    """What a shard is created with. With `replicated`, only `advance_high_watermark` moves the high watermark;
+    without it, whatever is acknowledged is committed."""
+
+    name: ShardName
+    config: TopicConfig = field(default_factory=TopicConfig.of)
+    replicated: bool = False
+
+
+class StorageEngine(ABC):
+    """A keeper of shards."""
+
+    # -- life ----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Open, recover what an unclean stop left, finish deletions that were under way."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Answer what is queued, sync, release. Afterwards every call raises Closed."""
+
+    # -- shards --------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def create_shard(self, spec: ShardSpec) -> None:
+        """Idempotent by name; on an existing shard the changeable configs are replaced."""
+
+    @abstractmethod
+    async def delete_shard(self, name: ShardName) -> None:
+        """Idempotent. Two-phase: gone for everyone at once, its bytes a little later, also over a crash."""
+
+    @abstractmethod
+    def list_shards(self) -> Mapping[ShardName, ShardSpec]: ...
+
+    @abstractmethod
+    def offsets(self, shard: ShardName) -> ShardOffsets: ...
+
+    @abstractmethod
+    def segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]: ...
+
+    @abstractmethod
+    async def recover_shard(self, shard: ShardName) -> None:
+        """Open a poisoned shard anew from what its disk really holds."""
+
+    # -- records -------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def write(self, shard: ShardName, record: Record) -> Offset: ...
+
+    @abstractmethod
+    async def batch_write(self, shard: ShardName, records: Sequence[Record]) -> range:
+        """The offsets of the records, in order. All are stored, or none."""
+
+    @abstractmethod
+    async def read_by_offset(
+        self, shard: ShardName, offset: Offset, limit: ReadLimit = ReadLimit()
+    ) -> list[Record]:
+        """Records from `offset` on. Below the start or past the high watermark: OffsetOutOfRange; at it: []."""
+
+    @abstractmethod
+    async def read_by_key(
+        self,
+        shard: ShardName,
+        key: bytes,
+        offset: Offset = EARLIEST,
+        limit: ReadLimit = ReadLimit(),
+        *,
+        history: bool = False,
+    ) -> list[Record]:
+        """The newest record of the key at or after `offset`; with `history` all of them, newest first."""
+
+    @abstractmethod
+    async def read_by_tag(
+        self,
+        shard: ShardName,
+        tag: bytes,
+        offset: Offset = EARLIEST,
+        limit: ReadLimit = ReadLimit(),
+    ) -> list[Record]:
+        """Records with exactly this tag at or after `offset`, oldest first."""
+
+    @abstractmethod
+    async def delete_by_key(self, shard: ShardName, key: bytes) -> int:
+        """Delete every record of the key there is now. The number deleted."""
+
+    @abstractmethod
+    async def delete_by_offset(self, shard: ShardName, offset: Offset) -> bool:
+        """Delete one record. False when there was none to delete."""
+
+    @abstractmethod
+    async def offset_by_timestamp(
+        self,
+        shard: ShardName,
+        timestamp: TimestampMs,
+        strategy: OffsetStrategy = OffsetStrategy.LATEST,
+    ) -> Offset:
+        """Offset of the first record with a timestamp >= `timestamp`; else the start or the high watermark."""
+
+    # -- batches: the same messages without decoding -------------------------------------------------------
+
+    @abstractmethod
+    async def append_batch(
+        self, shard: ShardName, data: bytes, leader_epoch: LeaderEpoch | None = None
+    ) -> AppendResult:
+        """Validate one record batch, give it its offsets, store it, make it as durable as `flush` says."""
+
+    @abstractmethod
+    async def fetch_batches(
+        self, shard: ShardName, offset: Offset, bytes_max: int = 1 << 20
+    ) -> FetchResult:
+        """Batches for a consumer, never past the high watermark. Stored bytes, untouched, unless records in them
+        were deleted or expired: those batches are rewritten without them."""
+
+    # -- replication ---------------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def append_replica(self, shard: ShardName, data: bytes) -> Offset:
+        """Append a leader's batches at their own offsets and epochs; the new end. They must continue the log
+        (OffsetNotConsecutive), except that an empty log may start anywhere."""
+
+    @abstractmethod
+    async def read_raw(self, shard: ShardName, offset: Offset, bytes_max: int = 1 << 20) -> bytes:
+        """Stored batches up to the log end, with deleted and expired records in them: replicas must be equal."""
+
+    @abstractmethod
+    async def truncate(self, shard: ShardName, end: Offset) -> None:
+        """Forget everything from `end` on, in every index too. The high watermark follows down."""
+
+    @abstractmethod
+    def epochs(self, shard: ShardName) -> tuple[EpochStart, ...]: ...
+
+    @abstractmethod
+    def end_of_epoch(self, shard: ShardName, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
+        """The largest epoch known that is <= `epoch`, and where it ends; (-1, -1) when there is none."""
+
+    @abstractmethod
+    async def advance_high_watermark(self, shard: ShardName, offset: Offset) -> None:
+        """Raise the high watermark of a replicated shard; never above the log end, never backwards."""
+
+    # -- housekeeping --------------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def trim(self, shard: ShardName, start: Offset) -> Offset:
+        """Delete everything below `start`; the new start. Past the high watermark: OffsetOutOfRange."""
+
+    @abstractmethod
+    async def roll(self, shard: ShardName) -> None:
+        """Seal the active segment now."""
+
+    @abstractmethod
+    async def apply_retention(self, shard: ShardName) -> int:
+        """Delete the segments that time and size limits say; the number deleted."""
+
+    @abstractmethod
+    async def compact(self, shard: ShardName) -> int:
+        """Give back the space of deleted and expired records and, where the policy says so, of superseded keys,
+        in sealed segments; the number of bytes given back."""

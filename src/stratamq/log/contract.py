@@ -1,0 +1,139 @@
+"""What the log of one shard can do, whoever keeps it.
+
+`ShardStore` is the primitive below every engine: `FileShardLog` (segment files), `MemoryShardStore` and
+`RocksShardStore` fulfil it, and everything a reader or broker sees (high watermark, limits, expiry, deletion,
+look-ups) is written once above it, in `stratamq.engine`. So the engines cannot disagree.
+
+Laws
+----
+1.  Offsets are strictly consecutive at the time of writing: `append` takes batches that start at `end_offset`.
+2.  A batch is stored whole or not at all, and comes back byte for byte.
+3.  After `append` readers may see the batch; after `sync` it survives a power cut (stores without a disk excepted).
+4.  One writer at a time (the caller's lock); readers at any time, from any thread, without a lock. A reader that
+    started before a `truncate`, `drop` or `rewrite` sees the old state or the new one, or raises OffsetOutOfRange.
+5.  Key and tag look-ups may give offsets too many (the caller verifies each record), never too few.
+6.  After a failed `sync` every `append` raises ShardPoisoned until the store is opened anew.
+7.  After DiskFull the store is as it was before the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
+from stratamq.wire.kafka.records import BatchHeader
+
+
+class PlacedBatch(NamedTuple):
+    """A validated batch with its final base offset and leader epoch, in the header and in the bytes alike."""
+
+    header: BatchHeader
+    data: bytes
+
+
+class SegmentInfo(NamedTuple):
+    """One segment, as retention, compaction and the console see it. `end_offset` is exclusive."""
+
+    base_offset: Offset
+    end_offset: Offset
+    size_bytes: int
+    first_timestamp: TimestampMs
+    max_timestamp: TimestampMs
+    active: bool
+
+
+class EpochStart(NamedTuple):
+    """The first offset written under a leader epoch."""
+
+    epoch: LeaderEpoch
+    start_offset: Offset
+
+
+Rewriter = Callable[[BatchHeader, memoryview], bytes | None]
+"""Given one stored batch: its replacement, the same bytes to keep it, or None to drop it."""
+
+
+class ShardStore(Protocol):
+    """The log of one shard. See the laws above."""
+
+    @property
+    def start_offset(self) -> Offset:
+        """First offset that may be read."""
+
+    @property
+    def end_offset(self) -> Offset:
+        """LEO: the offset the next record gets."""
+
+    # -- writing -------------------------------------------------------------------------------------------
+
+    def append(self, batches: Sequence[PlacedBatch], now_ms: TimestampMs) -> None:
+        """Store batches that continue the log, rolling before any that does not fit its segment."""
+
+    def sync(self) -> None:
+        """Make everything appended survive a power cut."""
+
+    def roll(self) -> None:
+        """Seal the active segment and open a new one at `end_offset`. An empty active segment is left alone."""
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
+        """Whole batches, contiguous, from the one that holds `offset` (or the next there is) up to `max_bytes`.
+
+        The first batch comes even if it is larger than `max_bytes`. Only batches that lie wholly below `end`.
+        Empty when there is none. Every returned batch passed its CRC: damage raises CorruptRecord when it is the
+        first batch, and ends the answer before it otherwise. Never decompresses.
+        """
+
+    def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset] | None:
+        """Offsets below `end` that may carry `key`, newest first; None when the key index is off."""
+
+    def offsets_by_tag(self, tag: bytes, start: Offset, end: Offset) -> Iterator[Offset] | None:
+        """Offsets in start..end-1 that may carry `tag`, oldest first; None when the tag index is off."""
+
+    def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset:
+        """An offset so that every record before it is older than `timestamp`: where a search begins."""
+
+    # -- history -------------------------------------------------------------------------------------------
+
+    def epochs(self) -> tuple[EpochStart, ...]:
+        """Leader-epoch history, oldest first, within start_offset..end_offset."""
+
+    def deleted(self) -> frozenset[Offset]:
+        """Offsets deleted one by one that compaction has not removed yet."""
+
+    def delete(self, offsets: Iterable[Offset]) -> None:
+        """Mark records as deleted. Durable on return."""
+
+    # -- changing the past ---------------------------------------------------------------------------------
+
+    def truncate(self, end: Offset) -> None:
+        """Forget everything from `end` on: batches, index entries, deletion marks, epochs. Durable on return.
+
+        A batch that begins below `end` and reaches past it goes as a whole.
+        """
+
+    def trim(self, start: Offset) -> None:
+        """Raise `start_offset` (never past `end_offset`), dropping sealed segments that fall below it whole.
+
+        Durable on return. Trimming to `end_offset` empties the log; offsets go on from there.
+        """
+
+    def segments(self) -> tuple[SegmentInfo, ...]:
+        """All segments, oldest first; the last is the active one."""
+
+    def rewrite(self, base_offset: Offset, rewriter: Rewriter) -> None:
+        """Replace a sealed segment by what `rewriter` leaves of it. Atomic and durable.
+
+        Replacements keep base offset and last offset. Deletion marks within the segment are forgotten, since the
+        caller leaves out what was deleted.
+        """
+
+    # -- end -----------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Sync and release. A closed store opens without a scan."""
+
+    def destroy(self) -> None:
+        """Remove every trace: two-phase, so that a crash half-way is finished at the next start."""

@@ -1,0 +1,129 @@
+"""Everything that may go wrong and is expected to.
+
+StrataError
+├── InvalidInput                 the caller's bytes or arguments are wrong; nothing was stored
+│   ├── CorruptBatch             length, CRC, counts or varints do not add up
+│   ├── UnsupportedFormat        a magic byte or compression we do not know
+│   ├── BatchTooLarge            over max.message.bytes, or over the decompression limit
+│   ├── InvalidRecord            e.g. a record without a key on a compacted topic
+│   ├── InvalidConfig            unknown name (with the nearest known one) or a bad value
+│   └── InvalidName              a topic or group name we refuse
+├── NotFound
+│   ├── TopicNotFound
+│   └── ShardNotFound
+├── AlreadyExists                e.g. a topic of that name
+├── OffsetOutOfRange             below the start or past the end; carries both
+├── OffsetNotConsecutive         a replica's batch does not continue the log
+├── CorruptRecord                stored bytes are damaged; carries file and position
+├── StorageError                 the disk said no
+│   ├── DiskFull                 nothing was stored; room makes the shard writable again
+│   └── ShardPoisoned            an fsync failed; only recovery makes the shard writable again
+├── CapacityExceeded             a configured limit was met and its policy is to refuse
+├── NotLeader                    another node leads this shard
+├── TimedOut                     a step took longer than its configured time
+└── Closed                       the engine, shard or node is shut down
+
+Each protocol maps these once, at its edge.
+"""
+
+from __future__ import annotations
+
+
+class StrataError(Exception):
+    """Root of all expected failures."""
+
+
+class InvalidInput(StrataError):
+    pass
+
+
+class CorruptBatch(InvalidInput):
+    pass
+
+
+class UnsupportedFormat(InvalidInput):
+    pass
+
+
+class BatchTooLarge(InvalidInput):
+    pass
+
+
+class InvalidRecord(InvalidInput):
+    pass
+
+
+class InvalidConfig(InvalidInput):
+    pass
+
+
+class InvalidName(InvalidInput):
+    pass
+
+
+class NotFound(StrataError):
+    pass
+
+
+class TopicNotFound(NotFound):
+    pass
+
+
+class ShardNotFound(NotFound):
+    pass
+
+
+class AlreadyExists(StrataError):
+    pass
+
+
+class OffsetOutOfRange(StrataError):
+    """`start` and `end` bound what can be read: start <= offset <= end."""
+
+    def __init__(self, shard: str, offset: int, start: int, end: int) -> None:
+        super().__init__(f"{shard}: offset {offset} is outside {start}..{end}")
+        self.shard, self.offset, self.start, self.end = shard, offset, start, end
+
+
+class OffsetNotConsecutive(StrataError):
+    pass
+
+
+class CorruptRecord(StrataError):
+    """Damage in stored bytes. Reading may go on at `next_offset`, the first readable one after it."""
+
+    def __init__(self, file: str, position: int, offset: int, next_offset: int, reason: str) -> None:
+        super().__init__(
+            f"{file}: damaged at byte {position} ({reason}); offsets {offset}..{next_offset - 1} "
+            "cannot be read"
+        )
+        self.file, self.position, self.reason = file, position, reason
+        self.offset, self.next_offset = offset, next_offset
+
+
+class StorageError(StrataError):
+    pass
+
+
+class DiskFull(StorageError):
+    pass
+
+
+class ShardPoisoned(StorageError):
+    pass
+
+
+class CapacityExceeded(StrataError):
+    pass
+
+
+class NotLeader(StrataError):
+    pass
+
+
+class TimedOut(StrataError):
+    pass
+
+
+class Closed(StrataError):
+    pass

@@ -1,0 +1,77 @@
+"""Settings as a table: name, kind, default, meaning. Topic configs and the node's config are both made of it.
+
+A `Setting` knows how to read its value from text, so that TOML, environment variables, command-line flags and
+Kafka's config APIs all give the same value and the same complaint.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stratamq.model.errors import InvalidConfig
+
+Value = bool | int | str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One named setting. The type of `default` is the type of the setting."""
+
+    name: str
+    default: Value
+    doc: str
+    choices: tuple[str, ...] = ()
+    minimum: int | None = None
+    maximum: int | None = None
+
+    def parse(self, raw: object) -> Value:
+        """The value that `raw` (a number, a bool or text) stands for; InvalidConfig when it stands for none."""
+        if isinstance(self.default, bool):
+            return self._parse_bool(raw)
+        if isinstance(self.default, int):
+            return self._parse_int(raw)
+        return self._parse_text(raw)
+
+    def _parse_bool(self, raw: object) -> bool:
+        text = str(raw).strip().lower()
+        if text not in ("true", "false"):
+            raise InvalidConfig(f"{self.name}: {raw!r} is not true or false")
+        return text == "true"
+
+    def _parse_int(self, raw: object) -> int:
+        try:
+            number = int(str(raw).strip())
+        except ValueError:
+            raise InvalidConfig(f"{self.name}: {raw!r} is not a whole number") from None
+        if self.minimum is not None and number < self.minimum:
+            raise InvalidConfig(f"{self.name}: {number} is below {self.minimum}")
+        if self.maximum is not None and number > self.maximum:
+            raise InvalidConfig(f"{self.name}: {number} is above {self.maximum}")
+        return number
+
+    def _parse_text(self, raw: object) -> str:
+        text = str(raw).strip()
+        if self.choices and text not in self.choices:
+            raise InvalidConfig(f"{self.name}: {text!r} is not one of {', '.join(self.choices)}")
+        return text
+
+
+def unknown_name(name: str, known: Iterable[str]) -> InvalidConfig:
+    """The refusal of a name nobody knows, with the nearest one somebody does."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return InvalidConfig(f"unknown setting {name!r}{hint}")
+
+
+def parse_all(table: Mapping[str, Setting], given: Mapping[str, Any]) -> dict[str, Value]:
+    """Every setting of the table, given or default."""
+    for name in given:
+        if name not in table:
+            raise unknown_name(name, table)
+    return {
+        name: setting.parse(given[name]) if name in given else setting.default
+        for name, setting in table.items()
+    }
