@@ -22,14 +22,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
-from stratamq.wire.kafka.records import BatchHeader
+from stratamq.wire.kafka.records import BatchHeader, BatchScan
 
 
 class PlacedBatch(NamedTuple):
-    """A validated batch with its final base offset and leader epoch, in the header and in the bytes alike."""
+    """A validated batch with its final base offset and leader epoch, in header and bytes alike.
+
+    `scan` is what the indexes need of its records: hashes of keys and tags by offset delta.
+    """
 
     header: BatchHeader
     data: bytes
+    scan: BatchScan
 
 
 class SegmentInfo(NamedTuple):

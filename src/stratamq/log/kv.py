@@ -9,7 +9,7 @@ with everything written before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -99,21 +99,20 @@ class RocksKV:
             cursor.prev()
 
     def batch(self) -> KVBatch:
-        batch = WriteBatch(raw_mode=True)
-        if self._handle is not None:
-            batch.set_default_column_family(self._handle)
-        return batch  # type: ignore[no-any-return]
+        return _FamilyBatch(self._handle)
 
     def write(self, batch: KVBatch, *, sync: bool = False) -> None:
         self._check_open()
+        assert isinstance(batch, _FamilyBatch), "a batch is written by the store that made it"
         try:
-            self._db.write(batch, self._sync if sync else self._lazy)
+            self._db.write(batch.inner, self._sync if sync else self._lazy)
         except Exception as error:
             raise _translated(error) from error
 
     def close(self) -> None:
         if not self._closed:
             self._closed = True
+            self._handle = None  # a living handle would keep the database locked
             if self._cf is not self._db:
                 self._cf.close()
             self._db.close()
@@ -121,6 +120,22 @@ class RocksKV:
     def _check_open(self) -> None:
         if self._closed:
             raise Closed("the key-value store is closed")
+
+
+class _FamilyBatch:
+    """A WriteBatch bound to one column family. `put` is the library's own method: it is called per record."""
+
+    def __init__(self, handle: ColumnFamily | None) -> None:
+        self.inner = WriteBatch(raw_mode=True)
+        if handle is not None:
+            self.inner.set_default_column_family(handle)
+        self._handle = handle
+        self.put: Callable[[bytes, bytes], None] = self.inner.put
+        self.delete: Callable[[bytes], None] = self.inner.delete
+
+    def delete_range(self, begin: bytes, end: bytes) -> None:
+        # The library's delete_range overlooks the default column family, so it is named again.
+        self.inner.delete_range(begin, end, self._handle)
 
 
 def _options() -> Options:
