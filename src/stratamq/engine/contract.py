@@ -34,7 +34,7 @@ class OffsetStrategy(StrEnum):
 
 
 class AppendResult(NamedTuple):
-    """Where a batch landed. `append_time` is -1 unless the topic stamps records itself (LogAppendTime)."""
+    """Where a batch landed. `append_time` is -1 unless the topic stamps records (LogAppendTime)."""
 
     base_offset: Offset
     last_offset: Offset
@@ -42,7 +42,7 @@ class AppendResult(NamedTuple):
 
 
 class FetchResult(NamedTuple):
-    """Whole record batches as they are stored, ready for a consumer; `next_offset` is where to go on."""
+    """Whole stored batches, ready for a consumer; `next_offset` is where to go on."""
 
     data: bytes
     next_offset: Offset
@@ -51,8 +51,11 @@ class FetchResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardSpec:
-    """What a shard is created with. With `replicated`, only `advance_high_watermark` moves the high watermark;
-    without it, whatever is acknowledged is committed."""
+    """What a shard is created with.
+
+    With `replicated`, only `advance_high_watermark` moves the high watermark; without it, whatever
+    is acknowledged is committed.
+    """
 
     name: ShardName
     config: TopicConfig = field(default_factory=TopicConfig.of)
@@ -62,7 +65,7 @@ class ShardSpec:
 class StorageEngine(ABC):
     """A keeper of shards."""
 
-    # -- life ----------------------------------------------------------------------------------------------
+    # -- life --------------------------------------------------------------------------------------
 
     @abstractmethod
     async def open(self) -> None:
@@ -72,7 +75,7 @@ class StorageEngine(ABC):
     async def close(self) -> None:
         """Answer what is queued, sync, release. Afterwards every call raises Closed."""
 
-    # -- shards --------------------------------------------------------------------------------------------
+    # -- shards ------------------------------------------------------------------------------------
 
     @abstractmethod
     async def create_shard(self, spec: ShardSpec) -> None:
@@ -80,7 +83,7 @@ class StorageEngine(ABC):
 
     @abstractmethod
     async def delete_shard(self, name: ShardName) -> None:
-        """Idempotent. Two-phase: gone for everyone at once, its bytes a little later, also over a crash."""
+        """Idempotent. Two-phase: gone for all at once, its bytes soon after, crash or not."""
 
     @abstractmethod
     def list_shards(self) -> Mapping[ShardName, ShardSpec]: ...
@@ -95,7 +98,7 @@ class StorageEngine(ABC):
     async def recover_shard(self, shard: ShardName) -> None:
         """Open a poisoned shard anew from what its disk really holds."""
 
-    # -- records -------------------------------------------------------------------------------------------
+    # -- records -----------------------------------------------------------------------------------
 
     @abstractmethod
     async def write(self, shard: ShardName, record: Record) -> Offset: ...
@@ -108,7 +111,10 @@ class StorageEngine(ABC):
     async def read_by_offset(
         self, shard: ShardName, offset: Offset, limit: ReadLimit = ReadLimit()
     ) -> list[Record]:
-        """Records from `offset` on. Below the start or past the high watermark: OffsetOutOfRange; at it: []."""
+        """Records from `offset` on; [] at the high watermark.
+
+        Below the start or past the high watermark: OffsetOutOfRange.
+        """
 
     @abstractmethod
     async def read_by_key(
@@ -120,7 +126,7 @@ class StorageEngine(ABC):
         *,
         history: bool = False,
     ) -> list[Record]:
-        """The newest record of the key at or after `offset`; with `history` all of them, newest first."""
+        """The newest record of the key at or after `offset`; with `history` all, newest first."""
 
     @abstractmethod
     async def read_by_tag(
@@ -147,33 +153,39 @@ class StorageEngine(ABC):
         timestamp: TimestampMs,
         strategy: OffsetStrategy = OffsetStrategy.LATEST,
     ) -> Offset:
-        """Offset of the first record with a timestamp >= `timestamp`; else the start or the high watermark."""
+        """Offset of the first record at or after `timestamp`; else the start or high watermark."""
 
-    # -- batches: the same messages without decoding -------------------------------------------------------
+    # -- batches: the same messages without decoding -----------------------------------------------
 
     @abstractmethod
     async def append_batch(
         self, shard: ShardName, data: bytes, leader_epoch: LeaderEpoch | None = None
     ) -> AppendResult:
-        """Validate one record batch, give it its offsets, store it, make it as durable as `flush` says."""
+        """Validate one batch, give it its offsets, store it, make it as durable as `flush` says."""
 
     @abstractmethod
     async def fetch_batches(
         self, shard: ShardName, offset: Offset, bytes_max: int = 1 << 20
     ) -> FetchResult:
-        """Batches for a consumer, never past the high watermark. Stored bytes, untouched, unless records in them
-        were deleted or expired: those batches are rewritten without them."""
+        """Batches for a consumer, never past the high watermark.
 
-    # -- replication ---------------------------------------------------------------------------------------
+        Stored bytes, untouched, unless records in them were deleted or expired: those batches are
+        rewritten without them.
+        """
+
+    # -- replication -------------------------------------------------------------------------------
 
     @abstractmethod
     async def append_replica(self, shard: ShardName, data: bytes) -> Offset:
-        """Append a leader's batches at their own offsets and epochs; the new end. They must continue the log
-        (OffsetNotConsecutive), except that an empty log may start anywhere."""
+        """Append a leader's batches at their own offsets and epochs; the new end.
+
+        They must continue the log (OffsetNotConsecutive), except that an empty log may start
+        anywhere.
+        """
 
     @abstractmethod
     async def read_raw(self, shard: ShardName, offset: Offset, bytes_max: int = 1 << 20) -> bytes:
-        """Stored batches up to the log end, with deleted and expired records in them: replicas must be equal."""
+        """Stored batches up to the log end, deleted and expired records too: replicas are equal."""
 
     @abstractmethod
     async def truncate(self, shard: ShardName, end: Offset) -> None:
@@ -184,17 +196,17 @@ class StorageEngine(ABC):
 
     @abstractmethod
     def end_of_epoch(self, shard: ShardName, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
-        """The largest epoch known that is <= `epoch`, and where it ends; (-1, -1) when there is none."""
+        """The largest known epoch <= `epoch`, and where it ends; (-1, -1) when there is none."""
 
     @abstractmethod
     async def advance_high_watermark(self, shard: ShardName, offset: Offset) -> None:
-        """Raise the high watermark of a replicated shard; never above the log end, never backwards."""
+        """Raise a replicated shard's high watermark; never above the log end, never backwards."""
 
-    # -- housekeeping --------------------------------------------------------------------------------------
+    # -- housekeeping ------------------------------------------------------------------------------
 
     @abstractmethod
     async def trim(self, shard: ShardName, start: Offset) -> Offset:
-        """Delete everything below `start`; the new start. Past the high watermark: OffsetOutOfRange."""
+        """Delete all below `start`; the new start. Past the high watermark: OffsetOutOfRange."""
 
     @abstractmethod
     async def roll(self, shard: ShardName) -> None:
@@ -206,5 +218,8 @@ class StorageEngine(ABC):
 
     @abstractmethod
     async def compact(self, shard: ShardName) -> int:
-        """Give back the space of deleted and expired records and, where the policy says so, of superseded keys,
-        in sealed segments; the number of bytes given back."""
+        """Give back the space of records nobody can read any more; the number of bytes given back.
+
+        Those are deleted and expired ones and, where the policy says so, superseded keys, all in
+        sealed segments.
+        """

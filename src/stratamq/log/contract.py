@@ -1,16 +1,20 @@
 """What the log of one shard can do, whoever keeps it.
 
-`ShardStore` is the primitive below every engine: `FileShardLog` (segment files), `MemoryShardStore` and
-`RocksShardStore` fulfil it, and everything a reader or broker sees (high watermark, limits, expiry, deletion,
-look-ups) is written once above it, in `stratamq.engine`. So the engines cannot disagree.
+`ShardStore` is the primitive below every engine: `FileShardLog` (segment files), `MemoryShardStore`
+and `RocksShardStore` fulfil it, and everything a reader or broker sees (high watermark, limits,
+expiry, deletion, look-ups) is written once above it, in `stratamq.engine`. So the engines cannot
+disagree.
 
 Laws
 ----
-1.  Offsets are strictly consecutive at the time of writing: `append` takes batches that start at `end_offset`.
+1.  Offsets are strictly consecutive at the time of writing: `append` takes batches that start at
+    `end_offset`.
 2.  A batch is stored whole or not at all, and comes back byte for byte.
-3.  After `append` readers may see the batch; after `sync` it survives a power cut (stores without a disk excepted).
-4.  One writer at a time (the caller's lock); readers at any time, from any thread, without a lock. A reader that
-    started before a `truncate`, `drop` or `rewrite` sees the old state or the new one, or raises OffsetOutOfRange.
+3.  After `append` readers may see the batch; after `sync` it survives a power cut (stores without a
+    disk excepted).
+4.  One writer at a time (the caller's lock); readers at any time, from any thread, without a lock.
+    A reader that started before a `truncate`, `drop` or `rewrite` sees the old state or the new
+    one, or raises OffsetOutOfRange.
 5.  Key and tag look-ups may give offsets too many (the caller verifies each record), never too few.
 6.  After a failed `sync` every `append` raises ShardPoisoned until the store is opened anew.
 7.  After DiskFull the store is as it was before the call.
@@ -69,7 +73,7 @@ class ShardStore(Protocol):
     def end_offset(self) -> Offset:
         """LEO: the offset the next record gets."""
 
-    # -- writing -------------------------------------------------------------------------------------------
+    # -- writing -----------------------------------------------------------------------------------
 
     def append(self, batches: Sequence[PlacedBatch], now_ms: TimestampMs) -> None:
         """Store batches that continue the log, rolling before any that does not fit its segment."""
@@ -78,28 +82,29 @@ class ShardStore(Protocol):
         """Make everything appended survive a power cut."""
 
     def roll(self) -> None:
-        """Seal the active segment and open a new one at `end_offset`. An empty active segment is left alone."""
+        """Seal the active segment and open a new one at `end_offset`. An empty one stays."""
 
-    # -- reading -------------------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------
 
     def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
-        """Whole batches, contiguous, from the one that holds `offset` (or the next there is) up to `max_bytes`.
+        """Whole batches, contiguous, from the one that holds `offset` (or the next there is).
 
-        The first batch comes even if it is larger than `max_bytes`. Only batches that lie wholly below `end`.
-        Empty when there is none. Every returned batch passed its CRC: damage raises CorruptRecord when it is the
-        first batch, and ends the answer before it otherwise. Never decompresses.
+        Up to `max_bytes`; the first batch comes even if it is larger. Only batches that lie wholly
+        below `end`. Empty when there is none. Every returned batch passed its CRC: damage raises
+        CorruptRecord when it is the first batch, and ends the answer before it otherwise. Never
+        decompresses.
         """
 
     def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset] | None:
-        """Offsets below `end` that may carry `key`, newest first; None when the key index is off."""
+        """Offsets below `end` that may carry `key`, newest first; None without a key index."""
 
     def offsets_by_tag(self, tag: bytes, start: Offset, end: Offset) -> Iterator[Offset] | None:
-        """Offsets in start..end-1 that may carry `tag`, oldest first; None when the tag index is off."""
+        """Offsets in start..end-1 that may carry `tag`, oldest first; None without a tag index."""
 
     def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset:
-        """An offset so that every record before it is older than `timestamp`: where a search begins."""
+        """An offset where a search begins: every record before it is older than `timestamp`."""
 
-    # -- history -------------------------------------------------------------------------------------------
+    # -- history -----------------------------------------------------------------------------------
 
     def epochs(self) -> tuple[EpochStart, ...]:
         """Leader-epoch history, oldest first, within start_offset..end_offset."""
@@ -110,16 +115,16 @@ class ShardStore(Protocol):
     def delete(self, offsets: Iterable[Offset]) -> None:
         """Mark records as deleted. Durable on return."""
 
-    # -- changing the past ---------------------------------------------------------------------------------
+    # -- changing the past -------------------------------------------------------------------------
 
     def truncate(self, end: Offset) -> None:
-        """Forget everything from `end` on: batches, index entries, deletion marks, epochs. Durable on return.
+        """Forget everything from `end` on: batches, index entries, deletion marks, epochs.
 
-        A batch that begins below `end` and reaches past it goes as a whole.
+        Durable on return. A batch that begins below `end` and reaches past it goes as a whole.
         """
 
     def trim(self, start: Offset) -> None:
-        """Raise `start_offset` (never past `end_offset`), dropping sealed segments that fall below it whole.
+        """Raise `start_offset` (never past `end_offset`), dropping segments wholly below it.
 
         Durable on return. Trimming to `end_offset` empties the log; offsets go on from there.
         """
@@ -130,11 +135,11 @@ class ShardStore(Protocol):
     def rewrite(self, base_offset: Offset, rewriter: Rewriter) -> None:
         """Replace a sealed segment by what `rewriter` leaves of it. Atomic and durable.
 
-        Replacements keep base offset and last offset. Deletion marks within the segment are forgotten, since the
-        caller leaves out what was deleted.
+        Replacements keep base offset and last offset. Deletion marks within the segment are
+        forgotten, since the caller leaves out what was deleted.
         """
 
-    # -- end -----------------------------------------------------------------------------------------------
+    # -- end ---------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Sync and release. A closed store opens without a scan."""

@@ -1,8 +1,8 @@
 """The door to the ordered key-value store, RocksDB through `rocksdict`.
 
-Keys and values are bytes, keys are ordered bytewise. A `KVBatch` is applied whole or not at all. After
-`write(batch)` it survives a crash of the process; after `write(batch, sync=True)` a power cut as well, together
-with everything written before it.
+Keys and values are bytes, keys are ordered bytewise. A `KVBatch` is applied whole or not at all.
+After `write(batch)` it survives a crash of the process; after `write(batch, sync=True)` a power cut
+as well, together with everything written before it.
 
 `tests/twins/kv.py` holds the twin that loses unsynced writes and fails on demand.
 """
@@ -18,7 +18,7 @@ from rocksdict import ColumnFamily, Options, Rdict, ReadOptions, WriteBatch, Wri
 from stratamq.model.errors import Closed, DiskFull, StorageError
 
 MEMTABLE_BYTES = 4 << 20
-"""Small memtables stay in the CPU's cache: inserting hashed keys is almost twice as fast as with 64 MiB."""
+"""Small memtables stay in the CPU's cache: hashed keys go in almost twice as fast as at 64 MiB."""
 
 
 class KVBatch(Protocol):
@@ -123,7 +123,7 @@ class RocksKV:
 
 
 class _FamilyBatch:
-    """A WriteBatch bound to one column family. `put` is the library's own method: it is called per record."""
+    """A WriteBatch bound to one column family. `put` is the library's own, called per record."""
 
     def __init__(self, handle: ColumnFamily | None) -> None:
         self.inner = WriteBatch(raw_mode=True)
@@ -160,5 +160,3 @@ def _translated(error: Exception) -> Exception:
     if "No space left" in str(error):
         return DiskFull(f"the index store is full: {error}")
     return StorageError(f"the index store failed: {error}")
-
-

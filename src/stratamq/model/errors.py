@@ -90,9 +90,11 @@ class OffsetNotConsecutive(StrataError):
 
 
 class CorruptRecord(StrataError):
-    """Damage in stored bytes. Reading may go on at `next_offset`, the first readable one after it."""
+    """Damage in stored bytes. Reading may go on at `next_offset`, the first readable one."""
 
-    def __init__(self, file: str, position: int, offset: int, next_offset: int, reason: str) -> None:
+    def __init__(
+        self, file: str, position: int, offset: int, next_offset: int, reason: str
+    ) -> None:
         super().__init__(
             f"{file}: damaged at byte {position} ({reason}); offsets {offset}..{next_offset - 1} "
             "cannot be read"

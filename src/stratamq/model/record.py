@@ -10,7 +10,7 @@ TAG_HEADER = b"tag"
 """A tag is a record header of this name. It may be repeated."""
 
 TTL_HEADER = b"ttl-ms"
-"""Header with a record's own time to live, as decimal digits; see the topic config `record.ttl.ms`."""
+"""Header with a record's own time to live, in decimal digits; see topic config `record.ttl.ms`."""
 
 Header = tuple[bytes, bytes | None]
 
@@ -19,8 +19,8 @@ class Record(NamedTuple):
     """One message. A tuple, because millions are made and each must cost well under a microsecond.
 
     Keys, values and header values may be null, and a null is not an empty string. Header names are
-    bytes: nothing forces them to be UTF-8. `tags` holds the values of the headers named `tag`, in order;
-    `headers` holds all the others. `timestamp` -1 means "stamp it when it is written";
+    bytes: nothing forces them to be UTF-8. `tags` holds the values of the headers named `tag`, in
+    order; `headers` holds all the others. `timestamp` -1 means "stamp it when it is written";
     `offset` is -1 until the record is stored.
     """
 

@@ -4,7 +4,8 @@
                                                              \\________________/
     every state --expired or topic deleted--> DELETING                (fetched back: SEALED)
 
-A segment is written only while ACTIVE, has a leader while ACTIVE or SEALING, and is immutable from SEALED on.
+A segment is written only while ACTIVE, has a leader while ACTIVE or SEALING, and is immutable from
+SEALED on.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Settings as a table: name, kind, default, meaning. Topic configs and the node's config are both made of it.
+"""Settings as a table: name, kind, default, meaning. Topic and node configs are made of it.
 
-A `Setting` knows how to read its value from text, so that TOML, environment variables, command-line flags and
-Kafka's config APIs all give the same value and the same complaint.
+A `Setting` knows how to read its value from text, so that TOML, environment variables, command-line
+flags and Kafka's config APIs all give the same value and the same complaint.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Setting:
     maximum: int | None = None
 
     def parse(self, raw: object) -> Value:
-        """The value that `raw` (a number, a bool or text) stands for; InvalidConfig when it stands for none."""
+        """The value that `raw` (a number, a bool or text) stands for, else InvalidConfig."""
         if isinstance(self.default, bool):
             return self._parse_bool(raw)
         if isinstance(self.default, int):

@@ -51,7 +51,7 @@ TOPIC_SETTINGS: dict[str, Setting] = {
             default=1024 * MIB,
             minimum=1024,
             maximum=(1 << 31) - 1,
-            doc="A segment is sealed before it grows past this. Positions are 32 bits, as in Kafka.",
+            doc="A segment is sealed before it grows past this. File positions have 32 bits.",
         ),
         Setting(
             name="segment.ms",
@@ -69,7 +69,7 @@ TOPIC_SETTINGS: dict[str, Setting] = {
             name="retention.bytes",
             default=KEEP_FOREVER,
             minimum=KEEP_FOREVER,
-            doc="The oldest segments of a shard are deleted while it is larger than this; -1 keeps them.",
+            doc="Oldest segments are deleted while the shard is larger than this; -1 keeps them.",
         ),
         Setting(
             name="cleanup.policy",
@@ -100,7 +100,7 @@ TOPIC_SETTINGS: dict[str, Setting] = {
             name="compression.type",
             default="producer",
             choices=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
-            doc="Codec for batches made here (MQTT, Python). Batches that arrive are kept as they came.",
+            doc="Codec for batches made here (MQTT, Python). Others are kept as they came.",
         ),
         Setting(
             name="min.insync.replicas",
@@ -118,7 +118,10 @@ TOPIC_SETTINGS: dict[str, Setting] = {
             name="flush",
             default=Flush.SYNC.value,
             choices=tuple(kind.value for kind in Flush),
-            doc="sync: acknowledged means fsynced. interval: fsynced every flush.ms. os: when the kernel likes.",
+            doc=(
+                "sync: acknowledged means fsynced. interval: fsynced every flush.ms. "
+                "os: when the kernel likes."
+            ),
         ),
         Setting(
             name="flush.ms",
@@ -126,8 +129,12 @@ TOPIC_SETTINGS: dict[str, Setting] = {
             minimum=1,
             doc="The interval of flush=interval: at most this much is lost in a power cut.",
         ),
-        Setting(name="index.key", default=True, doc="Keep the key index; without it read_by_key scans."),
-        Setting(name="index.tag", default=True, doc="Keep the tag index; without it read_by_tag scans."),
+        Setting(
+            name="index.key", default=True, doc="Keep the key index; without it read_by_key scans."
+        ),
+        Setting(
+            name="index.tag", default=True, doc="Keep the tag index; without it read_by_tag scans."
+        ),
         Setting(
             name="record.ttl.ms",
             default=-1,
