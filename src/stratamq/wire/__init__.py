@@ -1,1 +1,1 @@
-"""To be described by its first module."""
+"""Sans-IO codecs: bytes in, values out. No sockets, no clock, no threads."""

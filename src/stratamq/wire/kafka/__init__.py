@@ -1,1 +1,1 @@
-"""To be described by its first module."""
+"""What Apache Kafka's clients put on the wire, and what its log files hold."""

@@ -1,0 +1,42 @@
+from collections.abc import Sequence
+
+from stratamq.model.record import Record
+from stratamq.wire.kafka.records.layout import Buffer
+from stratamq.wire.kafka.records.spans import BatchSpan
+
+def key_hash(data: Buffer) -> int: ...
+def walk(data: Buffer, position: int = 0) -> list[BatchSpan]: ...
+def find_batch(data: Buffer, offset: int, position: int = 0) -> int: ...
+def scan_records(
+    data: Buffer,
+    start: int,
+    stop: int,
+    count: int,
+    last_offset_delta: int,
+    base_timestamp: int,
+    consecutive: bool,
+    keys: bool,
+    tags: bool,
+) -> tuple[bytes, bytes, int, bool]: ...
+def decode_records(
+    data: Buffer,
+    start: int,
+    stop: int,
+    count: int,
+    last_offset_delta: int,
+    base_offset: int,
+    base_timestamp: int,
+    append_time: int | None,
+    wanted: list[int] | None,
+) -> list[Record]: ...
+def drop_deltas(
+    data: Buffer,
+    start: int,
+    stop: int,
+    count: int,
+    last_offset_delta: int,
+    dropped: list[int],
+) -> tuple[bytes, int]: ...
+def encode_records(
+    records: Sequence[Record], now_ms: int, base_offset: int, keep_offsets: bool
+) -> tuple[bytes, int, int, int]: ...

@@ -1,0 +1,182 @@
+"""The four codecs of a batch's records: memory follows the limit, never a claimed length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from struct import Struct
+
+import cramjam
+
+from stratamq.model.errors import BatchTooLarge, CorruptBatch, UnsupportedFormat
+from stratamq.wire.kafka.records.layout import Buffer
+
+
+class Compression(IntEnum):
+    """As numbered in a batch's attributes. 5, 6 and 7 are nobody's."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+EXPANSION_MAX = {
+    Compression.NONE: 1,
+    Compression.GZIP: 1032,  # 258 bytes from a length and a distance of one bit each
+    Compression.SNAPPY: 22,  # 64 bytes from a copy element of three
+    Compression.LZ4: 255,  # a byte that lengthens a match by 255
+    Compression.ZSTD: 32768,  # 128 KiB from a run-length block of four bytes
+}
+"""What one byte can become at most, by the codec's format. More than that is a lie."""
+
+GZIP_LEVEL = 6
+ZSTD_LEVEL = 3
+"""Kafka's defaults. The library's own default for zstd is 11, ten times slower for little."""
+
+FIRST_GUESS_BYTES = 1 << 16
+FIRST_GUESS_FACTOR = 8
+"""Most batches shrink by less than eight; those that shrank more cost a second attempt."""
+
+XERIAL_MAGIC = b"\x82SNAPPY\x00"
+XERIAL_VERSIONS = b"\x00\x00\x00\x01\x00\x00\x00\x01"
+XERIAL_HEADER = XERIAL_MAGIC + XERIAL_VERSIONS
+XERIAL_BLOCK_BYTES = 1 << 15
+"""snappy-java frames raw snappy in blocks; Java's default block size."""
+
+_BLOCK_LENGTH = Struct(">i")
+
+
+def compress(codec: Compression, data: Buffer) -> bytes:
+    """`data` as Java, librdkafka and the others expect it from this codec."""
+    if codec is Compression.NONE:
+        return bytes(data)
+    if codec is Compression.GZIP:
+        return bytes(cramjam.gzip.compress(data, level=GZIP_LEVEL))
+    if codec is Compression.SNAPPY:
+        return _compress_xerial(memoryview(data))
+    if codec is Compression.LZ4:
+        return _compress_lz4(data)
+    return bytes(cramjam.zstd.compress(data, level=ZSTD_LEVEL))
+
+
+def decompress(codec: Compression, data: Buffer, limit: int) -> memoryview:
+    """The bytes that `data` stands for.
+
+    BatchTooLarge when they are more than `limit`, CorruptBatch when they cannot be had.
+    """
+    if codec is Compression.SNAPPY:
+        return _decompress_snappy(memoryview(data), limit)
+    if codec is Compression.NONE:
+        if len(data) > limit:
+            raise _too_large(codec, limit)
+        return memoryview(data)
+    return _decompress_into(codec, _FRAMED[codec], data, limit)
+
+
+def codec_of(attributes: int) -> Compression:
+    """The codec that a batch's attributes name."""
+    try:
+        return Compression(attributes & 0x07)
+    except ValueError:
+        raise UnsupportedFormat(f"compression codec {attributes & 0x07} is unknown") from None
+
+
+# -- gzip, lz4, zstd: the library reads their frames, also several in a row ---------------------------
+
+
+_FRAMED: dict[Compression, Callable[[Buffer, bytearray], int]] = {
+    Compression.GZIP: cramjam.gzip.decompress_into,
+    Compression.LZ4: cramjam.lz4.decompress_into,
+    Compression.ZSTD: cramjam.zstd.decompress_into,
+}
+
+
+def _decompress_into(
+    codec: Compression, into: Callable[[Buffer, bytearray], int], data: Buffer, limit: int
+) -> memoryview:
+    guess = max(FIRST_GUESS_BYTES, len(data) * FIRST_GUESS_FACTOR)
+    if guess < limit:
+        out = bytearray(guess)
+        try:
+            return memoryview(out)[: into(data, out)]
+        except cramjam.DecompressionError:
+            pass  # too small a guess or damaged data: the attempt with all the room we give tells
+    out = bytearray(limit)
+    try:
+        return memoryview(out)[: into(data, out)]
+    except cramjam.DecompressionError as error:
+        raise _translated(codec, error, limit) from error
+
+
+def _translated(codec: Compression, error: Exception, limit: int) -> Exception:
+    """The library tells a full buffer from damage by text alone; only this place reads it."""
+    if "failed to write whole buffer" in str(error):
+        return _too_large(codec, limit)
+    return CorruptBatch(f"the {codec.name.lower()} data is damaged: {error}")
+
+
+def _too_large(codec: Compression, limit: int) -> BatchTooLarge:
+    return BatchTooLarge(f"the {codec.name.lower()} records are larger than {limit} bytes unpacked")
+
+
+def _compress_lz4(data: Buffer) -> bytes:
+    # Java refuses frames whose blocks depend on each other.
+    packer = cramjam.lz4.Compressor(block_linked=False)
+    packer.compress(data)
+    return bytes(packer.finish())
+
+
+# -- snappy: raw from librdkafka and Go, framed from Java and Python ----------------------------------
+
+
+def _compress_xerial(data: memoryview) -> bytes:
+    parts = [XERIAL_HEADER]
+    for start in range(0, len(data), XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + XERIAL_BLOCK_BYTES]))
+        parts += (_BLOCK_LENGTH.pack(len(block)), block)
+    return b"".join(parts)
+
+
+def _decompress_snappy(data: memoryview, limit: int) -> memoryview:
+    if data[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
+        return memoryview(_decompress_raw(data, limit))
+    out = bytearray()
+    for block in _xerial_blocks(data):
+        out += _decompress_raw(block, limit - len(out))
+    return memoryview(out)
+
+
+def _xerial_blocks(data: memoryview) -> Iterator[memoryview]:
+    """The raw blocks of one or more snappy-java streams, one after the other."""
+    position = 0
+    while position < len(data):
+        if data[position : position + len(XERIAL_MAGIC)] == XERIAL_MAGIC:
+            position += len(XERIAL_HEADER)
+            continue
+        start = position + _BLOCK_LENGTH.size
+        if start > len(data):
+            raise CorruptBatch("the snappy data ends within a block length")
+        (length,) = _BLOCK_LENGTH.unpack_from(data, position)
+        if not 0 < length <= len(data) - start:
+            raise CorruptBatch(f"a snappy block of {length} bytes does not fit its frame")
+        yield data[start : start + length]
+        position = start + length
+    if position > len(data):
+        raise CorruptBatch("the snappy data ends within its header")
+
+
+def _decompress_raw(data: memoryview, limit: int) -> bytearray:
+    """One raw block. The length at its start is believed as far as its bytes can carry it."""
+    try:
+        claimed = cramjam.snappy.decompress_raw_len(data)
+        if claimed > len(data) * EXPANSION_MAX[Compression.SNAPPY]:
+            raise CorruptBatch(f"{len(data)} bytes of snappy data cannot become {claimed}")
+        if claimed > limit:
+            raise _too_large(Compression.SNAPPY, limit)
+        out = bytearray(claimed)
+        cramjam.snappy.decompress_raw_into(data, out)
+    except cramjam.DecompressionError as error:
+        raise CorruptBatch(f"the snappy data is damaged: {error}") from error
+    return out

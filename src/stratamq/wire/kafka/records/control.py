@@ -1,0 +1,62 @@
+"""Control records: the marks that end a transaction."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from struct import Struct
+
+from stratamq.model.errors import CorruptBatch
+from stratamq.model.record import Record
+from stratamq.wire.kafka.records.encode import encode_batch
+
+_KEY = Struct(">hh")
+_END_MARK = Struct(">hi")
+_VERSION = 0
+
+
+class ControlType(IntEnum):
+    """What a control record says. Kinds that only a Kafka controller writes are UNKNOWN here."""
+
+    UNKNOWN = -1
+    ABORT = 0
+    COMMIT = 1
+
+
+def encode_control(
+    kind: ControlType,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    now_ms: int,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytes:
+    """A batch with the one mark that ends a producer's transaction."""
+    assert kind is not ControlType.UNKNOWN, "only known marks are written"
+    mark = Record(
+        key=_KEY.pack(_VERSION, kind),
+        value=_END_MARK.pack(_VERSION, coordinator_epoch),
+    )
+    return encode_batch(
+        [mark],
+        now_ms=now_ms,
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+        control=True,
+    )
+
+
+def control_type(record: Record) -> ControlType:
+    """What a record of a control batch says."""
+    if record.key is None or len(record.key) < _KEY.size:
+        raise CorruptBatch("a control record needs a key of version and type")
+    _, kind = _KEY.unpack_from(record.key)
+    return (
+        ControlType(kind)
+        if kind in (ControlType.ABORT, ControlType.COMMIT)
+        else ControlType.UNKNOWN
+    )

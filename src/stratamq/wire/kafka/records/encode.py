@@ -1,0 +1,72 @@
+"""Records into a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crc32c import crc32c
+
+from stratamq.model.errors import BatchTooLarge
+from stratamq.model.record import Record
+from stratamq.wire.kafka.records._kernel import encode_records
+from stratamq.wire.kafka.records.compression import Compression, compress
+from stratamq.wire.kafka.records.layout import (
+    BATCH_LENGTH_MAX,
+    BATCH_LENGTH_MIN,
+    CHECKED,
+    CONTROL_BIT,
+    MAGIC,
+    PLACE,
+    TRANSACTIONAL_BIT,
+    Buffer,
+)
+
+
+def encode_batch(
+    records: Sequence[Record],
+    *,
+    now_ms: int,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    compression: Compression = Compression.NONE,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+    keep_offsets: bool = False,
+) -> bytes:
+    """One batch with these records, in this order.
+
+    A record without a timestamp gets `now_ms`. With `keep_offsets` each stays at its own offset (they must
+    ascend from `base_offset`); without it they are numbered through. InvalidRecord for what no batch can hold.
+    """
+    body, base_timestamp, max_timestamp, last_delta = encode_records(
+        records, now_ms, base_offset, keep_offsets
+    )
+    attributes = (
+        compression | (TRANSACTIONAL_BIT if transactional else 0) | (CONTROL_BIT if control else 0)
+    )
+    checked = CHECKED.pack(
+        attributes,
+        last_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(records),
+    )
+    if compression:
+        body = compress(compression, body)
+    return assemble(base_offset, leader_epoch, checked, body)
+
+
+def assemble(base_offset: int, leader_epoch: int, checked: bytes, body: Buffer) -> bytes:
+    """A whole batch from the checked part of its header and its records, with the CRC they need."""
+    length = BATCH_LENGTH_MIN + len(body)
+    if length > BATCH_LENGTH_MAX:
+        raise BatchTooLarge(f"a batch cannot hold {len(body)} bytes")
+    crc = crc32c(body, crc32c(checked))
+    head = PLACE.pack(base_offset, length, leader_epoch) + bytes((MAGIC,)) + crc.to_bytes(4, "big")
+    return b"".join((head, checked, body))

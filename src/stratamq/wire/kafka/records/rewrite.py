@@ -1,0 +1,94 @@
+"""The few changes a stored batch may see: its place, its timestamp, records taken out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
+from stratamq.wire.kafka.records._kernel import drop_deltas
+from stratamq.wire.kafka.records.body import DECOMPRESSED_MAX, record_bytes
+from stratamq.wire.kafka.records.compression import compress
+from stratamq.wire.kafka.records.decode import deltas_of
+from stratamq.wire.kafka.records.encode import assemble
+from stratamq.wire.kafka.records.header import BatchHeader, read_header
+from stratamq.wire.kafka.records.layout import (
+    CHECKED,
+    HEADER_BYTES,
+    LENGTH_END,
+    LOG_APPEND_TIME_BIT,
+    MAGIC_AT,
+    PLACE,
+    Buffer,
+)
+
+
+def place_batch(
+    header: BatchHeader,
+    data: Buffer,
+    base_offset: Offset,
+    leader_epoch: LeaderEpoch,
+    append_time_ms: int | None = None,
+    max_timestamp: int | None = None,
+) -> tuple[BatchHeader, bytes]:
+    """The batch at its final offset and epoch, which lie outside the CRC: one copy, nothing recomputed.
+
+    `append_time_ms` stamps the whole batch with the node's time (LogAppendTime). `max_timestamp` sets right what
+    a producer got wrong. Only these two cost a CRC.
+    """
+    if append_time_ms is not None:
+        attributes, stamp = header.attributes | LOG_APPEND_TIME_BIT, append_time_ms
+    else:
+        attributes = header.attributes
+        stamp = header.max_timestamp if max_timestamp is None else max_timestamp
+    if stamp != header.max_timestamp or attributes != header.attributes:
+        return _restamp(header, data, base_offset, leader_epoch, attributes, stamp)
+    place = PLACE.pack(base_offset, header.batch_length, leader_epoch)
+    rest = memoryview(data)[MAGIC_AT : header.batch_length + LENGTH_END]
+    placed = BatchHeader._make((base_offset, header.batch_length, leader_epoch, *header[3:]))
+    return placed, b"".join((place, rest))
+
+
+def _restamp(
+    header: BatchHeader,
+    data: Buffer,
+    base_offset: Offset,
+    leader_epoch: LeaderEpoch,
+    attributes: int,
+    max_timestamp: int,
+) -> tuple[BatchHeader, bytes]:
+    changed = header._replace(attributes=attributes, max_timestamp=TimestampMs(max_timestamp))
+    body = memoryview(data)[HEADER_BYTES : header.size_bytes]
+    batch = assemble(base_offset, leader_epoch, _checked(changed), body)
+    return read_header(batch), batch
+
+
+def _checked(header: BatchHeader) -> bytes:
+    return CHECKED.pack(*header[5:])
+
+
+def drop_records(
+    header: BatchHeader,
+    data: Buffer,
+    offsets: Collection[int],
+    decompressed_max: int = DECOMPRESSED_MAX,
+) -> bytes | None:
+    """The batch without the records at `offsets`; None when no record is left, `data` when none went.
+
+    All else stays as it was, base and last offset too: the batch keeps its place in the log.
+    """
+    body = record_bytes(header, data, decompressed_max)
+    kept, count = drop_deltas(
+        body.data,
+        body.start,
+        body.stop,
+        header.record_count,
+        header.last_offset_delta,
+        deltas_of(header, offsets),
+    )
+    if count == header.record_count:
+        return data if isinstance(data, bytes) else bytes(data)
+    if not count:
+        return None
+    checked = _checked(header._replace(record_count=count))
+    packed = compress(header.compression, kept)
+    return assemble(header.base_offset, header.leader_epoch, checked, packed)

@@ -1,0 +1,59 @@
+"""What the indexes need of a batch's records, without making them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stratamq.model.types import NO_TIMESTAMP, TimestampMs
+from stratamq.wire.kafka.records._kernel import key_hash, scan_records
+from stratamq.wire.kafka.records.body import record_bytes
+from stratamq.wire.kafka.records.header import BatchHeader
+from stratamq.wire.kafka.records.layout import Buffer
+
+__all__ = ["EMPTY_SCAN", "ENTRY_BYTES", "BatchScan", "key_hash", "scan_batch"]
+
+ENTRY_BYTES = 12
+"""A packed entry: FNV-1a 64 of the key or tag, then the record's offset delta (u32), both big-endian."""
+
+
+class BatchScan(NamedTuple):
+    """`keys` and `tags` are packed entries in record order; `max_timestamp` is the true one."""
+
+    keys: bytes
+    tags: bytes
+    max_timestamp: TimestampMs
+    null_keys: bool
+
+
+EMPTY_SCAN = BatchScan(b"", b"", NO_TIMESTAMP, False)
+
+
+def scan_batch(
+    header: BatchHeader,
+    data: Buffer,
+    *,
+    keys: bool,
+    tags: bool,
+    decompressed_max: int,
+    consecutive: bool = False,
+) -> BatchScan:
+    """Walk every record. Anything that does not add up raises CorruptBatch.
+
+    With `consecutive` (a batch from a producer) offset deltas must be 0, 1, 2, ...; without it they may have
+    holes, as compaction leaves them.
+    """
+    body = record_bytes(header, data, decompressed_max)
+    packed_keys, packed_tags, max_timestamp, null_keys = scan_records(
+        body.data,
+        body.start,
+        body.stop,
+        header.record_count,
+        header.last_offset_delta,
+        header.base_timestamp,
+        consecutive,
+        keys,
+        tags,
+    )
+    if header.uses_log_append_time or not header.record_count:
+        max_timestamp = header.max_timestamp
+    return BatchScan(packed_keys, packed_tags, TimestampMs(max_timestamp), null_keys)
