@@ -96,6 +96,7 @@ cdef inline Reason take_slice(Cursor *cursor, bint nullable, Slice *piece) noexc
     if reason != FINE:
         return reason
     if size < 0:
+        piece.data = cursor.at
         piece.size = -1
         return FINE if size == -1 and nullable else BAD_LENGTH
     if size > cursor.end - cursor.at:

@@ -83,7 +83,7 @@ def codec_of(attributes: int) -> Compression:
         raise UnsupportedFormat(f"compression codec {attributes & 0x07} is unknown") from None
 
 
-# -- gzip, lz4, zstd: the library reads their frames, also several in a row ---------------------------
+# -- gzip, lz4, zstd: the library reads their frames, also several in a row ------------------------
 
 
 _FRAMED: dict[Compression, Callable[[Buffer, bytearray], int]] = {
@@ -128,7 +128,7 @@ def _compress_lz4(data: Buffer) -> bytes:
     return bytes(packer.finish())
 
 
-# -- snappy: raw from librdkafka and Go, framed from Java and Python ----------------------------------
+# -- snappy: raw from librdkafka and Go, framed from Java and Python -------------------------------
 
 
 def _compress_xerial(data: memoryview) -> bytes:

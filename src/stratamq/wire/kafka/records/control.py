@@ -22,6 +22,9 @@ class ControlType(IntEnum):
     COMMIT = 1
 
 
+_KINDS = {int(kind): kind for kind in ControlType}
+
+
 def encode_control(
     kind: ControlType,
     *,
@@ -55,8 +58,4 @@ def control_type(record: Record) -> ControlType:
     if record.key is None or len(record.key) < _KEY.size:
         raise CorruptBatch("a control record needs a key of version and type")
     _, kind = _KEY.unpack_from(record.key)
-    return (
-        ControlType(kind)
-        if kind in (ControlType.ABORT, ControlType.COMMIT)
-        else ControlType.UNKNOWN
-    )
+    return _KINDS.get(kind, ControlType.UNKNOWN)

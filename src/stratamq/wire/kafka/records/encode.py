@@ -38,8 +38,9 @@ def encode_batch(
 ) -> bytes:
     """One batch with these records, in this order.
 
-    A record without a timestamp gets `now_ms`. With `keep_offsets` each stays at its own offset (they must
-    ascend from `base_offset`); without it they are numbered through. InvalidRecord for what no batch can hold.
+    A record without a timestamp gets `now_ms`. With `keep_offsets` each stays at its own offset
+    (they must ascend from `base_offset`); without it they are numbered through. InvalidRecord for
+    what no batch can hold.
     """
     body, base_timestamp, max_timestamp, last_delta = encode_records(
         records, now_ms, base_offset, keep_offsets

@@ -86,7 +86,7 @@ def read_header(data: Buffer, position: int = 0) -> BatchHeader:
 
 
 def _refuse_old_magic(data: Buffer, position: int) -> None:
-    """Messages of old formats may be shorter than our header; their senders deserve the right error."""
+    """Old messages may be shorter than our header; their senders deserve the right error."""
     if 0 <= position < len(data) - MAGIC_AT and data[position + MAGIC_AT] in (0, 1):
         raise UnsupportedFormat(f"message format {data[position + MAGIC_AT]} is not served")
 

@@ -30,10 +30,10 @@ def place_batch(
     append_time_ms: int | None = None,
     max_timestamp: int | None = None,
 ) -> tuple[BatchHeader, bytes]:
-    """The batch at its final offset and epoch, which lie outside the CRC: one copy, nothing recomputed.
+    """The batch at its final offset and epoch. They lie outside the CRC: one copy, no more.
 
-    `append_time_ms` stamps the whole batch with the node's time (LogAppendTime). `max_timestamp` sets right what
-    a producer got wrong. Only these two cost a CRC.
+    `append_time_ms` stamps the whole batch with the node's time (LogAppendTime). `max_timestamp`
+    sets right what a producer got wrong. Only these two cost a CRC.
     """
     if append_time_ms is not None:
         attributes, stamp = header.attributes | LOG_APPEND_TIME_BIT, append_time_ms
@@ -72,7 +72,7 @@ def drop_records(
     offsets: Collection[int],
     decompressed_max: int = DECOMPRESSED_MAX,
 ) -> bytes | None:
-    """The batch without the records at `offsets`; None when no record is left, `data` when none went.
+    """The batch without the records at `offsets`: None when none is left, `data` when none went.
 
     All else stays as it was, base and last offset too: the batch keeps its place in the log.
     """

@@ -13,7 +13,7 @@ from stratamq.wire.kafka.records.layout import Buffer
 __all__ = ["EMPTY_SCAN", "ENTRY_BYTES", "BatchScan", "key_hash", "scan_batch"]
 
 ENTRY_BYTES = 12
-"""A packed entry: FNV-1a 64 of the key or tag, then the record's offset delta (u32), both big-endian."""
+"""A packed entry: FNV-1a 64 of the key or tag, then the offset delta (u32), both big-endian."""
 
 
 class BatchScan(NamedTuple):
@@ -39,8 +39,8 @@ def scan_batch(
 ) -> BatchScan:
     """Walk every record. Anything that does not add up raises CorruptBatch.
 
-    With `consecutive` (a batch from a producer) offset deltas must be 0, 1, 2, ...; without it they may have
-    holes, as compaction leaves them.
+    With `consecutive` (a batch from a producer) offset deltas must be 0, 1, 2, ...; without it they
+    may have holes, as compaction leaves them.
     """
     body = record_bytes(header, data, decompressed_max)
     packed_keys, packed_tags, max_timestamp, null_keys = scan_records(
