@@ -20,6 +20,7 @@ StrataError
 │   └── ShardPoisoned            an fsync failed; only recovery makes the shard writable again
 ├── CapacityExceeded             a configured limit was met and its policy is to refuse
 ├── NotLeader                    another node leads this shard
+├── StaleEpoch                   a compare-and-set lost: the epoch it expects has passed
 ├── TimedOut                     a step took longer than its configured time
 └── Closed                       the engine, shard or node is shut down
 
@@ -120,6 +121,10 @@ class CapacityExceeded(StrataError):
 
 
 class NotLeader(StrataError):
+    pass
+
+
+class StaleEpoch(StrataError):
     pass
 
 

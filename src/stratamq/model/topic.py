@@ -178,11 +178,11 @@ class TopicConfig:
 
     @property
     def storage_type(self) -> StorageType:
-        return StorageType(self.values["storage.type"])
+        return StorageType(str(self.values["storage.type"]))
 
     @property
     def flush(self) -> Flush:
-        return Flush(self.values["flush"])
+        return Flush(str(self.values["flush"]))
 
     @property
     def compacts(self) -> bool:

@@ -1,0 +1,41 @@
+"""The state machine: a state and a command give the next state and what changed, or a refusal.
+
+Pure: no clock, no disk, no chance. Every refusal is one of `stratamq.model.errors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stratamq.meta import commands, rules_groups, rules_shards, rules_topics
+from stratamq.meta.commands import Command
+from stratamq.meta.events import Event
+from stratamq.meta.state import MetaState, evolve
+
+RULES: dict[type, Callable[[MetaState, Any], list[Event]]] = {
+    commands.CreateTopic: rules_topics.create_topic,
+    commands.ConfirmTopic: rules_topics.confirm_topic,
+    commands.DeleteTopic: rules_topics.delete_topic,
+    commands.RemoveTopic: rules_topics.remove_topic,
+    commands.AddPartitions: rules_topics.add_partitions,
+    commands.AlterTopicConfig: rules_topics.alter_topic_config,
+    commands.CreateShard: rules_shards.create_shard,
+    commands.DeleteShard: rules_shards.delete_shard,
+    commands.CreateSegment: rules_shards.create_segment,
+    commands.SealSegment: rules_shards.seal_segment,
+    commands.ConfirmSealed: rules_shards.confirm_sealed,
+    commands.ChangeSegment: rules_shards.change_segment,
+    commands.RemoveSegment: rules_shards.remove_segment,
+    commands.UpdateIsr: rules_shards.update_isr,
+    commands.RegisterNode: rules_topics.register_node,
+    commands.LoseNode: rules_topics.lose_node,
+    commands.CommitOffsets: rules_groups.commit_offsets,
+    commands.DeleteOffsets: rules_groups.delete_offsets,
+    commands.DeleteGroup: rules_groups.delete_group,
+}
+
+
+def apply(state: MetaState, command: Command) -> tuple[MetaState, tuple[Event, ...]]:
+    events = tuple(RULES[type(command)](state, command))
+    return (evolve(state, events) if events else state), events

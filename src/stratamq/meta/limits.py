@@ -1,0 +1,41 @@
+"""How much metadata there may be. Kept apart from the state machine: limits are this process's
+choice, and a state that was reached under larger ones is still a state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stratamq.meta.commands import Command, CommitOffsets, CreateShard, CreateTopic
+from stratamq.meta.state import MetaState
+from stratamq.model.errors import CapacityExceeded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetaLimits:
+    """Met: the command is refused with CapacityExceeded, unless said otherwise."""
+
+    topics_max: int = 100_000
+    partitions_per_topic_max: int = 10_000
+    shards_max: int = 1_000_000
+    groups_max: int = 100_000
+    pending_commands_max: int = 10_000  # met: callers wait
+    watch_updates_max: int = 10_000  # met: the watcher's updates are dropped; it reads a snapshot
+
+
+def check_limits(state: MetaState, command: Command, limits: MetaLimits) -> None:
+    match command:
+        case CreateTopic(topic=topic):
+            _check("topics_max", len(state.topics) + 1, limits.topics_max)
+            _check("partitions_per_topic_max", topic.partitions, limits.partitions_per_topic_max)
+        case CreateShard(partition=partition):
+            _check("shards_max", len(state.shards) + 1, limits.shards_max)
+            _check("partitions_per_topic_max", partition + 1, limits.partitions_per_topic_max)
+        case CommitOffsets(group=group) if group not in state.groups:
+            _check("groups_max", len(state.groups) + 1, limits.groups_max)
+        case _:
+            pass
+
+
+def _check(name: str, wanted: int, maximum: int) -> None:
+    if wanted > maximum:
+        raise CapacityExceeded(f"{name} is {maximum}; this would make {wanted}")

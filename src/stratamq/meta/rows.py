@@ -1,0 +1,128 @@
+"""Entities as rows of a key-value store: the bytes are described in docs/formats/meta.md.
+
+A key is one letter for the kind and the entity's own key; a value is a JSON object with its
+version.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from stratamq.meta.configs import topic_config
+from stratamq.meta.entities import (
+    Entity,
+    GroupOffset,
+    NodeMeta,
+    SegmentMeta,
+    ShardMeta,
+    TopicMeta,
+    TopicPhase,
+)
+from stratamq.model.errors import StorageError
+from stratamq.model.segment import State
+from stratamq.model.topic import Topic
+
+VERSION = 1
+"""Of every row's value. A change of meaning needs a new number and a reader for the old one."""
+
+FORMAT_KEY = b"!format"
+REVISION_KEY = b"!revision"
+
+Fields = dict[str, Any]
+
+
+def row_key(entity: Entity) -> bytes:
+    match entity:
+        case TopicMeta():
+            return b"t" + entity.key.encode()
+        case ShardMeta():
+            return b"s" + entity.name.encode()
+        case SegmentMeta():
+            return b"g" + entity.shard.encode() + b"/%010d" % entity.seq
+        case NodeMeta():
+            return b"n%010d" % entity.node_id
+        case GroupOffset():
+            group = entity.group.encode("utf-8", "surrogatepass")
+            # The length first: a group name may hold any character, a separator too.
+            return b"o" + len(group).to_bytes(2, "big") + group + entity.shard.encode()
+
+
+def row_value(entity: Entity) -> bytes:
+    return dump(_FIELDS[type(entity)](entity))
+
+
+def dump(fields: Fields) -> bytes:
+    return json.dumps({"v": VERSION, **fields}, separators=(",", ":")).encode()
+
+
+def parse(key: bytes, value: bytes) -> Fields:
+    """A row's fields; StorageError when they were written by a later version or are damaged."""
+    try:
+        fields: Fields = json.loads(value)
+        version = fields.pop("v")
+    except (ValueError, KeyError, AttributeError):
+        raise StorageError(f"meta row {key!r} is damaged: {value[:80]!r}") from None
+    if version != VERSION:
+        raise StorageError(f"meta row {key!r} has version {version}; this program reads {VERSION}")
+    return fields
+
+
+def entity_of(key: bytes, value: bytes) -> Entity:
+    fields = parse(key, value)
+    try:
+        return _ENTITIES[key[:1]](fields)
+    except (KeyError, TypeError, ValueError) as error:
+        raise StorageError(f"meta row {key!r} is damaged: {error!r}") from error
+
+
+def _topic_fields(meta: TopicMeta) -> Fields:
+    topic = meta.topic
+    return {
+        "topic_id": topic.topic_id,
+        "name": topic.name,
+        "partitions": topic.partitions,
+        "replicas": topic.replicas,
+        "config": dict(topic.config.given),
+        "phase": meta.phase,
+        "creator": meta.creator,
+    }
+
+
+def _topic(fields: Fields) -> TopicMeta:
+    config = topic_config(fields["config"], {fields["config"].get("storage.type")})
+    topic = Topic(
+        topic_id=fields["topic_id"],
+        name=fields["name"],
+        partitions=fields["partitions"],
+        replicas=fields["replicas"],
+        config=config,
+    )
+    return TopicMeta(topic=topic, phase=TopicPhase(fields["phase"]), creator=fields["creator"])
+
+
+def _plain_fields(entity: Entity) -> Fields:
+    return {name: getattr(entity, name) for name in entity.__dataclass_fields__}
+
+
+def _segment(fields: Fields) -> SegmentMeta:
+    nodes = {name: tuple(fields[name]) for name in ("replicas", "isr")}
+    return SegmentMeta(**{**fields, **nodes, "state": State(fields["state"])})
+
+
+_FIELDS: dict[type, Callable[[Any], Fields]] = {
+    TopicMeta: _topic_fields,
+    ShardMeta: _plain_fields,
+    SegmentMeta: _plain_fields,
+    NodeMeta: _plain_fields,
+    GroupOffset: _plain_fields,
+}
+
+_ENTITIES: dict[bytes, Callable[[Fields], Entity]] = {
+    b"t": _topic,
+    b"s": lambda fields: ShardMeta(**fields),
+    b"g": _segment,
+    b"n": lambda fields: NodeMeta(**fields),
+    b"o": lambda fields: GroupOffset(**fields),
+}

@@ -1,0 +1,215 @@
+"""Everything the Meta Service knows, as one immutable value.
+
+Laws
+----
+1.  Shards of a topic are numbered 0, 1, 2, ... without holes.
+2.  Segments of a shard are numbered without holes, oldest first.
+3.  No two topics have names that are equal when `.` and `_` are.
+4.  `revision` counts the changes of everything but group offsets, which nobody watches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from stratamq.meta.entities import (
+    Entity,
+    GroupOffset,
+    NodeMeta,
+    SegmentMeta,
+    ShardMeta,
+    TopicMeta,
+)
+from stratamq.meta.events import Event, Put
+from stratamq.meta.names import collision_key
+from stratamq.meta.pmap import PMap
+from stratamq.model.errors import NotFound, ShardNotFound, TopicNotFound
+from stratamq.model.segment import has_leader
+from stratamq.model.shard import shard_name
+from stratamq.model.types import NodeId, ShardName, TopicId
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+Offsets = Mapping[ShardName, GroupOffset]
+"""A group's offsets by shard."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLoad:
+    """What a node carries of the segments that are being written. Sealed ones cost it no writes."""
+
+    leaders: int = 0
+    replicas: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MetaState:
+    """See the laws above. `ids` and `loads` are derived from the other tables."""
+
+    revision: int = 0
+    topics: PMap[TopicId, TopicMeta] = field(default_factory=PMap)
+    shards: PMap[ShardName, ShardMeta] = field(default_factory=PMap)
+    segments: PMap[ShardName, tuple[SegmentMeta, ...]] = field(default_factory=PMap)
+    nodes: PMap[NodeId, NodeMeta] = field(default_factory=PMap)
+    groups: PMap[str, Offsets] = field(default_factory=PMap)
+    ids: PMap[str, TopicId] = field(default_factory=PMap)
+    loads: Mapping[NodeId, NodeLoad] = field(default_factory=dict)
+
+    def topic(self, topic_id: TopicId) -> TopicMeta:
+        try:
+            return self.topics[topic_id]
+        except KeyError:
+            raise TopicNotFound(f"no topic with id {topic_id}") from None
+
+    def topic_like(self, name: str) -> TopicMeta | None:
+        """The topic of this name, or of one that collides with it."""
+        topic_id = self.ids.get(collision_key(name))
+        return None if topic_id is None else self.topics[topic_id]
+
+    def shard(self, name: ShardName) -> ShardMeta:
+        try:
+            return self.shards[name]
+        except KeyError:
+            raise ShardNotFound(f"no shard {name}") from None
+
+    def shards_of(self, topic_id: TopicId) -> Iterator[ShardMeta]:
+        """All registered shards of a topic in order, those of an unfinished growth included."""
+        partition = 0
+        while (shard := self.shards.get(shard_name(topic_id, partition))) is not None:
+            yield shard
+            partition += 1
+
+    def segments_of(self, shard: ShardName) -> tuple[SegmentMeta, ...]:
+        return self.segments.get(shard, ())
+
+    def segment(self, shard: ShardName, seq: int) -> SegmentMeta:
+        for segment in self.segments_of(shard):
+            if segment.seq == seq:
+                return segment
+        raise NotFound(f"{shard}: no segment {seq}")
+
+    def live_nodes(self) -> list[NodeId]:
+        return sorted(node.node_id for node in self.nodes.values() if node.live)
+
+    def load(self, node: NodeId) -> NodeLoad:
+        return self.loads.get(node, NodeLoad())
+
+
+def evolve(state: MetaState, events: Sequence[Event]) -> MetaState:
+    """The state after the events. The revision counts one step, however many events made it."""
+    offsets = [event for event in events if isinstance(event.entity, GroupOffset)]
+    revision = state.revision + (len(offsets) < len(events))
+    for event in events:
+        state = _moved(state, event)
+    return replace(state, revision=revision, groups=_groups_moved(state.groups, offsets))
+
+
+def _moved(state: MetaState, event: Event) -> MetaState:
+    present = isinstance(event, Put)
+    match event.entity:
+        case TopicMeta() as topic:
+            return _topic_moved(state, topic, present)
+        case ShardMeta() as shard:
+            return replace(state, shards=_table(state.shards, shard.name, shard, present))
+        case SegmentMeta() as segment:
+            return _segment_moved(state, segment, present)
+        case NodeMeta() as node:
+            return replace(state, nodes=_table(state.nodes, node.node_id, node, present))
+        case GroupOffset():
+            return state  # a commit touches many at once: see _groups_moved
+
+
+def _table(table: PMap[K, V], key: K, value: V, present: bool) -> PMap[K, V]:
+    return table.with_(key, value) if present else table.without(key)
+
+
+def _topic_moved(state: MetaState, topic: TopicMeta, present: bool) -> MetaState:
+    name = collision_key(topic.topic.name)
+    return replace(
+        state,
+        topics=_table(state.topics, topic.key, topic, present),
+        ids=_table(state.ids, name, topic.key, present),
+    )
+
+
+def _segment_moved(state: MetaState, segment: SegmentMeta, present: bool) -> MetaState:
+    loads = dict(state.loads)
+    kept = []
+    for other in state.segments_of(segment.shard):
+        if other.seq == segment.seq:
+            _load(loads, other, -1)
+        else:
+            kept.append(other)
+    if present:
+        kept.append(segment)
+        _load(loads, segment, +1)
+    segments = _table(state.segments, segment.shard, _in_order(kept), bool(kept))
+    return replace(state, segments=segments, loads=loads)
+
+
+def _in_order(segments: Iterable[SegmentMeta]) -> tuple[SegmentMeta, ...]:
+    return tuple(sorted(segments, key=lambda segment: segment.seq))
+
+
+def _load(loads: dict[NodeId, NodeLoad], segment: SegmentMeta, sign: int) -> None:
+    if not has_leader(segment.state):
+        return
+    for node in segment.replicas:
+        load = loads.pop(node, NodeLoad())
+        leads = sign if node == segment.leader else 0
+        if load.replicas + sign > 0:
+            loads[node] = NodeLoad(load.leaders + leads, load.replicas + sign)
+
+
+def _groups_moved(groups: PMap[str, Offsets], events: Sequence[Event]) -> PMap[str, Offsets]:
+    """Each group's offsets are copied once, not once per offset."""
+    changed: dict[str, dict[ShardName, GroupOffset]] = {}
+    for event in events:
+        offset = event.entity
+        assert isinstance(offset, GroupOffset), "the caller sorted them out"
+        if offset.group not in changed:
+            changed[offset.group] = dict(groups.get(offset.group, {}))
+        if isinstance(event, Put):
+            changed[offset.group][offset.shard] = offset
+        else:
+            changed[offset.group].pop(offset.shard, None)
+    for group, offsets in changed.items():
+        groups = _table(groups, group, offsets, bool(offsets))
+    return groups
+
+
+def restored(entities: Iterable[Entity], revision: int) -> MetaState:
+    """The state that holds these entities: what `evolve` would give, at once instead of step by
+    step."""
+    topics: dict[TopicId, TopicMeta] = {}
+    shards: dict[ShardName, ShardMeta] = {}
+    segments: dict[ShardName, list[SegmentMeta]] = {}
+    nodes: dict[NodeId, NodeMeta] = {}
+    groups: dict[str, dict[ShardName, GroupOffset]] = {}
+    loads: dict[NodeId, NodeLoad] = {}
+    for entity in entities:
+        match entity:
+            case TopicMeta():
+                topics[entity.key] = entity
+            case ShardMeta():
+                shards[entity.key] = entity
+            case SegmentMeta():
+                segments.setdefault(entity.shard, []).append(entity)
+                _load(loads, entity, +1)
+            case NodeMeta():
+                nodes[entity.key] = entity
+            case GroupOffset():
+                groups.setdefault(entity.group, {})[entity.shard] = entity
+    return MetaState(
+        revision=revision,
+        topics=PMap(topics),
+        shards=PMap(shards),
+        segments=PMap({shard: _in_order(some) for shard, some in segments.items()}),
+        nodes=PMap(nodes),
+        groups=PMap(groups),
+        ids=PMap({collision_key(one.topic.name): key for key, one in topics.items()}),
+        loads=loads,
+    )
