@@ -7,8 +7,8 @@ disagree.
 
 Laws
 ----
-1.  Offsets are strictly consecutive at the time of writing: `append` takes batches that start at
-    `end_offset`.
+1.  Offsets never go back: `append` takes batches whose base offset is at least `end_offset`. The
+    engine makes them strictly consecutive; only a replica of a compacted log may leave gaps.
 2.  A batch is stored whole or not at all, and comes back byte for byte.
 3.  After `append` readers may see the batch; after `sync` it survives a power cut (stores without a
     disk excepted).
@@ -22,7 +22,7 @@ Laws
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import NamedTuple, Protocol
 
 from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
@@ -109,8 +109,9 @@ class ShardStore(Protocol):
     def epochs(self) -> tuple[EpochStart, ...]:
         """Leader-epoch history, oldest first, within start_offset..end_offset."""
 
-    def deleted(self) -> frozenset[Offset]:
-        """Offsets deleted one by one that compaction has not removed yet."""
+    def deleted(self) -> Set[Offset]:
+        """Offsets deleted one by one that compaction has not removed yet. A live view: ask it
+        about offsets, do not iterate over it."""
 
     def delete(self, offsets: Iterable[Offset]) -> None:
         """Mark records as deleted. Durable on return."""
@@ -128,6 +129,9 @@ class ShardStore(Protocol):
 
         Durable on return. Trimming to `end_offset` empties the log; offsets go on from there.
         """
+
+    def restart(self, start: Offset) -> None:
+        """Forget everything; the log is empty and goes on at `start`. Durable on return."""
 
     def segments(self) -> tuple[SegmentInfo, ...]:
         """All segments, oldest first; the last is the active one."""

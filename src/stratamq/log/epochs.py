@@ -1,0 +1,71 @@
+"""Leader-epoch history: which epoch wrote from which offset on. Pure, and its file in Kafka's
+format.
+
+    0                 version
+    2                 number of entries
+    0 0               epoch, start offset
+    3 1042
+"""
+
+from __future__ import annotations
+
+from stratamq.log.contract import EpochStart
+from stratamq.model.errors import StorageError
+from stratamq.model.types import LeaderEpoch, Offset
+
+VERSION = 0
+History = tuple[EpochStart, ...]
+
+
+def extended(history: History, epoch: LeaderEpoch, start: Offset) -> History:
+    """With a new epoch, if it is one. Batches without an epoch (-1) tell nothing."""
+    if epoch < 0 or (history and epoch <= history[-1].epoch):
+        return history
+    return (*history, EpochStart(epoch, start))
+
+
+def cut_end(history: History, end: Offset) -> History:
+    """Without epochs that begin at or after `end`."""
+    return tuple(entry for entry in history if entry.start_offset < end)
+
+
+def cut_start(history: History, start: Offset) -> History:
+    """Without epochs that end at or before `start`; the one that spans it begins there."""
+    kept = [entry for entry in history if entry.start_offset > start]
+    older = [entry for entry in history if entry.start_offset <= start]
+    if older:
+        kept.insert(0, EpochStart(older[-1].epoch, start))
+    return tuple(kept)
+
+
+def end_of_epoch(
+    history: History, epoch: LeaderEpoch, end: Offset
+) -> tuple[LeaderEpoch, Offset] | None:
+    """The largest known epoch <= `epoch` and the offset at which it ends; None when all are
+    larger."""
+    known = [number for number, entry in enumerate(history) if entry.epoch <= epoch]
+    if not known:
+        return None
+    last = known[-1]
+    ends = history[last + 1].start_offset if last + 1 < len(history) else end
+    return history[last].epoch, ends
+
+
+def encode(history: History) -> bytes:
+    lines = [str(VERSION), str(len(history))]
+    lines += [f"{entry.epoch} {entry.start_offset}" for entry in history]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def decode(data: bytes) -> History:
+    try:
+        version, count, *entries = data.decode().split("\n")[:-1]
+        history = tuple(
+            EpochStart(LeaderEpoch(int(epoch)), Offset(int(start)))
+            for epoch, start in (entry.split(" ") for entry in entries)
+        )
+    except ValueError as error:
+        raise StorageError(f"the leader-epoch history does not parse: {error}") from None
+    if int(version) != VERSION or int(count) != len(history):
+        raise StorageError("the leader-epoch history has another version or length than it says")
+    return history

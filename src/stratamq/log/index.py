@@ -1,0 +1,256 @@
+"""Indexes of the shards in one key-value store. Everything in it can be rebuilt from the logs.
+
+| row             | key                                              | value                      |
+|-----------------|--------------------------------------------------|----------------------------|
+| name            | ffffffff `N` name                                | shard id u32               |
+| state           | id `S`                                           | `IndexState`               |
+| offset point    | id `O` segment u64, last offset u32              | position u32               |
+| time point      | id `T` segment u64, timestamp u64 (sign flipped) | offset u32                 |
+| key             | id `K` segment u64, hash u64, offset u32         |                            |
+| tag             | id `G` segment u64, hash u64, base of batch u32  | offset deltas, u32 each    |
+
+Big-endian; offsets are relative to the segment's base. Rows name the segment, so that dropping a
+segment is a range deletion. Key and tag rows hold a hash and an offset and no position: a look-up
+reads the record and compares, so a stale row or a collision costs a read and never gives a wrong
+answer, and a segment can be rewritten by compaction without touching its rows.
+
+Offset and time points leave the store when the segment is sealed (`stratamq.log.sidecar`); key and
+tag rows stay as long as the segment does.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from stratamq.log._entries import key_rows, tag_rows
+from stratamq.log.contract import PlacedBatch
+from stratamq.log.kv import KVBatch, KVStore, after_prefix
+from stratamq.log.sidecar import OffsetPoint, TimePoint
+from stratamq.model.types import EARLIEST, NO_TIMESTAMP, Offset, Position, ShardName, TimestampMs
+from stratamq.wire.kafka.records import key_hash
+
+NAMES = b"\xff\xff\xff\xffN"
+STATE, OFFSETS, TIMES, KEYS, TAGS = b"S", b"O", b"T", b"K", b"G"
+PER_SEGMENT = (OFFSETS, TIMES, KEYS, TAGS)
+
+U32 = struct.Struct(">I")
+U64 = struct.Struct(">Q")
+STATE_ROW = struct.Struct(">QQIQIIqqQ")
+SIGN = 1 << 63
+RELATIVE_MAX = (1 << 32) - 1
+
+
+@dataclass(slots=True)
+class IndexState:
+    """How far the indexes of a shard reach, and what is known of its active segment.
+
+    Everything below `indexed_end`, at `indexed_position`, has its rows. Everything below
+    `synced_end`, at `synced_position`, was fsynced: recovery need not look at it. Both are lower
+    bounds after a crash.
+    """
+
+    segment: Offset
+    indexed_end: Offset
+    indexed_position: Position
+    synced_end: Offset
+    synced_position: Position
+    records_since_point: int = 0
+    first_timestamp: TimestampMs = NO_TIMESTAMP
+    max_timestamp: TimestampMs = NO_TIMESTAMP
+    max_timestamp_offset: Offset = EARLIEST
+
+    def encode(self) -> bytes:
+        return STATE_ROW.pack(
+            self.segment,
+            self.indexed_end,
+            self.indexed_position,
+            self.synced_end,
+            self.synced_position,
+            self.records_since_point,
+            self.first_timestamp,
+            self.max_timestamp,
+            self.max_timestamp_offset,
+        )
+
+    @classmethod
+    def new(cls, segment: Offset) -> IndexState:
+        return cls(segment, segment, Position(0), segment, Position(0))
+
+    @classmethod
+    def decode(cls, row: bytes) -> IndexState:
+        return cls(*STATE_ROW.unpack(row))
+
+
+class IndexStore:
+    """The rows of all shards of a node, and the short ids their keys begin with."""
+
+    def __init__(self, kv: KVStore) -> None:
+        self.kv = kv
+        self._ids = {
+            ShardName(key[len(NAMES) :].decode()): U32.unpack(value)[0]
+            for key, value in kv.scan(NAMES, after_prefix(NAMES))
+        }
+        self._next_id = max(self._ids.values(), default=0) + 1
+
+    def names(self) -> list[ShardName]:
+        return list(self._ids)
+
+    def shard(self, name: ShardName) -> ShardIndex:
+        """The indexes of one shard. A new name gets a new id: ids are never used twice while any
+        row of their old owner may be left."""
+        if name not in self._ids:
+            row = self.kv.batch()
+            row.put(NAMES + name.encode(), U32.pack(self._next_id))
+            self.kv.write(row)
+            self._ids[name] = self._next_id
+            self._next_id += 1
+        return ShardIndex(self.kv, U32.pack(self._ids[name]))
+
+    def drop(self, name: ShardName) -> None:
+        """Remove every row of a shard, its name last and with them."""
+        if name not in self._ids:
+            return
+        prefix = U32.pack(self._ids[name])
+        rows = self.kv.batch()
+        rows.delete_range(prefix, after_prefix(prefix))
+        rows.delete(NAMES + name.encode())
+        self.kv.write(rows, sync=True)
+        del self._ids[name]
+
+
+class ShardIndex:
+    """The rows of one shard."""
+
+    __slots__ = ("_id", "kv")
+
+    def __init__(self, kv: KVStore, shard_id: bytes) -> None:
+        self.kv, self._id = kv, shard_id
+
+    # -- state ---------------------------------------------------------------------------------
+
+    def state(self) -> IndexState | None:
+        row = self.kv.get(self._id + STATE)
+        return IndexState.decode(row) if row else None
+
+    def put_state(self, rows: KVBatch, state: IndexState) -> None:
+        rows.put(self._id + STATE, state.encode())
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def put_offset_point(self, rows: KVBatch, segment: Offset, point: OffsetPoint) -> None:
+        key = self._prefix(OFFSETS, segment) + U32.pack(point.last_offset - segment)
+        rows.put(key, U32.pack(point.position))
+
+    def put_time_point(self, rows: KVBatch, segment: Offset, point: TimePoint) -> None:
+        key = self._prefix(TIMES, segment) + U64.pack(point.timestamp + SIGN)
+        rows.put(key, U32.pack(point.offset - segment))
+
+    def put_records(self, rows: KVBatch, segment: Offset, batches: list[PlacedBatch]) -> None:
+        """Key and tag rows of batches of one segment. Sorted, because RocksDB inserts neighbours
+        faster."""
+        keys, tags = self._prefix(KEYS, segment), self._prefix(TAGS, segment)
+        new: list[bytes] = []
+        put = rows.put
+        for header, _, scan in batches:
+            relative = header.base_offset - segment
+            if scan.keys:
+                new += key_rows(keys, scan.keys, relative)
+            if scan.tags:
+                for key, deltas in tag_rows(tags, scan.tags, relative):
+                    put(key, deltas)
+        new.sort()
+        for key in new:
+            put(key, b"")
+
+    def drop_segment(self, rows: KVBatch, segment: Offset) -> None:
+        for kind in PER_SEGMENT:
+            prefix = self._prefix(kind, segment)
+            rows.delete_range(prefix, after_prefix(prefix))
+
+    def drop_segments_from(self, rows: KVBatch, segment: Offset) -> None:
+        """All rows of this segment and of every later one."""
+        for kind in PER_SEGMENT:
+            rows.delete_range(self._prefix(kind, segment), after_prefix(self._id + kind))
+
+    def drop_points(self, rows: KVBatch, segment: Offset) -> None:
+        """The segment is sealed and has its sidecars."""
+        for kind in (OFFSETS, TIMES):
+            prefix = self._prefix(kind, segment)
+            rows.delete_range(prefix, after_prefix(prefix))
+
+    def drop_from(self, rows: KVBatch, segment: Offset, end: Offset) -> None:
+        """Take back every row of the segment that speaks of `end` or later."""
+        relative = end - segment
+        offsets = self._prefix(OFFSETS, segment)
+        rows.delete_range(offsets + U32.pack(relative), after_prefix(offsets))
+        for key, value in self._rows(TIMES, segment):
+            if U32.unpack(value)[0] >= relative:
+                rows.delete(key)
+        for kind in (KEYS, TAGS):
+            for key, _ in self._rows(kind, segment):
+                if U32.unpack(key[-4:])[0] >= relative:
+                    rows.delete(key)
+
+    # -- looking up ----------------------------------------------------------------------------
+
+    def floor_offset(self, segment: Offset, offset: Offset) -> Position:
+        """Where to begin a forward scan for `offset`."""
+        prefix = self._prefix(OFFSETS, segment)
+        relative = min(offset - segment + 1, RELATIVE_MAX)
+        for _, value in self.kv.scan_back(prefix, prefix + U32.pack(relative)):
+            return Position(U32.unpack(value)[0])
+        return Position(0)
+
+    def floor_time(self, segment: Offset, timestamp: TimestampMs) -> Offset:
+        """An offset so that every record of the segment before it is older than `timestamp`."""
+        prefix = self._prefix(TIMES, segment)
+        for _, value in self.kv.scan_back(prefix, prefix + U64.pack(timestamp + SIGN)):
+            return Offset(segment + U32.unpack(value)[0])
+        return segment
+
+    def offset_points(self, segment: Offset) -> list[OffsetPoint]:
+        return [
+            OffsetPoint(Offset(segment + U32.unpack(key[-4:])[0]), Position(U32.unpack(value)[0]))
+            for key, value in self._rows(OFFSETS, segment)
+        ]
+
+    def time_points(self, segment: Offset) -> list[TimePoint]:
+        return [
+            TimePoint(
+                TimestampMs(U64.unpack(key[-8:])[0] - SIGN), Offset(segment + U32.unpack(value)[0])
+            )
+            for key, value in self._rows(TIMES, segment)
+        ]
+
+    def by_key(self, segment: Offset, key: bytes) -> Iterator[Offset]:
+        """Offsets that may carry the key, newest first."""
+        prefix = self._prefix(KEYS, segment) + U64.pack(key_hash(key))
+        for row, _ in self.kv.scan_back(prefix, after_prefix(prefix)):
+            yield Offset(segment + U32.unpack(row[-4:])[0])
+
+    def by_tag(self, segment: Offset, tag: bytes, start: Offset) -> Iterator[Offset]:
+        """Offsets from `start` on that may carry the tag, oldest first."""
+        prefix = self._prefix(TAGS, segment) + U64.pack(key_hash(tag))
+        for row, deltas in self.kv.scan(
+            self._tag_floor(prefix, segment, start), after_prefix(prefix)
+        ):
+            base = segment + U32.unpack(row[-4:])[0]
+            for (delta,) in U32.iter_unpack(deltas):
+                if base + delta >= start:
+                    yield Offset(base + delta)
+
+    def _tag_floor(self, prefix: bytes, segment: Offset, start: Offset) -> bytes:
+        """The row of the last batch that begins at or before `start`: it may reach past it."""
+        if start <= segment:
+            return prefix
+        bound = prefix + U32.pack(min(start - segment + 1, RELATIVE_MAX))
+        return next((row for row, _ in self.kv.scan_back(prefix, bound)), prefix)
+
+    def _rows(self, kind: bytes, segment: Offset) -> Iterator[tuple[bytes, bytes]]:
+        prefix = self._prefix(kind, segment)
+        return self.kv.scan(prefix, after_prefix(prefix))
+
+    def _prefix(self, kind: bytes, segment: Offset) -> bytes:
+        return self._id + kind + U64.pack(segment)

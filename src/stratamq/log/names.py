@@ -1,0 +1,48 @@
+"""Every file name of a shard. Nothing else spells one.
+
+{data}/{shard}/00000000000000000042.log          batches from offset 42 on
+{data}/{shard}/00000000000000000042.index        sealed: offset -> position
+{data}/{shard}/00000000000000000042.timeindex    sealed: time -> offset
+{data}/{shard}/00000000000000000042.log.cleaned  a rewrite that is not in force yet
+{data}/{shard}/00000000000000000042.log.torn-977 what was cut off at byte 977, kept for
+inspection {data}/{shard}/leader-epoch-checkpoint           Kafka's format
+{data}/{shard}/deletions                         offsets deleted one by one
+{data}/{shard}/start-offset                      where the log begins after a trim
+{data}/{shard}/shard.json                        the shard's name and configs
+{data}/{shard}-deleted/                          a shard on its way out
+"""
+
+from __future__ import annotations
+
+from stratamq.model.types import Offset, Position
+
+LOG = ".log"
+OFFSET_INDEX = ".index"
+TIME_INDEX = ".timeindex"
+CLEANED = ".cleaned"
+TORN = ".torn-"
+TEMPORARY = ".tmp"
+GONE = "-deleted"
+
+EPOCHS = "leader-epoch-checkpoint"
+DELETIONS = "deletions"
+START_OFFSET = "start-offset"
+SPEC = "shard.json"
+
+OFFSET_DIGITS = 20
+
+
+def segment_file(base: Offset, suffix: str) -> str:
+    return f"{base:0{OFFSET_DIGITS}d}{suffix}"
+
+
+def torn_file(base: Offset, position: Position) -> str:
+    return f"{segment_file(base, LOG)}{TORN}{position}"
+
+
+def base_of_log(name: str) -> Offset | None:
+    """The base offset that a `.log` file's name tells; None for any other file."""
+    stem = name.removesuffix(LOG)
+    if stem == name or len(stem) != OFFSET_DIGITS or not stem.isascii() or not stem.isdigit():
+        return None
+    return Offset(int(stem))

@@ -1,0 +1,287 @@
+"""Opening a shard after any stop, clean or not.
+
+The log is the truth; the index tells how far it was known to be good. What is found decides:
+
+| found                                                 | done                                   |
+|-------------------------------------------------------|----------------------------------------|
+| index reaches the end of the file                     | nothing: the stop was clean            |
+| intact batches behind the indexed ones                | indexed                                |
+| nothing intact up to the end                          | torn tail: copied aside, then cut      |
+| damage with intact batches behind it                  | corruption: reported, reads refuse it  |
+| index speaks of offsets the log does not have         | those rows are taken back              |
+| index has no state, or one of a segment that is gone  | rebuilt from the log                   |
+| sealed segment without sidecars                       | sidecars rebuilt from the log          |
+| `.cleaned` and `.tmp` files                           | removed: they never came into force    |
+| start offset past the end                             | the log goes on at the start offset    |
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from stratamq.log import epochs, names, reader
+from stratamq.log.contract import PlacedBatch
+from stratamq.log.disk import Disk, read_all, replace_file, write_new
+from stratamq.log.index import IndexState, ShardIndex
+from stratamq.log.reader import Damage, Intact
+from stratamq.log.segment import ActiveSegment, SealedSegment, Segment
+from stratamq.log.truncation import plan_cut
+from stratamq.model.errors import InvalidInput, StorageError
+from stratamq.model.types import Offset, Position
+from stratamq.wire.kafka.records import EMPTY_SCAN, BatchScan, scan_batch
+
+logger = logging.getLogger(__name__)
+
+ROWS_BYTES_MAX = 8 << 20
+"""Log bytes whose index rows are written at once while rebuilding."""
+
+TORN_COPY_BYTES_MAX = 64 << 20
+TORN_COPIES_MAX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Indexing:
+    """What is indexed of each record."""
+
+    keys: bool
+    tags: bool
+    decompressed_max: int
+
+    def scan(self, found: Intact) -> BatchScan:
+        """A stored batch that does not decode has nothing to index; it was stored without being
+        looked into, and readers will say what is wrong with it."""
+        if not (self.keys or self.tags):
+            return EMPTY_SCAN
+        try:
+            return scan_batch(
+                found.header,
+                found.data,
+                keys=self.keys,
+                tags=self.tags,
+                decompressed_max=self.decompressed_max,
+                consecutive=False,
+            )
+        except InvalidInput:
+            return EMPTY_SCAN
+
+
+@dataclass(slots=True)
+class Recovered:
+    """A shard that is ready."""
+
+    sealed: list[SealedSegment]
+    active: ActiveSegment
+    start: Offset
+    epochs: epochs.History
+    damage: list[str] = field(default_factory=list)
+
+
+def recover(disk: Disk, folder: Path, index: ShardIndex, indexing: Indexing) -> Recovered:
+    """Everything in the table above. May itself be cut off by a crash and repeated."""
+    disk.make_folder(folder)
+    return _Recovery(disk, folder, index, indexing).run()
+
+
+class _Recovery:
+    def __init__(self, disk: Disk, folder: Path, index: ShardIndex, indexing: Indexing) -> None:
+        self.disk, self.folder, self.index, self.indexing = disk, folder, index, indexing
+        self.damage: list[str] = []
+        self.history: epochs.History = ()
+
+    def run(self) -> Recovered:
+        bases = self._sweep()
+        start = self._start_offset()
+        self.history = self._load_epochs(bases)
+        loaded = self.history
+        state = self.index.state()
+        sealed = [self._sealed(base, end, state) for base, end in pairwise(bases)]
+        active = self._active(bases[-1], state) if bases else self._first(start)
+        if start > active.end:
+            sealed, active = self._continue_at(start, [*sealed, active])
+        start = max(start, sealed[0].base if sealed else active.base)
+        history = epochs.cut_start(epochs.cut_end(self.history, active.end), start)
+        if history != loaded:
+            replace_file(self.disk, self.folder / names.EPOCHS, epochs.encode(history))
+        return Recovered(sealed, active, start, history, self.damage)
+
+    # -- files ---------------------------------------------------------------------------------
+
+    def _sweep(self) -> list[Offset]:
+        """Remove what never came into force; the bases of the segments there are."""
+        bases: list[Offset] = []
+        torn: list[str] = []
+        for name in self.disk.names(self.folder):
+            base = names.base_of_log(name)
+            if base is not None:
+                bases.append(base)
+            elif name.endswith((names.CLEANED, names.TEMPORARY)):
+                self.disk.unlink(self.folder / name)
+            elif names.TORN in name:
+                torn.append(name)
+        for name in sorted(torn)[:-TORN_COPIES_MAX]:
+            self.disk.unlink(self.folder / name)
+        return sorted(bases)
+
+    def _start_offset(self) -> Offset:
+        path = self.folder / names.START_OFFSET
+        return Offset(int(read_all(self.disk, path)) if self.disk.exists(path) else 0)
+
+    def _load_epochs(self, bases: list[Offset]) -> epochs.History:
+        path = self.folder / names.EPOCHS
+        if not self.disk.exists(path):
+            return ()
+        try:
+            return epochs.decode(read_all(self.disk, path))
+        except StorageError as error:
+            self._report(f"{path}: {error}; rebuilt from the log")
+            return self._epochs_of_log(bases)
+
+    def _epochs_of_log(self, bases: list[Offset]) -> epochs.History:
+        history: epochs.History = ()
+        for base in bases:
+            segment = SealedSegment(self.disk, self.folder, self.index, base, base)
+            for _, header, _ in segment.batches():
+                history = epochs.extended(history, header.leader_epoch, Offset(header.base_offset))
+        return history
+
+    # -- segments ------------------------------------------------------------------------------
+
+    def _first(self, start: Offset) -> ActiveSegment:
+        return ActiveSegment.create(self.disk, self.folder, self.index, start)
+
+    def _sealed(self, base: Offset, end: Offset, state: IndexState | None) -> SealedSegment:
+        segment = SealedSegment(self.disk, self.folder, self.index, base, end)
+        if not segment.has_sidecars():
+            segment.rebuild_sidecars()
+        if state is None or base > state.segment:
+            self._index_sealed(segment, 0)
+        elif base == state.segment:
+            self._index_sealed(segment, state.indexed_position)
+        return segment
+
+    def _index_sealed(self, segment: SealedSegment, position: int) -> None:
+        """Key and tag rows from `position` on; offset and time have their sidecars."""
+        rows, size = self.index.kv.batch(), 0
+        for found in segment.scan(position):
+            if isinstance(found, Damage):
+                self._report_damage(segment, found)
+                continue
+            self._note_epoch(found)
+            self.index.put_records(rows, segment.base, [self._placed(found)])
+            size += len(found.data)
+            if size >= ROWS_BYTES_MAX:
+                self.index.kv.write(rows)
+                rows, size = self.index.kv.batch(), 0
+        self.index.drop_points(rows, segment.base)
+        self.index.kv.write(rows)
+
+    def _active(self, base: Offset, state: IndexState | None) -> ActiveSegment:
+        path = self.folder / names.segment_file(base, names.LOG)
+        size = self.disk.open(path).size()
+        if state is None or state.segment != base or state.synced_position > size:
+            state = self._forget_from(base, state)
+        segment = ActiveSegment.at(self.disk, self.folder, self.index, state, size)
+        segment.end = state.synced_end
+        for suffix in (names.OFFSET_INDEX, names.TIME_INDEX):
+            self.disk.unlink(self.folder / names.segment_file(base, suffix))
+        return self._scan_active(segment)
+
+    def _forget_from(self, base: Offset, state: IndexState | None) -> IndexState:
+        """The index knows nothing usable of this segment: drop what it says of it and of later
+        ones."""
+        rows = self.index.kv.batch()
+        self.index.drop_segments_from(rows, base)
+        self.index.kv.write(rows)
+        return IndexState.new(base)
+
+    def _scan_active(self, segment: ActiveSegment) -> ActiveSegment:
+        """Verify what was not synced, index what was not indexed, cut what is torn."""
+        state = segment.state
+        indexed, synced = state.indexed_position, state.synced_position
+        last_known = state.indexed_end
+        rows, size = self.index.kv.batch(), 0
+        for found in reader.scan(segment.file(), segment.size, synced, segment.end):
+            if isinstance(found, Damage):
+                if found.end is None:
+                    self._cut_tail(segment, found.position)
+                    break
+                self._report_damage(segment, found)
+                continue
+            self._note_epoch(found)
+            segment.end = Offset(found.header.next_offset)
+            if found.position >= indexed:
+                segment.reindex(rows, self._placed(found), found.position)
+                size += len(found.data)
+            if size >= ROWS_BYTES_MAX:
+                self.index.kv.write(rows)
+                rows, size = self.index.kv.batch(), 0
+        self.index.kv.write(rows)
+        if segment.end < last_known or segment.size < indexed:
+            return self._take_back(segment)
+        return self._settled(segment)
+
+    def _take_back(self, segment: ActiveSegment) -> ActiveSegment:
+        """The index was ahead of the log."""
+        cut = plan_cut(segment, segment.end)
+        rows = self.index.kv.batch()
+        cut.carry_out(rows)
+        self.index.kv.write(rows, sync=True)
+        return cut.active
+
+    def _settled(self, segment: ActiveSegment) -> ActiveSegment:
+        """Whatever was found counts as synced from now on."""
+        if segment.size > segment.state.synced_position:
+            segment.sync()
+            rows = self.index.kv.batch()
+            segment.stage(rows)
+            self.index.kv.write(rows)
+        return segment
+
+    def _cut_tail(self, segment: ActiveSegment, position: Position) -> None:
+        """A write that was under way when the power went. Its bytes are kept aside."""
+        file = segment.file()
+        tail = file.read(min(segment.size - position, TORN_COPY_BYTES_MAX), position)
+        copy = self.folder / names.torn_file(segment.base, position)
+        write_new(self.disk, copy, tail)
+        self._report(f"{segment.path}: cut a torn tail of {len(tail)} bytes at byte {position}")
+        file.truncate(position)
+        file.sync()
+        segment.size = position
+
+    def _continue_at(
+        self, start: Offset, lost: Iterable[Segment]
+    ) -> tuple[list[SealedSegment], ActiveSegment]:
+        """A trim was durable and the records it was about were not."""
+        rows = self.index.kv.batch()
+        for segment in lost:
+            self.index.drop_segment(rows, segment.base)
+            self.disk.unlink(segment.path)
+            for suffix in (names.OFFSET_INDEX, names.TIME_INDEX):
+                self.disk.unlink(self.folder / names.segment_file(segment.base, suffix))
+        active = self._first(start)
+        active.stage(rows)
+        self.index.kv.write(rows, sync=True)
+        return [], active
+
+    # -- small things --------------------------------------------------------------------------
+
+    def _placed(self, found: Intact) -> PlacedBatch:
+        return PlacedBatch(found.header, found.data, self.indexing.scan(found))
+
+    def _note_epoch(self, found: Intact) -> None:
+        header = found.header
+        self.history = epochs.extended(
+            self.history, header.leader_epoch, Offset(header.base_offset)
+        )
+
+    def _report_damage(self, segment: Segment, damage: Damage) -> None:
+        until = "the end" if damage.end is None else f"byte {damage.end}"
+        self._report(f"{segment.path}: damaged from byte {damage.position} to {until}")
+
+    def _report(self, text: str) -> None:
+        logger.error("%s", text)
+        self.damage.append(text)

@@ -1,0 +1,20 @@
+"""When a segment is full. Every store asks this one function, so they roll at the same batch."""
+
+from __future__ import annotations
+
+from stratamq.model.topic import TopicConfig
+
+
+def must_roll(
+    size_bytes: int, first_timestamp: int, batch_bytes: int, now_ms: int, config: TopicConfig
+) -> bool:
+    """Whether a segment must be sealed before a batch of `batch_bytes` goes in.
+
+    An empty segment takes any batch: otherwise one that is larger than `segment.bytes` would never
+    find a place. A first record without a timestamp says nothing about age.
+    """
+    if not size_bytes:
+        return False
+    if size_bytes + batch_bytes > config.number("segment.bytes"):
+        return True
+    return first_timestamp >= 0 and now_ms - first_timestamp > config.number("segment.ms")

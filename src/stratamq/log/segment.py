@@ -1,0 +1,319 @@
+"""One segment: a `.log` file and the way into it.
+
+An `ActiveSegment` is written at its end by one writer; its index points are in the key-value store.
+A `SealedSegment` never changes; its index points are its sidecar files. Reading is the same for
+both.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from stratamq.log import names, reader, sidecar
+from stratamq.log.contract import PlacedBatch, SegmentInfo
+from stratamq.log.disk import Buffer, Disk, File, replace_file
+from stratamq.log.index import IndexState, ShardIndex
+from stratamq.log.kv import KVBatch
+from stratamq.log.sidecar import OffsetPoint, OffsetSidecar, TimePoint, TimeSidecar
+from stratamq.model.errors import InvalidInput
+from stratamq.model.types import NO_TIMESTAMP, Offset, Position, TimestampMs
+from stratamq.wire.kafka.records import walk
+
+POINT_EVERY_RECORDS = 1000
+"""Density of the sparse indexes: 10 million records have 10,000 points."""
+
+SPAN_MAX = (1 << 31) - 1
+"""Offsets inside a segment are 32-bit signed in Kafka's index files."""
+
+
+class Segment(ABC):
+    """What active and sealed segments share: where they are, what they span, and reading."""
+
+    __slots__ = ("_hint", "base", "disk", "end", "folder", "index", "path", "size")
+
+    def __init__(self, disk: Disk, folder: Path, index: ShardIndex, base: Offset) -> None:
+        self.disk, self.folder, self.index, self.base = disk, folder, index, base
+        self.path = folder / names.segment_file(base, names.LOG)
+        self.size = 0
+        self.end = base
+        self._hint = (base, 0)
+
+    @abstractmethod
+    def floor(self, offset: Offset) -> Position:
+        """Start of some batch at or before the one that holds `offset`."""
+
+    @abstractmethod
+    def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset:
+        """An offset so that every record of the segment before it is older."""
+
+    @abstractmethod
+    def points(self) -> tuple[list[OffsetPoint], list[TimePoint]]:
+        """The sparse indexes, whole."""
+
+    @abstractmethod
+    def info(self) -> SegmentInfo: ...
+
+    def file(self) -> File:
+        return self.disk.open(self.path)
+
+    def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
+        """Intact batches from the one holding `offset` on; see ShardStore.read."""
+        file, size = self.file(), self.size
+        position = reader.locate(file, size, self._start_of(offset), offset)
+        if position is None:
+            return b""
+        try:
+            data = reader.read_intact(file, size, position, max_bytes, end)
+        except InvalidInput as error:
+            raise reader.explain(
+                file, str(self.path), size, position, offset, self.end, str(error)
+            ) from None
+        if data:
+            self._hint = (_next_offset(data), position + len(data))
+        return data
+
+    def scan(self, position: int = 0) -> Iterator[reader.Intact | reader.Damage]:
+        return reader.scan(self.file(), self.size, position, self.base)
+
+    def batches(self, position: int = 0) -> Iterator[reader.Intact]:
+        return (found for found in self.scan(position) if isinstance(found, reader.Intact))
+
+    def _start_of(self, offset: Offset) -> int:
+        """A consumer that reads on where it stopped needs no index."""
+        hinted, position = self._hint
+        return position if hinted == offset else self.floor(offset)
+
+
+def _next_offset(data: bytes) -> Offset:
+    return Offset(walk(data)[-1].last_offset + 1)
+
+
+class ActiveSegment(Segment):
+    """After `append` the bytes may be lost in a power cut; after `sync` they may not.
+
+    `stage` gives the index rows of what was appended since the last `stage`; the caller writes
+    them. Until then look-ups by key and tag do not find the new records; reading by offset does.
+    """
+
+    __slots__ = ("_held", "_staged", "state")
+
+    def __init__(self, disk: Disk, folder: Path, index: ShardIndex, base: Offset) -> None:
+        super().__init__(disk, folder, index, base)
+        self.state = IndexState.new(base)
+        self._staged: list[PlacedBatch] = []
+        self._held: File | None = None
+
+    @classmethod
+    def create(cls, disk: Disk, folder: Path, index: ShardIndex, base: Offset) -> ActiveSegment:
+        """A new, empty file whose name is durable."""
+        segment = cls(disk, folder, index, base)
+        disk.open(segment.path, create=True).truncate(0)
+        disk.sync_folder(folder)
+        return segment
+
+    @classmethod
+    def at(
+        cls, disk: Disk, folder: Path, index: ShardIndex, state: IndexState, size: int
+    ) -> ActiveSegment:
+        """An existing file of which `state` tells what is indexed."""
+        segment = cls(disk, folder, index, state.segment)
+        segment.state = state
+        segment.size = size
+        segment.end = state.indexed_end
+        return segment
+
+    def append(self, batches: Sequence[PlacedBatch]) -> None:
+        """One write for all. On OSError the file is as long as before as far as readers can
+        tell."""
+        file = self._hold()
+        file.write([batch.data for batch in batches], self.size)
+        self._staged.extend(batches)
+        self.size += sum(len(batch.data) for batch in batches)
+        self.end = Offset(batches[-1].header.next_offset)
+        if self.state.first_timestamp == NO_TIMESTAMP:
+            self.state.first_timestamp = TimestampMs(batches[0].header.max_timestamp)
+
+    def undo(self, size: int, end: Offset) -> None:
+        """Take back an append that failed."""
+        self._hold().truncate(size)
+        self.size, self.end = size, end
+        self._staged = [batch for batch in self._staged if batch.header.base_offset < end]
+
+    def sync(self) -> None:
+        if self.state.synced_position < self.size:
+            self._hold().sync()
+            self.state.synced_position, self.state.synced_end = Position(self.size), self.end
+        self._held = None
+
+    def stage(self, rows: KVBatch) -> None:
+        """Rows for everything appended since, points and state included."""
+        if self._staged:
+            staged, self._staged = self._staged, []
+            self.index.put_records(rows, self.base, staged)
+            for batch in staged:
+                self._stage_points(rows, batch)
+        self.index.put_state(rows, self.state)
+
+    def reindex(self, rows: KVBatch, batch: PlacedBatch, position: Position) -> None:
+        """Rows of a batch that recovery found at `position`, after everything indexed so far."""
+        self.state.indexed_position = position
+        self.index.put_records(rows, self.base, [batch])
+        self._stage_points(rows, batch)
+
+    def _stage_points(self, rows: KVBatch, batch: PlacedBatch) -> None:
+        """A point per POINT_EVERY_RECORDS records, at batch boundaries, as Kafka places them."""
+        state, header = self.state, batch.header
+        position = state.indexed_position
+        younger = header.max_timestamp > state.max_timestamp
+        if younger:
+            state.max_timestamp = TimestampMs(header.max_timestamp)
+            state.max_timestamp_offset = Offset(header.last_offset)
+        if state.records_since_point >= POINT_EVERY_RECORDS:
+            self.index.put_offset_point(
+                rows, self.base, OffsetPoint(Offset(header.last_offset), position)
+            )
+            if state.max_timestamp >= 0:
+                time = TimePoint(state.max_timestamp, state.max_timestamp_offset)
+                self.index.put_time_point(rows, self.base, time)
+            state.records_since_point = 0
+        state.records_since_point += header.record_count
+        state.indexed_position = Position(position + len(batch.data))
+        state.indexed_end = Offset(header.next_offset)
+
+    def seal(self) -> SealedSegment:
+        """Write the sidecars of a segment that is synced and indexed. The caller drops the points
+        from the store afterwards."""
+        offsets, times = self.points()
+        _append_time(times, TimePoint(self.state.max_timestamp, self.state.max_timestamp_offset))
+        write_sidecars(self, offsets, times)
+        return SealedSegment(self.disk, self.folder, self.index, self.base, self.end)
+
+    def floor(self, offset: Offset) -> Position:
+        return self.index.floor_offset(self.base, offset)
+
+    def points(self) -> tuple[list[OffsetPoint], list[TimePoint]]:
+        return self.index.offset_points(self.base), self.index.time_points(self.base)
+
+    def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset:
+        return self.index.floor_time(self.base, timestamp)
+
+    def info(self) -> SegmentInfo:
+        state = self.state
+        return SegmentInfo(
+            self.base, self.end, self.size, state.first_timestamp, state.max_timestamp, active=True
+        )
+
+    def _hold(self) -> File:
+        """The file, held until the next sync: a sync through another descriptor, opened later,
+        might not be told of a write that failed."""
+        if self._held is None:
+            self._held = self.disk.open(self.path, create=True)
+        return self._held
+
+
+class SealedSegment(Segment):
+    """Immutable. Its sidecars are mapped when first needed."""
+
+    __slots__ = ("_first_timestamp", "_offsets", "_times")
+
+    def __init__(
+        self, disk: Disk, folder: Path, index: ShardIndex, base: Offset, end: Offset
+    ) -> None:
+        super().__init__(disk, folder, index, base)
+        self.size = self.file().size()
+        self.end = end
+        self._offsets: OffsetSidecar | None = None
+        self._times: TimeSidecar | None = None
+        self._first_timestamp: TimestampMs | None = None
+
+    def floor(self, offset: Offset) -> Position:
+        return self._offset_sidecar().floor(offset)
+
+    def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset:
+        return self._time_sidecar().floor(timestamp)
+
+    def points(self) -> tuple[list[OffsetPoint], list[TimePoint]]:
+        offsets, times = self._offset_sidecar(), self._time_sidecar()
+        return (
+            [offsets.point(number) for number in range(len(offsets))],
+            [times.point(number) for number in range(len(times))],
+        )
+
+    def info(self) -> SegmentInfo:
+        last = self._time_sidecar().last()
+        youngest = last.timestamp if last else NO_TIMESTAMP
+        return SegmentInfo(self.base, self.end, self.size, self._first(), youngest, active=False)
+
+    def unlink(self) -> None:
+        """Remove the files. The log goes last: a log without sidecars gets new ones, and a sidecar
+        without its log would be litter."""
+        self.unlink_sidecars()
+        self.disk.unlink(self.path)
+
+    def unlink_sidecars(self) -> None:
+        for suffix in (names.OFFSET_INDEX, names.TIME_INDEX):
+            self.disk.unlink(self.folder / names.segment_file(self.base, suffix))
+
+    def has_sidecars(self) -> bool:
+        return all(
+            self.disk.exists(self.folder / names.segment_file(self.base, suffix))
+            for suffix in (names.OFFSET_INDEX, names.TIME_INDEX)
+        )
+
+    def rebuild_sidecars(self) -> None:
+        write_sidecars(self, *collect_points(self.batches()))
+
+    def _offset_sidecar(self) -> OffsetSidecar:
+        if self._offsets is None:
+            self._offsets = OffsetSidecar(self.base, self._map(names.OFFSET_INDEX))
+        return self._offsets
+
+    def _time_sidecar(self) -> TimeSidecar:
+        if self._times is None:
+            self._times = TimeSidecar(self.base, self._map(names.TIME_INDEX))
+        return self._times
+
+    def _map(self, suffix: str) -> Buffer:
+        return self.disk.map(self.folder / names.segment_file(self.base, suffix))
+
+    def _first(self) -> TimestampMs:
+        if self._first_timestamp is None:
+            first = next(self.batches(), None)
+            self._first_timestamp = (
+                TimestampMs(first.header.max_timestamp) if first else NO_TIMESTAMP
+            )
+        return self._first_timestamp
+
+
+def collect_points(batches: Iterable[reader.Intact]) -> tuple[list[OffsetPoint], list[TimePoint]]:
+    """The points that an active segment with these batches would have been sealed with."""
+    offsets: list[OffsetPoint] = []
+    times: list[TimePoint] = []
+    youngest = TimePoint(NO_TIMESTAMP, Offset(0))
+    since = 0
+    for position, header, _ in batches:
+        if header.max_timestamp > youngest.timestamp:
+            youngest = TimePoint(TimestampMs(header.max_timestamp), Offset(header.last_offset))
+        if since >= POINT_EVERY_RECORDS:
+            offsets.append(OffsetPoint(Offset(header.last_offset), position))
+            _append_time(times, youngest)
+            since = 0
+        since += header.record_count
+    _append_time(times, youngest)
+    return offsets, times
+
+
+def _append_time(times: list[TimePoint], point: TimePoint) -> None:
+    if point.timestamp >= 0 and (not times or point.timestamp > times[-1].timestamp):
+        times.append(point)
+
+
+def write_sidecars(segment: Segment, offsets: list[OffsetPoint], times: list[TimePoint]) -> None:
+    """Both files, durable. A sidecar that can be seen is whole."""
+    for kind, data in (
+        (names.OFFSET_INDEX, sidecar.encode_offset_points(segment.base, offsets)),
+        (names.TIME_INDEX, sidecar.encode_time_points(segment.base, times)),
+    ):
+        replace_file(segment.disk, segment.folder / names.segment_file(segment.base, kind), data)

@@ -1,0 +1,400 @@
+"""The log of one shard in segment files: the `ShardStore` of EngineSegment.
+
+Story ----- `open` recovers whatever an unclean stop left (`stratamq.log.recovery`) and finds the
+segments: sealed ones, and one active at the end. `append` writes to the active segment, rolling
+first where a batch does not fit. `sync` makes it durable. `stage_index` hands out the index rows of
+what was appended; the caller writes them after the sync, for many shards at once. Then the batch
+can be acknowledged. Reading needs no lock: segments are a tuple that is replaced whole, and a
+reader that finds it replaced under its hands reads again.
+
+Order on disk, so that every crash leaves one story to tell:
+
+| step     | order                                                                                |
+|----------|--------------------------------------------------------------------------------------|
+| append   | new leader epoch, data, sync, index rows                                             |
+| roll     | data synced, index rows, sidecars, new segment file, then the old points dropped     |
+| truncate | newer segments from the newest on, the file cut, index rows, deletion marks, epochs  |
+| trim     | start offset, then segments from the oldest on                                       |
+| rewrite  | new file synced, sidecars removed, file renamed, new sidecars, deletion marks        |
+"""
+
+from __future__ import annotations
+
+import errno
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager
+from operator import attrgetter
+from pathlib import Path
+
+from stratamq.log import epochs as epoch_history
+from stratamq.log import names
+from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter, SegmentInfo
+from stratamq.log.deletions import Deletions
+from stratamq.log.disk import Disk, replace_file
+from stratamq.log.index import IndexStore, ShardIndex
+from stratamq.log.kv import KVBatch
+from stratamq.log.recovery import Indexing, recover
+from stratamq.log.rewriting import rewrite_segment
+from stratamq.log.roll import must_roll
+from stratamq.log.segment import SPAN_MAX, ActiveSegment, SealedSegment, Segment
+from stratamq.log.truncation import plan_cut
+from stratamq.model.errors import (
+    CorruptRecord,
+    DiskFull,
+    OffsetOutOfRange,
+    ShardPoisoned,
+    StorageError,
+)
+from stratamq.model.topic import TopicConfig
+from stratamq.model.types import Offset, ShardName, TimestampMs
+
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+READ_ATTEMPTS_MAX = 100
+"""A reader meets as many changes of the segment list at most; each takes a file operation or
+more."""
+
+by_base = attrgetter("base")
+
+
+class FileShardLog:
+    """See ShardStore for the contract, and the story above."""
+
+    __slots__ = (
+        "_active",
+        "_deletions",
+        "_disk",
+        "_epochs",
+        "_folder",
+        "_index",
+        "_indexes",
+        "_poison",
+        "_segments",
+        "_start",
+        "config",
+        "damage",
+        "name",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        folder: Path,
+        name: ShardName,
+        indexes: IndexStore,
+        config: TopicConfig,
+        decompressed_max: int,
+    ) -> None:
+        self._disk, self._folder, self._indexes = disk, folder, indexes
+        self.name, self.config = name, config
+        self._index: ShardIndex = indexes.shard(name)
+        self._poison: str | None = None
+        indexing = Indexing(config.flag("index.key"), config.flag("index.tag"), decompressed_max)
+        found = recover(disk, folder, self._index, indexing)
+        self._active: ActiveSegment = found.active
+        self._segments: tuple[Segment, ...] = (*found.sealed, found.active)
+        self.damage = found.damage
+        self._start = found.start
+        self._epochs = found.epochs
+        self._deletions = Deletions(disk, folder / names.DELETIONS)
+        self._deletions.forget(lambda offset: offset >= found.active.end or offset < found.start)
+
+    @property
+    def start_offset(self) -> Offset:
+        return self._start
+
+    @property
+    def end_offset(self) -> Offset:
+        return self._active.end
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def append(self, batches: Sequence[PlacedBatch], now_ms: TimestampMs) -> None:
+        self._check_writable()
+        assert batches[0].header.base_offset >= self.end_offset, "offsets never go back"
+        before = self._active, self._active.size, self._active.end
+        with self._disk_errors():
+            self._note_epochs(batches)
+        try:
+            with self._disk_errors():
+                self._write_runs(batches, now_ms)
+        except DiskFull:
+            self._undo(*before)
+            raise
+
+    def _write_runs(self, batches: Sequence[PlacedBatch], now_ms: TimestampMs) -> None:
+        """One write per segment that the batches land in."""
+        run: list[PlacedBatch] = []
+        size, first = self._active.size, self._active.state.first_timestamp
+        for batch in batches:
+            full = must_roll(size, first, len(batch.data), now_ms, self.config)
+            if full or batch.header.last_offset - self._active.base > SPAN_MAX:
+                if run:
+                    self._active.append(run)
+                    run = []
+                self._roll()
+                size = 0
+            if not size:
+                first = TimestampMs(batch.header.max_timestamp)
+            run.append(batch)
+            size += len(batch.data)
+        self._active.append(run)
+
+    def sync(self) -> None:
+        self._check_writable()
+        try:
+            self._active.sync()
+        except OSError as error:
+            raise self._poisoned(f"fsync failed: {error}") from error
+
+    def stage_index(self, rows: KVBatch) -> None:
+        """Index rows for what was appended since the last call. Write them after `sync`."""
+        self._active.stage(rows)
+
+    def flush_index(self) -> None:
+        rows = self._index.kv.batch()
+        self.stage_index(rows)
+        self._index.kv.write(rows)
+
+    def roll(self) -> None:
+        self._check_writable()
+        with self._disk_errors():
+            self._roll()
+
+    def _roll(self) -> None:
+        old = self._active
+        if not old.size:
+            return
+        old.sync()
+        self.flush_index()
+        sealed = old.seal()
+        new = ActiveSegment.create(self._disk, self._folder, self._index, old.end)
+        self._segments = (*self._segments[:-1], sealed, new)
+        self._active = new
+        rows = self._index.kv.batch()
+        self._index.drop_points(rows, old.base)
+        new.stage(rows)
+        self._index.kv.write(rows)
+
+    def _note_epochs(self, batches: Sequence[PlacedBatch]) -> None:
+        history = self._epochs
+        for batch in batches:
+            history = epoch_history.extended(
+                history, batch.header.leader_epoch, batch.header.base_offset
+            )
+        self._save_epochs(history)
+
+    def _undo(self, active: ActiveSegment, size: int, end: Offset) -> None:
+        """Law 7: after DiskFull the store is as it was."""
+        try:
+            if active is not self._active:
+                self._truncate(end)
+            else:
+                active.undo(size, end)
+            self._save_epochs(epoch_history.cut_end(self._epochs, end))
+        except (OSError, StorageError) as error:
+            raise self._poisoned(f"a failed write could not be taken back: {error}") from error
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
+        for _ in range(READ_ATTEMPTS_MAX):
+            segments = self._segments
+            try:
+                data = self._read(segments, offset, max_bytes, end)
+            except (CorruptRecord, FileNotFoundError):
+                if segments is self._segments:
+                    raise
+            else:
+                if segments is self._segments:
+                    return data
+            if offset < self._start:
+                raise OffsetOutOfRange(self.name, offset, self._start, self.end_offset)
+        raise StorageError(f"{self.name}: the segments changed {READ_ATTEMPTS_MAX} times in a read")
+
+    def _read(
+        self, segments: tuple[Segment, ...], offset: Offset, max_bytes: int, end: Offset
+    ) -> bytes:
+        first = max(bisect_right(segments, offset, key=by_base) - 1, 0)
+        for segment in segments[first:]:
+            if segment.base >= end:
+                break
+            if data := segment.read(offset, max_bytes, end):
+                return data
+        return b""
+
+    def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset] | None:
+        return self._by_key(key, end) if self.config.flag("index.key") else None
+
+    def _by_key(self, key: bytes, end: Offset) -> Iterator[Offset]:
+        for segment in reversed(self._segments):
+            for offset in self._index.by_key(segment.base, key):
+                if self._start <= offset < end:
+                    yield offset
+
+    def offsets_by_tag(self, tag: bytes, start: Offset, end: Offset) -> Iterator[Offset] | None:
+        return self._by_tag(tag, start, end) if self.config.flag("index.tag") else None
+
+    def _by_tag(self, tag: bytes, start: Offset, end: Offset) -> Iterator[Offset]:
+        for segment in self._segments:
+            if segment.end <= start:
+                continue
+            for offset in self._index.by_tag(segment.base, tag, max(start, self._start)):
+                if offset >= end:
+                    return
+                yield offset
+
+    def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset:
+        for segment in self._segments:
+            if segment.info().max_timestamp >= timestamp:
+                return max(segment.floor_by_timestamp(timestamp), self._start)
+        return max(self._active.base, self._start)
+
+    def segments(self) -> tuple[SegmentInfo, ...]:
+        return tuple(segment.info() for segment in self._segments)
+
+    # -- history -------------------------------------------------------------------------------
+
+    def epochs(self) -> tuple[EpochStart, ...]:
+        return self._epochs
+
+    def deleted(self) -> Set[Offset]:
+        return self._deletions.offsets
+
+    def delete(self, offsets: Iterable[Offset]) -> None:
+        with self._disk_errors():
+            self._deletions.add(offsets)
+
+    # -- changing the past ---------------------------------------------------------------------
+
+    def truncate(self, end: Offset) -> None:
+        self._check_writable()
+        if end < self.end_offset:
+            with self._disk_errors():
+                self._truncate(max(end, self._start))
+
+    def _truncate(self, end: Offset) -> None:
+        kept = max(bisect_right(self._segments, end, key=by_base) - 1, 0)
+        cut, newer = plan_cut(self._segments[kept], end), self._segments[kept + 1 :]
+        active = cut.active
+        self._segments = (*self._segments[:kept], active)
+        self._active = active
+        rows = self._index.kv.batch()
+        for segment in reversed(newer):
+            _unlink(segment)
+            self._index.drop_segment(rows, segment.base)
+        self._disk.sync_folder(self._folder)
+        cut.carry_out(rows)
+        self._index.kv.write(rows, sync=True)
+        self._deletions.forget(lambda offset: offset >= active.end)
+        self._save_epochs(epoch_history.cut_end(self._epochs, active.end))
+
+    def trim(self, start: Offset) -> None:
+        assert start <= self.end_offset, "a trim cannot go past the end"
+        if start <= self._start:
+            return
+        with self._disk_errors():
+            if start == self.end_offset:
+                self._roll()
+            self._save_start(start)
+            self._drop(segment for segment in self._segments[:-1] if segment.end <= start)
+            self._save_epochs(epoch_history.cut_start(self._epochs, start))
+            self._deletions.forget(lambda offset: offset < start)
+
+    def restart(self, start: Offset) -> None:
+        self._check_writable()
+        with self._disk_errors():
+            for segment in reversed(self._segments):
+                _unlink(segment)
+            rows = self._index.kv.batch()
+            for segment in self._segments:
+                self._index.drop_segment(rows, segment.base)
+            self._active = ActiveSegment.create(self._disk, self._folder, self._index, start)
+            self._segments = (self._active,)
+            self._active.stage(rows)
+            self._index.kv.write(rows, sync=True)
+            self._save_start(start)
+            self._deletions.forget(lambda _: True)
+            self._save_epochs(())
+
+    def rewrite(self, base_offset: Offset, rewriter: Rewriter) -> None:
+        old = next(found for found in self._segments[:-1] if found.base == base_offset)
+        assert isinstance(old, SealedSegment), "only sealed segments are rewritten"
+        with self._disk_errors():
+            new = rewrite_segment(old, rewriter)
+            if new is None:
+                self._drop([old])
+            elif new is not old:
+                self._segments = tuple(new if found is old else found for found in self._segments)
+            self._deletions.forget(lambda offset: old.base <= offset < old.end)
+
+    def _drop(self, segments: Iterable[Segment]) -> None:
+        """Oldest first, so that a crash leaves one contiguous log."""
+        gone = list(segments)
+        rows = self._index.kv.batch()
+        self._segments = tuple(found for found in self._segments if found not in gone)
+        for segment in gone:
+            _unlink(segment)
+            self._index.drop_segment(rows, segment.base)
+        self._disk.sync_folder(self._folder)
+        self._index.kv.write(rows)
+
+    def _save_start(self, start: Offset) -> None:
+        replace_file(self._disk, self._folder / names.START_OFFSET, f"{start}\n".encode())
+        self._start = start
+
+    def _save_epochs(self, history: epoch_history.History) -> None:
+        if history != self._epochs:
+            replace_file(self._disk, self._folder / names.EPOCHS, epoch_history.encode(history))
+            self._epochs = history
+
+    # -- end -----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        if self._poison is None:
+            self.sync()
+            self.flush_index()
+
+    def destroy(self) -> None:
+        """The folder's new name is the decision; `finish_destroy` does the rest, now or after a
+        crash."""
+        gone = self._folder.with_name(self._folder.name + names.GONE)
+        self._disk.rename(self._folder, gone)
+        self._disk.sync_folder(gone.parent)
+        self._poison = "it was deleted"
+        finish_destroy(self._disk, gone, self.name, self._indexes)
+
+    # -- errors --------------------------------------------------------------------------------
+
+    def _check_writable(self) -> None:
+        if self._poison is not None:
+            raise ShardPoisoned(f"{self.name} takes no writes: {self._poison}")
+
+    def _poisoned(self, reason: str) -> ShardPoisoned:
+        self._poison = reason
+        return ShardPoisoned(f"{self.name} takes no writes until it is recovered: {reason}")
+
+    @contextmanager
+    def _disk_errors(self) -> Iterator[None]:
+        """A full disk is the caller's to wait out; any other failure leaves us not knowing what the
+        disk holds."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno in NO_ROOM:
+                raise DiskFull(f"{self.name}: {error}") from error
+            raise self._poisoned(str(error)) from error
+
+
+def _unlink(segment: Segment) -> None:
+    if isinstance(segment, SealedSegment):
+        segment.unlink()
+    else:
+        segment.disk.unlink(segment.path)
+
+
+def finish_destroy(disk: Disk, gone: Path, name: ShardName, indexes: IndexStore) -> None:
+    """The second phase of `destroy`; may be repeated."""
+    indexes.drop(name)
+    disk.remove_folder(gone)
+    disk.sync_folder(gone.parent)
