@@ -145,7 +145,7 @@ class FileShardLog:
         try:
             self._active.sync()
         except OSError as error:
-            raise self._poisoned(f"fsync failed: {error}") from error
+            raise self.poison(f"fsync failed: {error}") from error
 
     def stage_index(self, rows: KVBatch) -> None:
         """Index rows for what was appended since the last call. Write them after `sync`."""
@@ -193,7 +193,7 @@ class FileShardLog:
                 active.undo(size, end)
             self._save_epochs(epoch_history.cut_end(self._epochs, end))
         except (OSError, StorageError) as error:
-            raise self._poisoned(f"a failed write could not be taken back: {error}") from error
+            raise self.poison(f"a failed write could not be taken back: {error}") from error
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -370,7 +370,8 @@ class FileShardLog:
         if self._poison is not None:
             raise ShardPoisoned(f"{self.name} takes no writes: {self._poison}")
 
-    def _poisoned(self, reason: str) -> ShardPoisoned:
+    def poison(self, reason: str) -> ShardPoisoned:
+        """Refuse every write from now on; the error to raise."""
         self._poison = reason
         return ShardPoisoned(f"{self.name} takes no writes until it is recovered: {reason}")
 
@@ -383,7 +384,7 @@ class FileShardLog:
         except OSError as error:
             if error.errno in NO_ROOM:
                 raise DiskFull(f"{self.name}: {error}") from error
-            raise self._poisoned(str(error)) from error
+            raise self.poison(str(error)) from error
 
 
 def _unlink(segment: Segment) -> None:
