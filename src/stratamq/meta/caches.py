@@ -28,6 +28,9 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_REVISION = object()
+"""The key of those who wait for any change."""
+
 
 class WatchedCache(ABC):
     """Follows the Meta Service. Subclasses say what they keep of a snapshot and of an event."""
@@ -54,6 +57,14 @@ class WatchedCache(ABC):
     @property
     def revision(self) -> int:
         return self._revision
+
+    async def wait_for_revision(self, revision: int, timeout_s: float) -> None:
+        """Until this node sees what the caller did: pass what `submit` returned."""
+
+        def look() -> bool | None:
+            return True if self._revision >= revision else None
+
+        await self._wait(_REVISION, look, timeout_s, f"revision {revision}")
 
     # -- what subclasses keep ------------------------------------------------------------------
 
@@ -91,6 +102,7 @@ class WatchedCache(ABC):
         self._revision = update.revision
         for event in update.events:
             self._wake(self._change(event))
+        self._wake(_REVISION)
 
     async def _reconcile(self) -> None:
         try:

@@ -17,7 +17,7 @@ FIXED = (STORAGE, "segment.model")
 def topic_config(given: Mapping[str, object], extra_storage: Collection[str] = ()) -> TopicConfig:
     """Like TopicConfig.of, but `storage.type` may also be one of `extra_storage`."""
     storage = given.get(STORAGE)
-    if storage not in extra_storage:
+    if storage is None or storage not in extra_storage:
         return TopicConfig.of(given)
     rest = TopicConfig.of({name: value for name, value in given.items() if name != STORAGE})
     named = {STORAGE: str(storage)}

@@ -20,7 +20,7 @@ from stratamq.meta.entities import (
     TopicMeta,
     TopicPhase,
 )
-from stratamq.model.errors import StorageError
+from stratamq.model.errors import InvalidInput, StorageError
 from stratamq.model.segment import State
 from stratamq.model.topic import Topic
 
@@ -62,7 +62,7 @@ def parse(key: bytes, value: bytes) -> Fields:
     try:
         fields: Fields = json.loads(value)
         version = fields.pop("v")
-    except (ValueError, KeyError, AttributeError):
+    except (ValueError, KeyError, AttributeError, TypeError):
         raise StorageError(f"meta row {key!r} is damaged: {value[:80]!r}") from None
     if version != VERSION:
         raise StorageError(f"meta row {key!r} has version {version}; this program reads {VERSION}")
@@ -73,7 +73,7 @@ def entity_of(key: bytes, value: bytes) -> Entity:
     fields = parse(key, value)
     try:
         return _ENTITIES[key[:1]](fields)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, InvalidInput) as error:
         raise StorageError(f"meta row {key!r} is damaged: {error!r}") from error
 
 

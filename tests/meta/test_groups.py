@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+
+from stratamq.meta.apply import apply
+from stratamq.meta.commands import CommitOffset, CommitOffsets, DeleteGroup, DeleteOffsets
+from stratamq.model.errors import InvalidInput, InvalidName, NotFound, ShardNotFound
+from stratamq.model.shard import shard_name
+from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
+from tests.meta.support import T1, after, topic, with_topic
+
+A, B = shard_name(T1, 0), shard_name(T1, 1)
+
+
+def commit(group: str = "g", **offsets: int) -> CommitOffsets:
+    entries = tuple(
+        CommitOffset(shard={"a": A, "b": B}[name], offset=Offset(offset))
+        for name, offset in offsets.items()
+    )
+    return CommitOffsets(group=group, offsets=entries, commit_ms=TimestampMs(5))
+
+
+def test_a_commit_keeps_all_it_was_given() -> None:
+    entry = CommitOffset(shard=A, offset=Offset(3), metadata="here", leader_epoch=LeaderEpoch(2))
+    command = CommitOffsets(group="g", offsets=(entry,), commit_ms=TimestampMs(5))
+    kept = after(command, state=with_topic()).groups["g"][A]
+    assert (kept.offset, kept.metadata, kept.leader_epoch, kept.commit_ms) == (3, "here", 2, 5)
+
+
+def test_a_later_commit_wins_even_when_it_goes_back() -> None:
+    state = after(commit(a=5, b=1), commit(a=2), state=with_topic(topic(partitions=2)))
+    assert {shard: one.offset for shard, one in state.groups["g"].items()} == {A: 2, B: 1}
+
+
+def test_groups_do_not_touch_each_other() -> None:
+    state = after(commit(a=5), commit("h", a=6), DeleteGroup(group="g"), state=with_topic())
+    assert set(state.groups) == {"h"}
+
+
+def test_offsets_do_not_move_the_revision() -> None:
+    before = with_topic()
+    assert after(commit(a=5), state=before).revision == before.revision
+
+
+def test_one_bad_entry_refuses_the_whole_commit() -> None:
+    with pytest.raises(ShardNotFound):
+        apply(with_topic(), commit(a=1, b=1))
+    with pytest.raises(InvalidInput):
+        apply(with_topic(), commit(a=-1))
+    with pytest.raises(InvalidName):
+        apply(with_topic(), commit("", a=1))
+    long = CommitOffset(shard=A, offset=Offset(1), metadata="x" * 4097)
+    with pytest.raises(InvalidInput):
+        apply(with_topic(), CommitOffsets(group="g", offsets=(long,)))
+
+
+def test_a_group_without_offsets_is_no_group() -> None:
+    state = after(commit(a=5), state=with_topic())
+    state = after(DeleteOffsets(group="g", shards=frozenset({A, B})), state=state)
+    assert not state.groups
+    with pytest.raises(NotFound):
+        apply(state, DeleteGroup(group="g"))

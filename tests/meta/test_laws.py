@@ -1,0 +1,147 @@
+"""Any commands in any order: refused by one of our errors or applied, and the laws hold."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stratamq.meta import commands as c
+from stratamq.meta.apply import RULES, apply
+from stratamq.meta.entities import Entity, TopicPhase
+from stratamq.meta.names import collision_key
+from stratamq.meta.rows import entity_of, row_key, row_value
+from stratamq.meta.state import MetaState, NodeLoad, restored
+from stratamq.model.errors import StrataError
+from stratamq.model.segment import Event, has_leader
+from stratamq.model.shard import shard_name
+from stratamq.model.types import NodeId, Offset, TopicId
+from tests.meta.support import after, creating, topic, with_nodes
+
+ids = st.sampled_from([TopicId(digit * 32) for digit in "abc"])
+names = st.sampled_from(["x", "x.y", "x_y", "z", "bad name"])
+nodes = st.integers(1, 3).map(NodeId)
+numbers = st.integers(0, 3)
+shards = st.builds(shard_name, ids, numbers)
+replicas = st.lists(nodes, min_size=1, max_size=3).map(tuple)
+groups = st.sampled_from(["g", "ü/h", ""])
+offsets = st.integers(-1, 5).map(Offset)
+entries = st.lists(st.builds(c.CommitOffset, shard=shards, offset=offsets), max_size=3).map(tuple)
+segment = {"shard": shards, "seq": numbers}
+at_epoch = {**segment, "epoch": numbers}
+
+STRATEGIES: dict[type, st.SearchStrategy[c.Command]] = {
+    c.CreateTopic: st.builds(
+        c.CreateTopic, topic=st.builds(topic, names, ids, st.integers(0, 3)), creator=nodes
+    ),
+    c.ConfirmTopic: st.builds(c.ConfirmTopic, topic_id=ids),
+    c.DeleteTopic: st.builds(c.DeleteTopic, topic_id=ids),
+    c.RemoveTopic: st.builds(c.RemoveTopic, topic_id=ids),
+    c.AddPartitions: st.builds(c.AddPartitions, topic_id=ids, partitions=st.integers(0, 4)),
+    c.AlterTopicConfig: st.builds(
+        c.AlterTopicConfig,
+        topic_id=ids,
+        put=st.sampled_from([{}, {"flush": "os"}, {"flush": "x"}, {"flsh": "os"}]),
+        reset=st.sampled_from([frozenset(), frozenset({"flush"}), frozenset({"?"})]),
+    ),
+    c.CreateShard: st.builds(c.CreateShard, topic_id=ids, partition=numbers),
+    c.DeleteShard: st.builds(c.DeleteShard, shard=shards),
+    c.CreateSegment: st.builds(c.CreateSegment, **segment, replicas=replicas, leader=nodes),
+    c.SealSegment: st.builds(c.SealSegment, **at_epoch, end_offset=offsets),
+    c.ConfirmSealed: st.builds(
+        c.ConfirmSealed, **at_epoch, size_bytes=st.just(1), checksum=st.just("x")
+    ),
+    c.ChangeSegment: st.builds(c.ChangeSegment, **at_epoch, event=st.sampled_from(Event)),
+    c.RemoveSegment: st.builds(c.RemoveSegment, **segment),
+    c.UpdateIsr: st.builds(c.UpdateIsr, **at_epoch, isr=replicas, leader=st.none() | nodes),
+    c.RegisterNode: st.builds(c.RegisterNode, node_id=nodes, address=st.just("n")),
+    c.LoseNode: st.builds(c.LoseNode, node_id=nodes),
+    c.CommitOffsets: st.builds(c.CommitOffsets, group=groups, offsets=entries),
+    c.DeleteOffsets: st.builds(c.DeleteOffsets, group=groups, shards=st.frozensets(shards)),
+    c.DeleteGroup: st.builds(c.DeleteGroup, group=groups),
+}
+
+
+def furnished() -> MetaState:
+    """A state in which most commands find something to do."""
+    one = topic("x", TopicId("a" * 32), 2)
+    ready = c.ConfirmTopic(topic_id=one.topic_id)
+    ahead = c.CreateSegment(
+        shard=shard_name(one.topic_id, 0), seq=1, replicas=(NodeId(1), NodeId(2)), leader=NodeId(2)
+    )
+    return after(*creating(one), ready, ahead, state=with_nodes(1, 2, 3))
+
+
+histories = st.lists(st.one_of(*STRATEGIES.values()), max_size=60)
+
+
+def test_every_command_has_a_rule_and_is_tried_here() -> None:
+    assert set(STRATEGIES) == set(RULES) == set(c.Command.__args__)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from([MetaState(), furnished()]), histories)
+def test_the_laws_hold_whatever_is_asked(state: MetaState, history: list[c.Command]) -> None:
+    seen = [(state, repr(state))]
+    for command in [c.RegisterNode(node_id=NodeId(1), address="n"), *history]:
+        with contextlib.suppress(StrataError):
+            state, _ = apply(state, command)
+            check_laws(state)
+            seen.append((state, repr(state)))
+    assert all(repr(state) == text for state, text in seen), "a state was changed in place"
+    rows = {row_key(entity): row_value(entity) for entity in entities(state)}
+    assert len(rows) == sum(1 for _ in entities(state)), "two entities share a row"
+    reread = restored((entity_of(*row) for row in rows.items()), state.revision)
+    assert reread == state, "what the store holds is what was there"
+
+
+def check_laws(state: MetaState) -> None:
+    assert len({collision_key(meta.topic.name) for meta in state.topics.values()}) == len(
+        state.topics
+    )
+    assert all(state.topic_like(meta.topic.name) == meta for meta in state.topics.values())
+    for topic_id, meta in state.topics.items():
+        there = [shard.partition for shard in state.shards_of(topic_id)]
+        assert there == list(range(len(there)))
+        if meta.phase is TopicPhase.READY:
+            assert len(there) >= meta.topic.partitions
+    assert {shard.topic_id for shard in state.shards.values()} <= set(state.topics)
+    assert len(state.shards) == sum(len(list(state.shards_of(one))) for one in state.topics)
+    assert set(state.segments) <= set(state.shards)
+    for offsets_of in state.groups.values():
+        assert offsets_of
+        assert set(offsets_of) <= set(state.shards)
+    check_segments(state)
+
+
+def check_segments(state: MetaState) -> None:
+    led: Counter[NodeId] = Counter()
+    held: Counter[NodeId] = Counter()
+    for several in state.segments.values():
+        assert [one.seq for one in several] == list(
+            range(several[0].seq, several[0].seq + len(several))
+        )
+        for left, right in pairwise(several):
+            assert right.start_offset == left.end_offset, "no hole, no overlap, no guess"
+        for one in several:
+            assert set(one.isr) <= set(one.replicas)
+            assert one.leader is None or one.leader in one.isr
+            assert has_leader(one.state) or one.leader is None or one.start_offset == -1
+            if has_leader(one.state):
+                held.update(one.replicas)
+                led.update([one.leader] if one.leader is not None else [])
+    assert state.loads == {node: NodeLoad(led[node], held[node]) for node in held}
+
+
+def entities(state: MetaState) -> Iterator[Entity]:
+    yield from state.topics.values()
+    yield from state.shards.values()
+    for several in state.segments.values():
+        yield from several
+    yield from state.nodes.values()
+    for offsets_of in state.groups.values():
+        yield from offsets_of.values()
