@@ -9,7 +9,7 @@ from struct import Struct
 import cramjam
 
 from stratamq.model.errors import BatchTooLarge, CorruptBatch, UnsupportedFormat
-from stratamq.wire.kafka.records.layout import Buffer
+from stratamq.wire.kafka.records.layout import CODEC_MASK, Buffer
 
 
 class Compression(IntEnum):
@@ -21,6 +21,8 @@ class Compression(IntEnum):
     LZ4 = 3
     ZSTD = 4
 
+
+_CODECS = tuple(Compression)
 
 EXPANSION_MAX = {
     Compression.NONE: 1,
@@ -77,10 +79,10 @@ def decompress(codec: Compression, data: Buffer, limit: int) -> memoryview:
 
 def codec_of(attributes: int) -> Compression:
     """The codec that a batch's attributes name."""
-    try:
-        return Compression(attributes & 0x07)
-    except ValueError:
-        raise UnsupportedFormat(f"compression codec {attributes & 0x07} is unknown") from None
+    codec = attributes & CODEC_MASK
+    if codec >= len(_CODECS):
+        raise UnsupportedFormat(f"compression codec {codec} is unknown")
+    return _CODECS[codec]
 
 
 # -- gzip, lz4, zstd: the library reads their frames, also several in a row ------------------------
@@ -122,9 +124,9 @@ def _too_large(codec: Compression, limit: int) -> BatchTooLarge:
 
 
 def _compress_lz4(data: Buffer) -> bytes:
-    # Java refuses frames whose blocks depend on each other.
-    packer = cramjam.lz4.Compressor(block_linked=False)
-    packer.compress(data)
+    # Java refuses blocks that depend on each other, and has read content checksums in its own way.
+    packer = cramjam.lz4.Compressor(block_linked=False, content_checksum=False)
+    packer.compress(bytes(data))
     return bytes(packer.finish())
 
 

@@ -35,6 +35,7 @@ def place_batch(
     `append_time_ms` stamps the whole batch with the node's time (LogAppendTime). `max_timestamp`
     sets right what a producer got wrong. Only these two cost a CRC.
     """
+    assert header.size_bytes <= len(data), "header and bytes belong to the same batch"
     if append_time_ms is not None:
         attributes, stamp = header.attributes | LOG_APPEND_TIME_BIT, append_time_ms
     else:
@@ -76,6 +77,9 @@ def drop_records(
 
     All else stays as it was, base and last offset too: the batch keeps its place in the log.
     """
+    deltas = deltas_of(header, offsets)
+    if not deltas:
+        return _whole(header, data)
     body = record_bytes(header, data, decompressed_max)
     kept, count = drop_deltas(
         body.data,
@@ -83,12 +87,18 @@ def drop_records(
         body.stop,
         header.record_count,
         header.last_offset_delta,
-        deltas_of(header, offsets),
+        deltas,
     )
     if count == header.record_count:
-        return data if isinstance(data, bytes) else bytes(data)
+        return _whole(header, data)
     if not count:
         return None
     checked = _checked(header._replace(record_count=count))
     packed = compress(header.compression, kept)
     return assemble(header.base_offset, header.leader_epoch, checked, packed)
+
+
+def _whole(header: BatchHeader, data: Buffer) -> bytes:
+    if isinstance(data, bytes) and len(data) == header.size_bytes:
+        return data
+    return bytes(memoryview(data)[: header.size_bytes])
