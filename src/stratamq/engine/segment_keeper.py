@@ -45,12 +45,13 @@ class SegmentKeeper:
         self._limits = limits
         self._disk: Disk = disk or RealDisk(limits.open_files_max)
         self._stores: dict[ShardName, FileShardLog] = {}
+        self._watermarks: dict[ShardName, Offset] = {}
 
     def open(self) -> Sequence[Kept]:
         self._disk.make_folder(self._root)
         self._kv = RocksKV(self._index_path)
         self._indexes = IndexStore(self._kv)
-        marks = self._saved_watermarks()
+        self._watermarks = marks = self._saved_watermarks()
         specs = [spec for folder in self._folders() if (spec := self._load_spec(folder))]
         known = {spec.name for spec in specs}
         for orphan in [name for name in self._indexes.names() if name not in known]:
@@ -91,7 +92,11 @@ class SegmentKeeper:
                 group.error = log.poison(f"its index could not be written: {error}")
 
     def save_high_watermarks(self, marks: Mapping[ShardName, Offset]) -> None:
-        lines = "".join(f"{name} {offset}\n" for name, offset in sorted(marks.items()))
+        self._watermarks.update(marks)
+        kept = sorted(
+            (name, mark) for name, mark in self._watermarks.items() if name in self._stores
+        )
+        lines = "".join(f"{name} {offset}\n" for name, offset in kept)
         replace_file(self._disk, self._root / HIGH_WATERMARKS, lines.encode())
 
     def close(self) -> None:

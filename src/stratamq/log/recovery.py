@@ -53,8 +53,8 @@ class Indexing:
 
     def scan(self, found: Intact) -> BatchScan:
         """A stored batch that does not decode has nothing to index; it was stored without being
-        looked into, and readers will say what is wrong with it."""
-        if not (self.keys or self.tags):
+        looked into, and readers will say what is wrong with it. Control batches have no keys."""
+        if found.header.is_control or not (self.keys or self.tags):
             return EMPTY_SCAN
         try:
             return scan_batch(

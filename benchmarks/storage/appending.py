@@ -1,0 +1,109 @@
+"""`append_batch` of 16 KiB batches by many producers at once, beside a bare loop in the same
+groups."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.storage.ceiling import write_loop
+from benchmarks.storage.report import Row, median, spread
+from stratamq.engine.contract import ShardSpec
+from stratamq.engine.segment import EngineSegment
+from stratamq.log.disk import File, RealDisk
+from stratamq.model.record import Record
+from stratamq.model.topic import TopicConfig
+from stratamq.model.types import ShardName
+from stratamq.wire.kafka.records import encode_batch
+
+PRODUCERS = 128
+ROUNDS = 5
+SHARD = ShardName("bench_0")
+GOALS = {"sync": 0.7, "os": 0.6}
+
+
+def batch_of_16_kib() -> bytes:
+    """145 records of 100 random bytes: what a Kafka producer with its default batch size sends."""
+    return encode_batch([Record(os.urandom(100)) for _ in range(145)], now_ms=0)
+
+
+class CountingDisk(RealDisk):
+    """Counts the writes to segment files, to know the groups the engine makes."""
+
+    log_writes = 0
+
+    def open(self, path: Path, *, create: bool = False) -> File:
+        file = super().open(path, create=create)
+        return CountingFile(self, file) if path.suffix == ".log" else file
+
+
+class CountingFile:
+    def __init__(self, disk: CountingDisk, file: File) -> None:
+        self._disk, self._file = disk, file
+        self.read, self.sync, self.truncate, self.size = (
+            file.read,
+            file.sync,
+            file.truncate,
+            file.size,
+        )
+
+    def write(self, buffers: Sequence[bytes], position: int) -> None:
+        self._disk.log_writes += 1
+        self._file.write(buffers, position)
+
+
+async def engine_rate(folder: Path, batch: bytes, batches: int, flush: str) -> tuple[float, float]:
+    """Batches per second, and how many the engine put into one write on average."""
+    disk = CountingDisk()
+    engine = EngineSegment(folder, disk=disk)
+    await engine.open()
+    await engine.create_shard(ShardSpec(name=SHARD, config=TopicConfig.of({"flush": flush})))
+    disk.log_writes = 0
+
+    async def produce() -> None:
+        for _ in range(batches // PRODUCERS):
+            await engine.append_batch(SHARD, batch)
+
+    begin = time.perf_counter()
+    await asyncio.gather(*(produce() for _ in range(PRODUCERS)))
+    took = time.perf_counter() - begin
+    total = batches // PRODUCERS * PRODUCERS
+    group = total / disk.log_writes
+    await engine.close()
+    return total / took, group
+
+
+def run() -> list[Row]:
+    return [_case(flush, batches) for flush, batches in (("sync", 25_600), ("os", 64_000))]
+
+
+def _case(flush: str, batches: int) -> Row:
+    batch = batch_of_16_kib()
+    ours: list[float] = []
+    bare: list[float] = []
+    groups: list[float] = []
+    for _ in range(ROUNDS):
+        folder = Path(tempfile.mkdtemp(prefix="stratamq-bench-"))
+        rate, group = asyncio.run(engine_rate(folder, batch, batches, flush))
+        ours.append(rate)
+        groups.append(group)
+        bare.append(write_loop(folder, batch, batches, max(round(group), 1), sync=flush == "sync"))
+        shutil.rmtree(folder)
+    ratios = [a / b for a, b in zip(ours, bare, strict=True)]
+    return Row(
+        what=f"append_batch 16 KiB, flush={flush}, groups of {median(groups):.0f}",
+        ours=_rate(median(ours), len(batch)),
+        ceiling=_rate(median(bare), len(batch)) + " bare",
+        ratio=f"{median(ratios):.2f} ({spread(ratios)})",
+        goal=f">= {GOALS[flush]}",
+        met=median(ratios) >= GOALS[flush],
+    )
+
+
+def _rate(batches_per_second: float, batch_bytes: int) -> str:
+    return f"{batches_per_second:,.0f}/s, {batches_per_second * batch_bytes / 1e6:,.0f} MB/s"

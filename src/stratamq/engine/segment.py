@@ -1,0 +1,28 @@
+"""EngineSegment: segment files, for high throughput and long histories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stratamq.engine.engine import BatchEngine
+from stratamq.engine.limits import EngineLimits
+from stratamq.engine.pool import IOPool
+from stratamq.engine.segment_keeper import SegmentKeeper
+from stratamq.log.disk import Disk
+from stratamq.model.clock import Clock, SystemClock
+
+
+class EngineSegment(BatchEngine):
+    """Everything under `data_dir`; see `stratamq.engine.segment_keeper` for the layout."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        clock: Clock | None = None,
+        limits: EngineLimits | None = None,
+        disk: Disk | None = None,
+    ) -> None:
+        clock, limits = clock or SystemClock(), limits or EngineLimits()
+        keeper = SegmentKeeper(data_dir, limits, disk)
+        super().__init__(keeper, IOPool(keeper.commit, clock, limits), clock, limits)
