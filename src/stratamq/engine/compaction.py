@@ -1,0 +1,164 @@
+"""Which records a compaction takes out. Pure: the engine rewrites segments by the answer.
+
+Taken out of sealed, committed segments:
+
+- records that were deleted, by key or by offset;
+- records whose time to live is over;
+- where `cleanup.policy` has `compact`: records with a newer one of the same key in those segments,
+  and records with a null value (deletion marks) older than `delete.retention.ms`. What was deleted
+  or has expired supersedes nothing, so a compaction never changes what is found under a key.
+
+Kept always: control batches, batches that cannot be decoded, records without a key, and everything
+in the active segment. Segments are to be rewritten from the oldest on: then no crash between two of
+them can leave an old value behind whose deletion mark is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence, Set
+from hashlib import blake2b
+from typing import NamedTuple
+
+from stratamq.engine.view import CHUNK_BYTES_MAX, View
+from stratamq.log.contract import Rewriter, SegmentInfo
+from stratamq.model.errors import CorruptRecord, InvalidInput
+from stratamq.model.record import Record
+from stratamq.model.topic import TopicConfig
+from stratamq.model.types import Offset
+from stratamq.wire.kafka.records import BatchHeader, decode_batch, drop_records
+
+DIGEST_BYTES = 16
+"""Keys are remembered by a digest that nobody can forge: a collision would delete somebody's
+record."""
+
+PAGE_BITS = 10
+
+
+class OffsetSet:
+    """Offsets at about a bit each where they are dense: a segment may hold millions."""
+
+    __slots__ = ("_pages",)
+
+    def __init__(self) -> None:
+        self._pages: dict[int, int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._pages)
+
+    def add(self, offset: int) -> None:
+        page, bit = offset >> PAGE_BITS, offset & ((1 << PAGE_BITS) - 1)
+        self._pages[page] = self._pages.get(page, 0) | 1 << bit
+
+    def add_within(self, segment: SegmentInfo, offsets: Iterable[Offset]) -> None:
+        for offset in offsets:
+            if segment.base_offset <= offset < segment.end_offset:
+                self.add(offset)
+
+    def between(self, first: int, last: int) -> list[int]:
+        """Members in first..last, ascending."""
+        found: list[int] = []
+        for page in range(first >> PAGE_BITS, (last >> PAGE_BITS) + 1):
+            bits, base = self._pages.get(page, 0), page << PAGE_BITS
+            while bits:
+                lowest = bits & -bits
+                found.append(base + lowest.bit_length() - 1)
+                bits ^= lowest
+        return [offset for offset in found if first <= offset <= last]
+
+
+class Plan(NamedTuple):
+    """What goes from one segment."""
+
+    segment: SegmentInfo
+    doomed: OffsetSet
+
+
+def plan(
+    view: View,
+    config: TopicConfig,
+    deleted: Set[Offset],
+    now_ms: int,
+    keys_max: int,
+) -> list[Plan]:
+    """The segments to rewrite, oldest first. Reads them all where the policy or a TTL asks for
+    it."""
+    sealed = [
+        segment
+        for segment in view.store.segments()
+        if not segment.active and segment.end_offset <= view.end
+    ]
+    marks_from_ms = now_ms - config.number("delete.retention.ms")
+    newest = _newest_offsets(view, sealed, deleted, keys_max) if config.compacts else None
+    plans = []
+    for segment in sealed:
+        doomed = OffsetSet()
+        doomed.add_within(segment, deleted)
+        if newest is not None or view.expiry:
+            for record in _records(view, segment):
+                if _is_over(view, record, newest, marks_from_ms):
+                    doomed.add(record.offset)
+        if doomed:
+            plans.append(Plan(segment, doomed))
+    return plans
+
+
+def rewriter(doomed: OffsetSet, decompressed_max: int) -> Rewriter:
+    def rewrite(header: BatchHeader, data: memoryview) -> bytes | None:
+        if not header.is_control:
+            gone = doomed.between(header.base_offset, header.last_offset)
+            if gone:
+                try:
+                    return drop_records(header, data, gone, decompressed_max)
+                except InvalidInput:
+                    pass  # nobody can read it now, but somebody may be able to repair it
+        return bytes(data)
+
+    return rewrite
+
+
+def _newest_offsets(
+    view: View, sealed: Sequence[SegmentInfo], deleted: Set[Offset], keys_max: int
+) -> dict[bytes, Offset]:
+    """Where the newest record of each key is. When it is full, further keys are left alone."""
+    newest: dict[bytes, Offset] = {}
+    for segment in sealed:
+        for record in _records(view, segment):
+            hidden = record.offset in deleted or (view.expiry and view.expiry(record))
+            if record.key is not None and not hidden:
+                digest = _digest(record.key)
+                if digest in newest or len(newest) < keys_max:
+                    newest[digest] = record.offset
+    return newest
+
+
+def _is_over(
+    view: View, record: Record, newest: dict[bytes, Offset] | None, marks_from_ms: int
+) -> bool:
+    if view.expiry and view.expiry(record):
+        return True
+    if newest is None or record.key is None:
+        return False
+    latest = newest.get(_digest(record.key))
+    if latest is None:
+        return False
+    return record.offset < latest or (record.value is None and record.timestamp < marks_from_ms)
+
+
+def _records(view: View, segment: SegmentInfo) -> Iterator[Record]:
+    """Every record of the segment that can be read. Damage is left to repair."""
+    offset = segment.base_offset
+    bounded = view._replace(end=segment.end_offset)
+    while offset < segment.end_offset:
+        try:
+            for header, data in bounded.batches(offset, CHUNK_BYTES_MAX):
+                offset = header.next_offset
+                try:
+                    yield from decode_batch(header, data, view.decompressed_max)
+                except InvalidInput:
+                    continue
+            return
+        except CorruptRecord as damage:
+            offset = Offset(damage.next_offset)
+
+
+def _digest(key: bytes) -> bytes:
+    return blake2b(key, digest_size=DIGEST_BYTES).digest()

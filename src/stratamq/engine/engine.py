@@ -1,0 +1,313 @@
+"""The engine: everything that brokers and readers are promised, written once over any Keeper.
+
+EngineMemory, EngineRocksDB and EngineSegment are this class with another keeper below it, so they
+cannot disagree about what a reader sees. A call is checked on the event loop, where bad input ends;
+what is left is done by the shard's writer or by a reader (`stratamq.engine.executor`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from stratamq.engine import housekeeping, intake, lookups, reads
+from stratamq.engine.contract import (
+    AppendResult,
+    FetchResult,
+    OffsetStrategy,
+    ReadLimit,
+    ShardSpec,
+    StorageEngine,
+)
+from stratamq.engine.executor import Executor
+from stratamq.engine.expiry import expiry_of
+from stratamq.engine.group import Append
+from stratamq.engine.keeper import Keeper
+from stratamq.engine.limits import EngineLimits
+from stratamq.engine.registry import Registry
+from stratamq.engine.shard import Shard
+from stratamq.engine.view import View
+from stratamq.log import epochs as epoch_history
+from stratamq.log.contract import EpochStart, SegmentInfo
+from stratamq.model.clock import Clock
+from stratamq.model.errors import OffsetOutOfRange, ShardPoisoned, StrataError
+from stratamq.model.record import Record
+from stratamq.model.shard import ShardOffsets
+from stratamq.model.topic import Flush
+from stratamq.model.types import (
+    EARLIEST,
+    NO_EPOCH,
+    NO_OFFSET,
+    LeaderEpoch,
+    Offset,
+    ShardName,
+    TimestampMs,
+)
+
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
+
+
+class BatchEngine(StorageEngine):
+    """A StorageEngine over a keeper. See the contract for what each method promises."""
+
+    def __init__(
+        self, keeper: Keeper, executor: Executor, clock: Clock, limits: EngineLimits
+    ) -> None:
+        self._executor, self._clock, self._limits = executor, clock, limits
+        self._registry = Registry(keeper, executor, limits.checkpoint_ms)
+        self._shard = self._registry.get
+        self._flushes: set[asyncio.Task[None]] = set()
+
+    # -- life ----------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        await self._registry.open()
+
+    async def close(self) -> None:
+        await self._registry.close()
+
+    # -- shards --------------------------------------------------------------------------------
+
+    async def create_shard(self, spec: ShardSpec) -> None:
+        await self._registry.create(spec)
+
+    async def delete_shard(self, name: ShardName) -> None:
+        await self._registry.delete(name)
+
+    def list_shards(self) -> Mapping[ShardName, ShardSpec]:
+        return self._registry.specs()
+
+    def offsets(self, shard: ShardName) -> ShardOffsets:
+        return self._shard(shard).offsets()
+
+    def segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
+        return self._shard(shard).store.segments()
+
+    async def recover_shard(self, shard: ShardName) -> None:
+        await self._registry.recover(shard)
+
+    # -- writing -------------------------------------------------------------------------------
+
+    async def write(self, shard: ShardName, record: Record) -> Offset:
+        request = self._encode(self._writable(shard), (record,))
+        return (await self._executor.append(request)).base_offset
+
+    async def batch_write(self, shard: ShardName, records: Sequence[Record]) -> range:
+        target = self._writable(shard)
+        if not records:
+            end = target.store.end_offset
+            return range(end, end)
+        result = await self._executor.append(self._encode(target, records))
+        return range(result.base_offset, result.last_offset + 1)
+
+    async def append_batch(
+        self, shard: ShardName, data: bytes, leader_epoch: LeaderEpoch | None = None
+    ) -> AppendResult:
+        request = intake.from_batch(
+            self._writable(shard), data, leader_epoch, self._limits.decompressed_bytes_max
+        )
+        return await self._executor.append(request)
+
+    async def append_replica(self, shard: ShardName, data: bytes) -> Offset:
+        target = self._writable(shard)
+        if not data:
+            return target.store.end_offset
+        request = intake.from_leader(target, data, self._limits.decompressed_bytes_max)
+        return Offset((await self._executor.append(request)).last_offset + 1)
+
+    def _encode(self, shard: Shard, records: Sequence[Record]) -> Append:
+        now_ms = self._clock.now_ms()
+        return intake.from_records(shard, records, now_ms, self._limits.decompressed_bytes_max)
+
+    def _writable(self, name: ShardName) -> Shard:
+        shard = self._shard(name)
+        shard.check_writable()
+        if shard.flush is Flush.INTERVAL and shard.flush_timer is None:
+            self._flush_later(shard)
+        return shard
+
+    # -- flush=interval ------------------------------------------------------------------------
+
+    def _flush_later(self, shard: Shard) -> None:
+        """Set when a write comes in: the sync is queued behind it, however long it has to wait."""
+        delay_s = shard.spec.config.number("flush.ms") / 1000
+        shard.flush_timer = asyncio.get_running_loop().call_later(delay_s, self._flush, shard)
+
+    def _flush(self, shard: Shard) -> None:
+        shard.flush_timer = None
+        task = asyncio.create_task(self._sync(shard))
+        self._flushes.add(task)
+        task.add_done_callback(self._flushes.discard)
+
+    async def _sync(self, shard: Shard) -> None:
+        try:
+            await self._change(shard, lambda: shard.store.sync())
+        except StrataError as error:
+            logger.error("%s was not synced: %s", shard.name, error)
+
+    # -- reading -------------------------------------------------------------------------------
+
+    async def read_by_offset(
+        self, shard: ShardName, offset: Offset, limit: ReadLimit = ReadLimit()
+    ) -> list[Record]:
+        view = self._view(shard)
+        return await self._read(shard, lambda: reads.by_offset(view, offset, limit))
+
+    async def read_by_key(
+        self,
+        shard: ShardName,
+        key: bytes,
+        offset: Offset = EARLIEST,
+        limit: ReadLimit = ReadLimit(),
+        *,
+        history: bool = False,
+    ) -> list[Record]:
+        view = self._view(shard)
+        return await self._read(shard, lambda: lookups.by_key(view, key, offset, limit, history))
+
+    async def read_by_tag(
+        self,
+        shard: ShardName,
+        tag: bytes,
+        offset: Offset = EARLIEST,
+        limit: ReadLimit = ReadLimit(),
+    ) -> list[Record]:
+        view = self._view(shard)
+        return await self._read(shard, lambda: lookups.by_tag(view, tag, offset, limit))
+
+    async def offset_by_timestamp(
+        self,
+        shard: ShardName,
+        timestamp: TimestampMs,
+        strategy: OffsetStrategy = OffsetStrategy.LATEST,
+    ) -> Offset:
+        view = self._view(shard)
+        return await self._read(shard, lambda: reads.by_timestamp(view, timestamp, strategy))
+
+    async def fetch_batches(
+        self, shard: ShardName, offset: Offset, bytes_max: int = 1 << 20
+    ) -> FetchResult:
+        view, offsets = self._view(shard), self._shard(shard).offsets()
+        data, next_offset = await self._read(shard, lambda: reads.fetch(view, offset, bytes_max))
+        return FetchResult(data, next_offset, offsets)
+
+    async def read_raw(self, shard: ShardName, offset: Offset, bytes_max: int = 1 << 20) -> bytes:
+        store = self._shard(shard).store
+        start, end = store.start_offset, store.end_offset
+        if not start <= offset <= end:
+            raise OffsetOutOfRange(shard, offset, start, end)
+        return await self._read(shard, lambda: store.read(offset, bytes_max, end))
+
+    def _view(self, name: ShardName) -> View:
+        shard = self._shard(name)
+        start, committed, _ = shard.offsets()
+        expiry = expiry_of(shard.spec.config, self._clock.now_ms())
+        decompressed_max = self._limits.decompressed_bytes_max
+        return View(name, shard.store, start, committed, expiry, decompressed_max)
+
+    async def _read(self, name: ShardName, work: Callable[[], T]) -> T:
+        return await self._executor.read(self._shard(name), work)
+
+    # -- deleting ------------------------------------------------------------------------------
+
+    async def delete_by_key(self, shard: ShardName, key: bytes) -> int:
+        target = self._shard(shard)
+        return await self._change(
+            target, lambda: housekeeping.delete_key(self._everything(target), key)
+        )
+
+    async def delete_by_offset(self, shard: ShardName, offset: Offset) -> bool:
+        target = self._shard(shard)
+        return await self._change(
+            target, lambda: housekeeping.delete_offset(self._everything(target), offset)
+        )
+
+    def _everything(self, shard: Shard) -> View:
+        """What deletion sees: records that are not committed yet or have expired as well, since
+        both might come into sight later."""
+        store = shard.store
+        decompressed_max = self._limits.decompressed_bytes_max
+        return View(shard.name, store, store.start_offset, store.end_offset, None, decompressed_max)
+
+    # -- replication ---------------------------------------------------------------------------
+
+    async def truncate(self, shard: ShardName, end: Offset) -> None:
+        target = self._shard(shard)
+        start, committed, log_end = target.offsets()
+        if end < start:
+            raise OffsetOutOfRange(shard, end, start, log_end)
+        target.high_watermark = min(committed, end)  # first, so that nobody reads what is going
+        try:
+            await self._change(target, lambda: housekeeping.truncate(target, end))
+        except BaseException:
+            target.high_watermark = committed
+            raise
+        target.high_watermark = min(target.high_watermark, target.store.end_offset)
+
+    def epochs(self, shard: ShardName) -> tuple[EpochStart, ...]:
+        return self._shard(shard).store.epochs()
+
+    def end_of_epoch(self, shard: ShardName, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
+        store = self._shard(shard).store
+        found = epoch_history.end_of_epoch(store.epochs(), epoch, store.end_offset)
+        return found or (NO_EPOCH, NO_OFFSET)
+
+    async def advance_high_watermark(self, shard: ShardName, offset: Offset) -> None:
+        target = self._shard(shard)
+        reached = min(offset, target.store.end_offset)
+        if target.replicated and reached > target.high_watermark:
+            target.high_watermark = reached
+            self._registry.watermark_moved(target)
+
+    # -- housekeeping --------------------------------------------------------------------------
+
+    async def trim(self, shard: ShardName, start: Offset) -> Offset:
+        target = self._shard(shard)
+        old, committed, _ = target.offsets()
+        if start > committed:
+            raise OffsetOutOfRange(shard, start, old, committed)
+        if start > old:
+            await self._change(target, lambda: target.store.trim(start))
+        return target.store.start_offset
+
+    async def roll(self, shard: ShardName) -> None:
+        target = self._shard(shard)
+        await self._change(target, lambda: target.store.roll())
+
+    async def apply_retention(self, shard: ShardName) -> int:
+        target = self._shard(shard)
+        committed, now_ms = target.committed(), self._clock.now_ms()
+        return await self._change(target, lambda: housekeeping.retain(target, committed, now_ms))
+
+    async def compact(self, shard: ShardName) -> int:
+        target = self._shard(shard)
+        deleted = await self._change(target, lambda: frozenset(target.store.deleted()))
+        view, generation = self._view(shard), target.generation
+        if not (deleted or view.expiry or target.compacts):
+            return 0
+        now_ms, keys_max = self._clock.now_ms(), self._limits.compaction_keys_max
+        config = target.spec.config
+        plans = await self._read(
+            shard, lambda: housekeeping.plan(view, config, deleted, now_ms, keys_max)
+        )
+        freed = 0
+        for plan in plans:
+            rewrite = housekeeping.Rewrite(target, plan, generation, view.decompressed_max)
+            freed += await self._change(target, rewrite)
+        return freed
+
+    async def _change(self, shard: Shard, work: Callable[[], T]) -> T:
+        """Do something as the shard's writer, unless the shard is gone or poisoned by then."""
+
+        def checked() -> T:
+            shard.check_writable()
+            return work()
+
+        try:
+            return await self._executor.run(shard, checked)
+        except ShardPoisoned as error:
+            shard.poison = str(error)
+            raise

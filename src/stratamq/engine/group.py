@@ -1,0 +1,150 @@
+"""Requests to append, and what one commit brings to one shard."""
+
+from __future__ import annotations
+
+from asyncio import Future
+from collections.abc import Sequence
+
+from stratamq.engine.contract import AppendResult
+from stratamq.engine.shard import Shard
+from stratamq.log.contract import PlacedBatch, ShardStore
+from stratamq.model.errors import NotLeader, OffsetNotConsecutive, ShardPoisoned, StrataError
+from stratamq.model.types import NO_TIMESTAMP, LeaderEpoch, Offset, TimestampMs
+from stratamq.wire.kafka.records import BatchHeader, BatchScan, place_batch
+
+
+class Append:
+    """A valid batch on its way into a shard. Its answer is its own offsets, or why there are
+    none."""
+
+    __slots__ = ("answer", "data", "epoch", "future", "header", "scan", "shard", "size_bytes")
+
+    def __init__(
+        self,
+        shard: Shard,
+        header: BatchHeader,
+        data: bytes,
+        scan: BatchScan,
+        epoch: LeaderEpoch | None,
+    ) -> None:
+        self.shard = shard
+        self.header = header
+        self.data = data
+        self.scan = scan
+        self.epoch = epoch
+        self.size_bytes = len(data)
+        self.answer: AppendResult | BaseException | None = None
+        self.future: Future[AppendResult] | None = None
+
+    def join(self, group: Group) -> None:
+        self.answer = group.place(self)
+
+
+class AppendReplica:
+    """A leader's batches, which have their places already."""
+
+    __slots__ = ("answer", "batches", "future", "shard", "size_bytes")
+
+    def __init__(self, shard: Shard, batches: Sequence[PlacedBatch]) -> None:
+        self.shard = shard
+        self.batches = batches
+        self.size_bytes = sum(len(batch.data) for batch in batches)
+        self.answer: AppendResult | BaseException | None = None
+        self.future: Future[AppendResult] | None = None
+
+    def join(self, group: Group) -> None:
+        self.answer = group.take(self.batches)
+
+
+class Group:
+    """All batches that one commit brings to one shard, in order, with their final offsets.
+
+    The engine's `commit` stores `batches` in `store` and makes them durable when `shard.syncs`, or
+    sets `error`. Only then is anything of it answered or seen.
+    """
+
+    __slots__ = ("batches", "end", "epoch", "error", "members", "now_ms", "shard", "store")
+
+    def __init__(self, shard: Shard, now_ms: TimestampMs) -> None:
+        self.shard = shard
+        self.store: ShardStore = shard.store
+        self.now_ms = now_ms
+        self.batches: list[PlacedBatch] = []
+        self.members: list[Append | AppendReplica] = []
+        self.error: BaseException | None = None
+        self.end = self.store.end_offset
+        self.epoch = shard.epoch
+
+    def add(self, request: Append | AppendReplica) -> None:
+        """Give the request its place behind those before it; a refusal concerns it alone."""
+        try:
+            self.shard.check_writable()
+            request.join(self)
+        except StrataError as error:
+            request.answer = error
+        else:
+            self.members.append(request)
+
+    def place(self, request: Append) -> AppendResult:
+        shard, base = self.shard, self.end
+        epoch = self.epoch if request.epoch is None else request.epoch
+        if epoch < self.epoch:
+            raise NotLeader(f"{shard.name}: epoch {epoch} is over, {self.epoch} has begun")
+        stamp = self.now_ms if shard.stamps else None
+        header, data = place_batch(
+            request.header, request.data, base, epoch, stamp, request.scan.max_timestamp
+        )
+        self.batches.append(PlacedBatch(header, data, request.scan))
+        self.epoch = epoch
+        self.end = end = Offset(base + header.last_offset_delta + 1)
+        return AppendResult(base, Offset(end - 1), NO_TIMESTAMP if stamp is None else stamp)
+
+    def take(self, batches: Sequence[PlacedBatch]) -> AppendResult:
+        """Batches of a leader. An empty log begins wherever they do."""
+        first = batches[0].header.base_offset
+        empty = not self.batches and self.store.start_offset == self.store.end_offset
+        self._check_continuous(batches, first if empty else self.end)
+        if empty and first != self.end:
+            self.shard.generation += 1
+            self.store.restart(first)
+        self.batches.extend(batches)
+        self.epoch = max(self.epoch, batches[-1].header.leader_epoch)
+        self.end = batches[-1].header.next_offset
+        return AppendResult(first, Offset(self.end - 1), NO_TIMESTAMP)
+
+    def _check_continuous(self, batches: Sequence[PlacedBatch], expected: Offset) -> None:
+        """Compaction leaves gaps between batches; only where it may have run are they believed."""
+        for header, _, _ in batches:
+            base = header.base_offset
+            if base < expected or (base > expected and not self.shard.compacts):
+                raise OffsetNotConsecutive(
+                    f"{self.shard.name}: a batch at {base} does not continue the log at {expected}"
+                )
+            expected = header.next_offset
+
+    def settle(self) -> None:
+        """After the commit, on the writer's thread: answer those who failed with it."""
+        if self.error is None:
+            self.shard.epoch = self.epoch
+            return
+        if isinstance(self.error, ShardPoisoned):
+            self.shard.poison = str(self.error)
+        for request in self.members:
+            request.answer = self.error
+
+    def publish(self) -> None:
+        """After the commit, on the event loop: readers may see it."""
+        if self.error is None and self.batches and not self.shard.replicated:
+            self.shard.high_watermark = self.end
+
+
+def gather(requests: Sequence[Append | AppendReplica], now_ms: TimestampMs) -> list[Group]:
+    """The requests by shard, in the order they came."""
+    groups: dict[Shard, Group] = {}
+    for request in requests:
+        shard = request.shard
+        group = groups.get(shard)
+        if group is None:
+            group = groups[shard] = Group(shard, now_ms)
+        group.add(request)
+    return list(groups.values())

@@ -1,0 +1,80 @@
+"""What comes in is checked here, in the caller, before it is queued: bad input never gets
+further."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stratamq.engine.group import Append, AppendReplica
+from stratamq.engine.shard import Shard
+from stratamq.log.contract import PlacedBatch
+from stratamq.model.errors import BatchTooLarge, CorruptBatch, InvalidRecord
+from stratamq.model.record import Record
+from stratamq.model.types import LeaderEpoch, TimestampMs
+from stratamq.wire.kafka.records import (
+    BatchHeader,
+    BatchScan,
+    check_batch,
+    check_crc,
+    encode_batch,
+    iter_batches,
+    read_header,
+    scan_batch,
+)
+
+
+def from_batch(
+    shard: Shard, data: bytes, epoch: LeaderEpoch | None, decompressed_max: int
+) -> Append:
+    """A batch as a producer made it. Every record is walked: what does not add up must not be
+    stored, since every later reader would fall over it."""
+    header = check_batch(data, shard.bytes_max)
+    return Append(shard, header, data, _scan(shard, header, data, decompressed_max), epoch)
+
+
+def from_records(
+    shard: Shard, records: Sequence[Record], now_ms: TimestampMs, decompressed_max: int
+) -> Append:
+    """A batch made here. All records go into one, so that they are stored together or not at
+    all."""
+    data = encode_batch(records, now_ms=now_ms, compression=shard.compression)
+    if len(data) > shard.bytes_max:
+        raise BatchTooLarge(f"a batch of {len(data)} bytes is over the limit of {shard.bytes_max}")
+    header = read_header(data)
+    return Append(shard, header, data, _scan(shard, header, data, decompressed_max), None)
+
+
+def from_leader(shard: Shard, data: bytes, decompressed_max: int) -> AppendReplica:
+    """A leader's batches, as `read_raw` gave them. They were accepted once: their size and the
+    holes that compaction left in them are not ours to judge, damage on the way is."""
+    batches = []
+    for header, batch in iter_batches(data):
+        if not check_crc(batch, header):
+            raise CorruptBatch(f"the batch at offset {header.base_offset} does not match its CRC")
+        indexed = not header.is_control
+        scan = scan_batch(
+            header,
+            batch,
+            keys=indexed and shard.index_keys,
+            tags=indexed and shard.index_tags,
+            decompressed_max=decompressed_max,
+            consecutive=False,
+        )
+        batches.append(PlacedBatch(header, bytes(batch), scan))
+    return AppendReplica(shard, batches)
+
+
+def _scan(shard: Shard, header: BatchHeader, data: bytes, decompressed_max: int) -> BatchScan:
+    """Marks that end a transaction are nobody's records: they have no keys to find."""
+    indexed = not header.is_control
+    scan = scan_batch(
+        header,
+        data,
+        keys=indexed and shard.index_keys,
+        tags=indexed and shard.index_tags,
+        decompressed_max=decompressed_max,
+        consecutive=True,
+    )
+    if shard.compacts and scan.null_keys:
+        raise InvalidRecord(f"{shard.name}: a compacted topic takes no record without a key")
+    return scan

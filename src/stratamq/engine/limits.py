@@ -1,0 +1,70 @@
+"""Everything in an engine that could grow, and where it stops."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Literal
+
+from stratamq.model.errors import InvalidConfig
+
+MIB = 1 << 20
+WORKERS_MAX = 16
+
+
+def _workers_default() -> int:
+    return min(os.cpu_count() or 1, WORKERS_MAX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineLimits:
+    """Limits of one engine. Each says what happens when it is met."""
+
+    workers: int = field(default_factory=_workers_default)
+    """Threads that write. A shard always belongs to the same one."""
+
+    queue_requests_max: int = 4096
+    """Requests queued or being written, per worker. Full: producers wait."""
+
+    queue_bytes_max: int = 64 * MIB
+    """Bytes of those requests, per worker. Full: producers wait. A single larger one goes alone."""
+
+    drain_requests_max: int = 1024
+    """Requests that one commit takes. The others wait for the next one."""
+
+    drain_bytes_max: int = 8 * MIB
+    """Bytes that one commit takes. The others wait for the next one."""
+
+    reader_threads: int = 4
+    """Threads that read from disk. All busy: readers wait."""
+
+    open_files_max: int = 4096
+    """EngineSegment: segment files kept open for the next use. Above: the one used longest ago is
+    let go. Files with unsynced writes stay open besides."""
+
+    decompressed_bytes_max: int = 64 * MIB
+    """Size of a batch once decompressed. Above: BatchTooLarge, and nothing is stored."""
+
+    checkpoint_ms: int = 5000
+    """How often the high watermarks of replicated shards are saved. A crash loses that much of
+    their progress, which the leader tells again."""
+
+    compaction_keys_max: int = 1_000_000
+    """Distinct keys that one compaction of a shard remembers, at about 200 bytes each. Above: the
+    records of further keys are kept, superseded or not."""
+
+    memory_bytes_max: int = 1024 * MIB
+    """EngineMemory: bytes of all shards together. Full: `memory_full` decides."""
+
+    memory_age_ms_max: int = -1
+    """EngineMemory: segments whose newest record is older than this are evicted; -1: no limit."""
+
+    memory_full: Literal["evict", "refuse"] = "evict"
+    """EngineMemory: evict the oldest segments, or refuse the write with CapacityExceeded."""
+
+    def __post_init__(self) -> None:
+        for name in ("workers", "queue_requests_max", "drain_requests_max", "reader_threads"):
+            if getattr(self, name) < 1:
+                raise InvalidConfig(f"{name} must be at least 1")
+        if self.workers > WORKERS_MAX:
+            raise InvalidConfig(f"workers: more than {WORKERS_MAX} would only wait for the disk")

@@ -1,0 +1,205 @@
+"""The log of one shard in memory: the simplest ShardStore, and the model the others are held to."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from operator import attrgetter
+
+from stratamq.engine.memory_segment import MemorySegment, offsets_of
+from stratamq.log import epochs as epoch_history
+from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter, SegmentInfo
+from stratamq.log.roll import must_roll
+from stratamq.model.errors import InvalidInput
+from stratamq.model.topic import TopicConfig
+from stratamq.model.types import EARLIEST, Offset, TimestampMs
+from stratamq.wire.kafka.records import EMPTY_SCAN, BatchHeader, BatchScan, key_hash, scan_batch
+
+by_base = attrgetter("base")
+ANY_SIZE = (1 << 31) - 1
+"""What was accepted once is scanned again whatever it decompresses to."""
+
+
+class MemoryShardStore:
+    """See ShardStore. Nothing is durable. `weigh` hears of every change of the memory in use.
+
+    The segments are a tuple that is replaced whole, so that readers need no lock.
+    """
+
+    __slots__ = ("_deleted", "_epochs", "_segments", "_start", "_weigh", "config")
+
+    def __init__(
+        self,
+        config: TopicConfig,
+        start: Offset = EARLIEST,
+        weigh: Callable[[int], None] = lambda change: None,
+    ) -> None:
+        self.config = config
+        self._weigh = weigh
+        self._start = start
+        self._segments: tuple[MemorySegment, ...] = (MemorySegment(start),)
+        self._epochs: epoch_history.History = ()
+        self._deleted: set[Offset] = set()
+
+    @property
+    def start_offset(self) -> Offset:
+        return self._start
+
+    @property
+    def end_offset(self) -> Offset:
+        return self._segments[-1].end
+
+    @property
+    def weight(self) -> int:
+        return sum(segment.weight for segment in self._segments)
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def append(self, batches: Sequence[PlacedBatch], now_ms: TimestampMs) -> None:
+        assert batches[0].header.base_offset >= self.end_offset, "offsets never go back"
+        for batch in batches:
+            active = self._segments[-1]
+            size, first = active.size_bytes, active.first_timestamp
+            if must_roll(size, first, len(batch.data), now_ms, self.config):
+                self.roll()
+                active = self._segments[-1]
+            epoch = batch.header.leader_epoch
+            if epoch >= 0:
+                base = batch.header.base_offset
+                self._epochs = epoch_history.extended(self._epochs, epoch, base)
+            self._weigh(active.append(batch))
+
+    def sync(self) -> None:
+        pass
+
+    def roll(self) -> None:
+        if self._segments[-1].size_bytes:
+            self._segments = (*self._segments, MemorySegment(self.end_offset))
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
+        segments = self._segments
+        first = max(bisect_right(segments, offset, key=by_base) - 1, 0)
+        for segment in segments[first:]:
+            if segment.base >= end:
+                break
+            if found := segment.read(offset, max_bytes, end):
+                return b"".join(found) if len(found) > 1 else found[0]
+        return b""
+
+    def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset] | None:
+        return self._by_key(key_hash(key), end) if self.config.flag("index.key") else None
+
+    def _by_key(self, hashed: int, end: Offset) -> Iterator[Offset]:
+        for segment in reversed(self._segments):
+            for offset in reversed(offsets_of(segment.keys, hashed)):
+                if self._start <= offset < end:
+                    yield Offset(offset)
+
+    def offsets_by_tag(self, tag: bytes, start: Offset, end: Offset) -> Iterator[Offset] | None:
+        return self._by_tag(key_hash(tag), start, end) if self.config.flag("index.tag") else None
+
+    def _by_tag(self, hashed: int, start: Offset, end: Offset) -> Iterator[Offset]:
+        for segment in self._segments:
+            if segment.end <= start:
+                continue
+            offsets = offsets_of(segment.tags, hashed)
+            for offset in offsets[bisect_left(offsets, max(start, self._start)) :]:
+                if offset >= end:
+                    return
+                yield Offset(offset)
+
+    def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset:
+        for segment in self._segments:
+            if segment.max_timestamp >= timestamp:
+                return max(segment.floor_by_timestamp(timestamp), self._start)
+        return self.end_offset
+
+    def segments(self) -> tuple[SegmentInfo, ...]:
+        *sealed, active = self._segments
+        return (*(segment.info(active=False) for segment in sealed), active.info(active=True))
+
+    # -- history -------------------------------------------------------------------------------
+
+    def epochs(self) -> tuple[EpochStart, ...]:
+        return self._epochs
+
+    def deleted(self) -> Set[Offset]:
+        return self._deleted
+
+    def delete(self, offsets: Iterable[Offset]) -> None:
+        self._deleted.update(offsets)
+
+    # -- changing the past ---------------------------------------------------------------------
+
+    def truncate(self, end: Offset) -> None:
+        end = max(end, self._start)
+        if end >= self.end_offset:
+            return
+        kept = max(bisect_right(self._segments, end, key=by_base) - 1, 0)
+        cut = self._segments[kept].cut(end)
+        if cut.end < self._start:  # the batch that held the start is gone: nothing is left
+            self.restart(self._start)
+            return
+        self._replace((*self._segments[:kept], cut))
+        self._forget(lambda offset: offset < cut.end)
+        self._epochs = epoch_history.cut_end(self._epochs, cut.end)
+
+    def trim(self, start: Offset) -> None:
+        assert start <= self.end_offset, "a trim cannot go past the end"
+        if start <= self._start:
+            return
+        if start == self.end_offset:
+            self.roll()
+        self._start = start
+        *sealed, active = self._segments
+        self._replace((*(segment for segment in sealed if segment.end > start), active))
+        self._epochs = epoch_history.cut_start(self._epochs, start)
+        self._forget(lambda offset: offset >= start)
+
+    def restart(self, start: Offset) -> None:
+        self._start = start
+        self._replace((MemorySegment(start),))
+        self._epochs = ()
+        self._deleted = set()
+
+    def rewrite(self, base_offset: Offset, rewriter: Rewriter) -> None:
+        old = next(found for found in self._segments[:-1] if found.base == base_offset)
+        new = MemorySegment(old.base)
+        for header, data in old.items():
+            left = rewriter(header, memoryview(data))
+            if left is not None:
+                new.append(PlacedBatch(header, left, self._scan(header, left)))
+        new.end = old.end
+        kept = (new,) if new.batches else ()
+        at = self._segments.index(old)
+        self._replace((*self._segments[:at], *kept, *self._segments[at + 1 :]))
+        self._forget(lambda offset: not old.base <= offset < old.end)
+
+    def _scan(self, header: BatchHeader, data: bytes) -> BatchScan:
+        if header.is_control:
+            return EMPTY_SCAN
+        keys, tags = self.config.flag("index.key"), self.config.flag("index.tag")
+        try:
+            return scan_batch(header, data, keys=keys, tags=tags, decompressed_max=ANY_SIZE)
+        except InvalidInput:
+            return EMPTY_SCAN  # it cannot be read, so there is nothing to find in it
+
+    def _replace(self, segments: tuple[MemorySegment, ...]) -> None:
+        before = self.weight
+        self._segments = segments
+        self._weigh(self.weight - before)
+
+    def _forget(self, kept: Callable[[Offset], bool]) -> None:
+        """A new set: readers may be looking at the old one."""
+        if self._deleted:
+            self._deleted = {offset for offset in self._deleted if kept(offset)}
+
+    # -- end -----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        pass
+
+    def destroy(self) -> None:
+        self.restart(self._start)

@@ -1,0 +1,231 @@
+"""The I/O pool: a few threads write for all shards.
+
+A worker blocks for the first request, drains what else is queued, groups it by shard, gives each
+batch its offsets, commits once, and answers each request with its own offsets. So a thousand
+waiting producers cost one write and one fsync, and a shard never has two writers.
+
+Queues are bounded by requests and by bytes. A request that finds its queue full waits with its
+producer and goes in when there is room, in order: nothing is refused and nothing grows.
+
+The event loop counts what is under way and moves high watermarks; workers touch neither. A request
+is handed over with one `put`, and a whole drain comes back with one call into the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from asyncio import AbstractEventLoop, Future
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import Any, TypeVar, cast
+from zlib import crc32
+
+from stratamq.engine.contract import AppendResult
+from stratamq.engine.executor import Commit, commit_groups
+from stratamq.engine.group import Append, AppendReplica, Group, gather
+from stratamq.engine.limits import EngineLimits
+from stratamq.engine.shard import Shard
+from stratamq.model.clock import Clock
+
+T = TypeVar("T")
+
+
+class Task:
+    """Anything else that a shard's writer is to do: truncate, trim, roll, delete, rewrite."""
+
+    __slots__ = ("answer", "future", "shard", "size_bytes", "work")
+
+    def __init__(self, shard: Shard, work: Callable[[], Any]) -> None:
+        self.shard, self.work = shard, work
+        self.size_bytes = 0
+        self.answer: Any = None
+        self.future: Future[Any] | None = None
+
+    def execute(self) -> None:
+        try:
+            with self.shard.lock:
+                self.answer = self.work()
+        except Exception as error:
+            self.answer = error
+
+
+Request = Append | AppendReplica | Task
+
+
+class Lane:
+    """One worker's queue. All but `queue` belongs to the event loop."""
+
+    __slots__ = ("bytes", "queue", "requests", "thread", "waiting")
+
+    def __init__(self) -> None:
+        self.queue: SimpleQueue[Request | None] = SimpleQueue()
+        self.requests = 0
+        self.bytes = 0
+        self.waiting: deque[Request] = deque()
+        self.thread: threading.Thread | None = None
+
+
+class IOPool:
+    """See the module. Used from one event loop; `commit` is called on the workers' threads."""
+
+    def __init__(self, commit: Commit, clock: Clock, limits: EngineLimits) -> None:
+        self._commit, self._clock, self._limits = commit, clock, limits
+        self._lanes = [Lane() for _ in range(limits.workers)]
+        self._loop: AbstractEventLoop | None = None
+        self._readers = ThreadPoolExecutor(limits.reader_threads, "stratamq-read")
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        for number, lane in enumerate(self._lanes):
+            lane.thread = threading.Thread(
+                target=self._work, args=(lane,), name=f"stratamq-write-{number}", daemon=True
+            )
+            lane.thread.start()
+
+    # -- the event loop's side -----------------------------------------------------------------
+
+    def append(self, request: Append | AppendReplica) -> Future[AppendResult]:
+        return self._submit(request)
+
+    def run(self, shard: Shard, work: Callable[[], T]) -> Future[T]:
+        return self._submit(Task(shard, work))
+
+    def read(self, shard: Shard, work: Callable[[], T]) -> Future[T]:
+        return self.call(work)
+
+    def call(self, work: Callable[[], T]) -> Future[T]:
+        assert self._loop is not None, "started first"
+        return self._loop.run_in_executor(self._readers, work)
+
+    def lane_of(self, name: str) -> int:
+        """Stable, so that a shard keeps its worker over a restart."""
+        return crc32(name.encode()) % len(self._lanes)
+
+    def _submit(self, request: Request) -> Future[Any]:
+        loop = self._loop
+        assert loop is not None, "started first"
+        lane = self._lanes[request.shard.lane]
+        request.future = future = loop.create_future()
+        if lane.waiting or self._is_full(lane, request.size_bytes):
+            lane.waiting.append(request)
+        else:
+            lane.requests += 1
+            lane.bytes += request.size_bytes
+            lane.queue.put(request)
+        return future
+
+    def _is_full(self, lane: Lane, size_bytes: int) -> bool:
+        """A request that is too large on its own goes through an empty lane."""
+        limits = self._limits
+        return lane.requests >= limits.queue_requests_max or (
+            lane.requests > 0 and lane.bytes + size_bytes > limits.queue_bytes_max
+        )
+
+    def _deliver(self, lane: Lane, served: Sequence[Request], groups: Sequence[Group]) -> None:
+        """A drain is done: readers may see it, producers hear of it, others may come in."""
+        for group in groups:
+            group.publish()
+        for request in served:
+            lane.bytes -= request.size_bytes
+            answer_future(request.future, request.answer)
+        lane.requests -= len(served)
+        if lane.waiting:
+            self._admit(lane)
+        if not lane.requests:
+            self._idle.set()
+
+    def _admit(self, lane: Lane) -> None:
+        waiting = lane.waiting
+        while waiting and not self._is_full(lane, waiting[0].size_bytes):
+            request = waiting.popleft()
+            if cast(Future[Any], request.future).done():
+                continue  # its caller was cancelled while it waited: it never came in
+            lane.requests += 1
+            lane.bytes += request.size_bytes
+            lane.queue.put(request)
+
+    async def drain(self) -> None:
+        while any(lane.requests or lane.waiting for lane in self._lanes):
+            self._idle.clear()
+            await self._idle.wait()
+
+    async def close(self) -> None:
+        """Workers end after what is queued; so do readers."""
+        await self.drain()
+        for lane in self._lanes:
+            lane.queue.put(None)
+        await asyncio.to_thread(self._join)
+
+    def _join(self) -> None:
+        for lane in self._lanes:
+            if lane.thread is not None:
+                lane.thread.join()
+        self._readers.shutdown()
+
+    # -- the workers' side ---------------------------------------------------------------------
+
+    def _work(self, lane: Lane) -> None:
+        loop = self._loop
+        assert loop is not None, "started first"
+        while (first := lane.queue.get()) is not None:
+            drained = self._drain(lane, first)
+            groups = self._serve(drained)
+            loop.call_soon_threadsafe(self._deliver, lane, drained, groups)
+
+    def _drain(self, lane: Lane, first: Request) -> list[Request]:
+        """The first request and those behind it. Only this thread takes out, so what `qsize` counts
+        is there; the end mark comes when nothing else is queued."""
+        limits, get = self._limits, lane.queue.get_nowait
+        drained, size_bytes = [first], first.size_bytes
+        for _ in range(min(lane.queue.qsize(), limits.drain_requests_max - 1)):
+            if size_bytes >= limits.drain_bytes_max:
+                break
+            request = cast(Request, get())
+            drained.append(request)
+            size_bytes += request.size_bytes
+        return drained
+
+    def _serve(self, drained: Sequence[Request]) -> list[Group]:
+        """Appends together, everything else in its turn."""
+        groups: list[Group] = []
+        appends: list[Append | AppendReplica] = []
+        for request in drained:
+            if isinstance(request, Task):
+                self._append_all(appends, groups)
+                appends = []
+                request.execute()
+            else:
+                appends.append(request)
+        self._append_all(appends, groups)
+        return groups
+
+    def _append_all(self, appends: Sequence[Append | AppendReplica], groups: list[Group]) -> None:
+        if not appends:
+            return
+        shards = {request.shard for request in appends}
+        for shard in shards:
+            shard.lock.acquire()
+        try:
+            gathered = gather(appends, self._clock.now_ms())
+            commit_groups(gathered, self._commit)
+            groups += gathered
+        except Exception as error:
+            for request in appends:
+                request.answer = error
+        finally:
+            for shard in shards:
+                shard.lock.release()
+
+
+def answer_future(future: Future[Any] | None, answer: Any) -> None:
+    """A caller that gave up is not told; what it asked for was done all the same."""
+    if future is None or future.done():
+        return
+    if isinstance(answer, BaseException):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)

@@ -1,0 +1,167 @@
+"""Reading from an offset on: as records, or as the batches that hold them. Pure, over any
+ShardStore."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stratamq.engine.contract import OffsetStrategy, ReadLimit
+from stratamq.engine.view import CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, View
+from stratamq.model.errors import CorruptRecord, InvalidInput
+from stratamq.model.record import Record
+from stratamq.model.types import Offset, TimestampMs
+from stratamq.wire.kafka.records import (
+    BatchHeader,
+    decode_batch,
+    decode_some,
+    drop_records,
+    iter_batches,
+    read_header,
+    walk,
+)
+
+
+class Collector:
+    """Takes records until a limit is met. The first is taken however large it is."""
+
+    __slots__ = ("_bytes_left", "_records_left", "full", "records")
+
+    def __init__(self, limit: ReadLimit) -> None:
+        self.records: list[Record] = []
+        self._records_left, self._bytes_left = limit
+        self.full = limit.records_max <= 0
+
+    @property
+    def wanted(self) -> int:
+        """How many records may still come."""
+        return self._records_left
+
+    def take(self, records: list[Record]) -> None:
+        for record in records:
+            size = record_bytes(record)
+            if self.full or (self.records and size > self._bytes_left):
+                self.full = True
+                return
+            self.records.append(record)
+            self._bytes_left -= size
+            self._records_left -= 1
+            self.full = self._records_left <= 0
+
+
+def record_bytes(record: Record) -> int:
+    """What a record weighs against a limit: everything its writer gave."""
+    value, key, headers, tags, _, _ = record
+    size = (len(value) if value else 0) + (len(key) if key else 0)
+    for name, content in headers:
+        size += len(name) + (len(content) if content else 0)
+    for tag in tags:
+        size += len(tag)
+    return size
+
+
+def by_offset(view: View, offset: Offset, limit: ReadLimit) -> list[Record]:
+    """Records from `offset` on. Damage ends the answer; when it would be empty, it is the
+    answer."""
+    view.check(offset)
+    found = Collector(limit)
+    chunk_bytes = min(max(limit.bytes_max, CHUNK_BYTES_MIN), CHUNK_BYTES_MAX)
+    if limit.records_max < 100:
+        chunk_bytes = CHUNK_BYTES_MIN
+    try:
+        for header, data in view.batches(offset, chunk_bytes):
+            for records in _decoded(view, header, data, offset, found):
+                found.take(view.visible(records, offset))
+            if found.full:
+                break
+    except CorruptRecord:
+        if not found.records:
+            raise
+    return found.records
+
+
+def _decoded(
+    view: View, header: BatchHeader, data: memoryview, offset: Offset, found: Collector
+) -> Iterator[list[Record]]:
+    """The batch's records from `offset` on, in windows about as large as what is still wanted:
+    nobody should decode ten thousand records to get one. Windows double, so that a batch of deleted
+    records is not walked once for each of them."""
+    position = max(offset, header.base_offset)
+    window = found.wanted
+    while position < header.next_offset and not found.full:
+        if window * 2 >= header.next_offset - position:
+            records = decode_batch(header, data, view.decompressed_max)
+            yield records if position == header.base_offset else _from(records, position)
+            return
+        yield decode_some(header, data, range(position, position + window), view.decompressed_max)
+        position = Offset(position + window)
+        window *= 2
+
+
+def _from(records: list[Record], offset: Offset) -> list[Record]:
+    return [record for record in records if record.offset >= offset]
+
+
+def fetch(view: View, offset: Offset, bytes_max: int) -> tuple[bytes, Offset]:
+    """Whole batches and the offset to go on at. Bytes go out as they are stored, except that
+    batches with deleted or expired records are made anew without them."""
+    view.check(offset)
+    while offset < view.end:
+        data = view.store.read(offset, bytes_max, view.end)
+        if not data:
+            return b"", _behind_gap(view, offset)
+        offset = Offset(walk(data)[-1].last_offset + 1)
+        if view.hides():
+            data = without_hidden(view, data)
+        if data:
+            return data, offset
+    return b"", offset
+
+
+def _behind_gap(view: View, offset: Offset) -> Offset:
+    """Nothing to read below the end: compaction took it, so go on at the end; or a batch that
+    reaches past the end begins before it, so stay."""
+    data = view.store.read(offset, 1, view.store.end_offset)
+    if data and read_header(data).base_offset < view.end:
+        return offset
+    return view.end
+
+
+def without_hidden(view: View, data: bytes) -> bytes:
+    """The batches without what consumers must not see. Control batches and what cannot be decoded
+    stay as they are."""
+    kept: list[bytes | memoryview] = []
+    for header, batch in iter_batches(data):
+        hidden = [] if header.is_control else hidden_in(view, header, batch)
+        left = drop_records(header, batch, hidden, view.decompressed_max) if hidden else batch
+        if left is not None:
+            kept.append(left)
+    return b"".join(kept)
+
+
+def hidden_in(view: View, header: BatchHeader, batch: memoryview) -> list[int]:
+    """Offsets of the batch's deleted and expired records."""
+    hidden = view.deleted_in(header)
+    if expiry := view.expiry:
+        try:
+            records = decode_batch(header, batch, view.decompressed_max)
+        except InvalidInput:
+            return []
+        hidden += [record.offset for record in records if expiry(record)]
+    return hidden
+
+
+def by_timestamp(view: View, timestamp: TimestampMs, strategy: OffsetStrategy) -> Offset:
+    """The first visible record that is not older. What is damaged cannot be it."""
+    offset = max(view.start, view.store.floor_by_timestamp(timestamp))
+    while True:
+        try:
+            for header, data in view.batches(offset):
+                if header.max_timestamp >= timestamp:
+                    records = decode_batch(header, data, view.decompressed_max)
+                    for record in view.visible(records, view.start):
+                        if record.timestamp >= timestamp:
+                            return record.offset
+            break
+        except CorruptRecord as damage:
+            offset = Offset(damage.next_offset)
+    return view.start if strategy is OffsetStrategy.EARLIEST else view.end

@@ -1,0 +1,165 @@
+"""The shards of one engine by name: opening, creating, deleting, recovering."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from asyncio import TimerHandle
+from dataclasses import replace
+
+from stratamq.engine.contract import ShardSpec
+from stratamq.engine.executor import Executor
+from stratamq.engine.keeper import Keeper
+from stratamq.engine.shard import Shard
+from stratamq.model.errors import Closed, ShardNotFound, StrataError
+from stratamq.model.topic import TopicConfig
+from stratamq.model.types import Offset, ShardName
+
+logger = logging.getLogger(__name__)
+
+FIXED_CONFIGS = ("storage.type", "segment.model", "index.key", "index.tag", "memory.persist")
+"""Decided at creation. An index that is switched on later would not know the records before."""
+
+
+class Registry:
+    """Shards that are open. One change at a time; look-ups at any time."""
+
+    def __init__(self, keeper: Keeper, executor: Executor, checkpoint_ms: int) -> None:
+        self._keeper, self._executor = keeper, executor
+        self._checkpoint_ms = checkpoint_ms
+        self._shards: dict[ShardName, Shard] = {}
+        self._open = False
+        self._changes = asyncio.Lock()
+        self._unsaved: set[Shard] = set()
+        self._checkpoint: TimerHandle | None = None
+        self._saving: asyncio.Task[None] | None = None
+
+    # -- life ----------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        assert not self._open, "opened once"
+        self._executor.start()
+        for kept in await self._executor.call(self._keeper.open):
+            self._add(Shard(kept.spec, kept.store, kept.high_watermark))
+        self._open = True
+
+    async def close(self) -> None:
+        if not self._open:
+            return
+        async with self._changes:
+            self._open = False
+            if self._checkpoint is not None:
+                self._checkpoint.cancel()
+            for shard in self._shards.values():
+                if shard.flush_timer is not None:
+                    shard.flush_timer.cancel()
+            await self._executor.drain()
+            await self._save_watermarks()
+            await self._executor.call(self._keeper.close)
+            await self._executor.close()
+            self._shards.clear()
+
+    # -- looking up ----------------------------------------------------------------------------
+
+    def get(self, name: ShardName) -> Shard:
+        shard = self._shards.get(name)
+        if shard is not None and self._open:
+            return shard
+        self._check_open()
+        raise ShardNotFound(f"there is no shard {name}")
+
+    def specs(self) -> dict[ShardName, ShardSpec]:
+        self._check_open()
+        return {name: shard.spec for name, shard in self._shards.items()}
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise Closed("the engine is closed")
+
+    # -- changing ------------------------------------------------------------------------------
+
+    async def create(self, spec: ShardSpec) -> None:
+        async with self._changes:
+            self._check_open()
+            shard = self._shards.get(spec.name)
+            if shard is not None:
+                await self._configure(shard, _with_fixed(spec, shard.spec.config))
+                return
+            store = await self._executor.call(lambda: self._keeper.create(spec))
+            self._add(Shard(spec, store, None))
+
+    async def _configure(self, shard: Shard, spec: ShardSpec) -> None:
+        if spec == shard.spec:
+            return
+        await self._executor.run(shard, lambda: self._keeper.configure(spec, shard.store))
+        shard.configure(spec)
+        if not spec.replicated:
+            shard.high_watermark = shard.store.end_offset
+
+    async def delete(self, name: ShardName) -> None:
+        async with self._changes:
+            self._check_open()
+            shard = self._shards.pop(name, None)
+            if shard is None:
+                return
+            shard.gone = True
+            if shard.flush_timer is not None:
+                shard.flush_timer.cancel()
+            self._unsaved.discard(shard)
+            try:
+                await self._executor.run(
+                    shard, lambda: self._keeper.destroy(shard.spec, shard.store)
+                )
+            except StrataError as error:
+                self._keep_for_retry(shard, error)
+                raise
+
+    def _keep_for_retry(self, shard: Shard, error: StrataError) -> None:
+        """It is not gone, but nobody should trust what is left of it."""
+        shard.gone = False
+        shard.poison = f"the deletion of {shard.name} failed half-way: {error}"
+        self._shards[shard.name] = shard
+
+    async def recover(self, name: ShardName) -> None:
+        async with self._changes:
+            shard = self.get(name)
+            await self._executor.run(shard, lambda: self._reopen(shard))
+            end = shard.store.end_offset
+            shard.high_watermark = min(shard.high_watermark, end) if shard.replicated else end
+
+    def _reopen(self, shard: Shard) -> None:
+        shard.adopt(self._keeper.reopen(shard.spec, shard.store))
+
+    def _add(self, shard: Shard) -> None:
+        shard.lane = self._executor.lane_of(shard.name)
+        self._shards[shard.name] = shard
+
+    # -- high watermarks of replicas -----------------------------------------------------------
+
+    def watermark_moved(self, shard: Shard) -> None:
+        """To be saved some time soon: after a crash a replica may know less, never more."""
+        self._unsaved.add(shard)
+        if self._checkpoint is None:
+            loop = asyncio.get_running_loop()
+            self._checkpoint = loop.call_later(self._checkpoint_ms / 1000, self._start_saving)
+
+    def _start_saving(self) -> None:
+        self._checkpoint = None
+        self._saving = asyncio.create_task(self._save_watermarks())
+
+    async def _save_watermarks(self) -> None:
+        marks: dict[ShardName, Offset] = {shard.name: shard.committed() for shard in self._unsaved}
+        self._unsaved.clear()
+        if not marks:
+            return
+        try:
+            await self._executor.call(lambda: self._keeper.save_high_watermarks(marks))
+        except StrataError as error:
+            logger.warning("high watermarks were not saved: %s", error)
+
+
+def _with_fixed(spec: ShardSpec, old: TopicConfig) -> ShardSpec:
+    """The new spec with those configs of the old one that cannot change."""
+    given = {name: value for name, value in spec.config.given.items() if name not in FIXED_CONFIGS}
+    given |= {name: value for name, value in old.given.items() if name in FIXED_CONFIGS}
+    return replace(spec, config=TopicConfig.of(given))

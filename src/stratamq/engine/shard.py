@@ -1,0 +1,119 @@
+"""One open shard, as its engine knows it while running."""
+
+from __future__ import annotations
+
+import threading
+from asyncio import TimerHandle
+
+from stratamq.engine.contract import ShardSpec
+from stratamq.log.contract import ShardStore
+from stratamq.model.errors import ShardNotFound, ShardPoisoned
+from stratamq.model.shard import ShardOffsets
+from stratamq.model.topic import Flush
+from stratamq.model.types import NO_EPOCH, LeaderEpoch, Offset
+from stratamq.wire.kafka.records import Compression
+
+_CODECS = {
+    "producer": Compression.NONE,
+    "uncompressed": Compression.NONE,
+    "gzip": Compression.GZIP,
+    "snappy": Compression.SNAPPY,
+    "lz4": Compression.LZ4,
+    "zstd": Compression.ZSTD,
+}
+
+
+class Shard:
+    """The store of a shard and what is true about it beyond its bytes.
+
+    `high_watermark` is changed by the event loop alone; `epoch` by the shard's writer alone. `lock`
+    is held by whoever writes: the I/O pool gives every shard one writer, and the lock says so to
+    everyone else. `generation` counts the times the past was changed, so that a plan made before
+    such a change is not carried out after it. The other fields are the config, taken apart once
+    because they are asked for with every batch.
+    """
+
+    __slots__ = (
+        "bytes_max",
+        "compacts",
+        "compression",
+        "epoch",
+        "flush",
+        "flush_timer",
+        "generation",
+        "gone",
+        "high_watermark",
+        "index_keys",
+        "index_tags",
+        "lane",
+        "lock",
+        "name",
+        "poison",
+        "replicated",
+        "spec",
+        "stamps",
+        "store",
+    )
+
+    def __init__(self, spec: ShardSpec, store: ShardStore, high_watermark: Offset | None) -> None:
+        self.name = spec.name
+        self.lock = threading.Lock()
+        self.lane = 0
+        self.gone = False
+        self.generation = 0
+        self.poison: str | None = None
+        self.flush_timer: TimerHandle | None = None
+        self.configure(spec)
+        self.adopt(store)
+        self.high_watermark = self._first_watermark(high_watermark)
+
+    def configure(self, spec: ShardSpec) -> None:
+        config = spec.config
+        self.spec = spec
+        self.replicated = spec.replicated
+        self.bytes_max = config.number("max.message.bytes")
+        self.index_keys = config.flag("index.key")
+        self.index_tags = config.flag("index.tag")
+        self.compacts = config.compacts
+        self.stamps = config["message.timestamp.type"] == "LogAppendTime"
+        self.flush = config.flush
+        self.compression = _CODECS[str(config["compression.type"])]
+
+    def adopt(self, store: ShardStore) -> None:
+        """Take a store that was just opened. What it holds is what is."""
+        self.store = store
+        self.poison = None
+        self.generation += 1
+        self.learn_epoch()
+
+    def learn_epoch(self) -> None:
+        epochs = self.store.epochs()
+        self.epoch: LeaderEpoch = epochs[-1].epoch if epochs else NO_EPOCH
+
+    def _first_watermark(self, saved: Offset | None) -> Offset:
+        """Alone, whatever survived is committed. A replica knows only what it was told."""
+        start, end = self.store.start_offset, self.store.end_offset
+        if not self.replicated:
+            return end
+        return min(max(saved or start, start), end)
+
+    @property
+    def syncs(self) -> bool:
+        """Whether an acknowledgement promises an fsync."""
+        return self.flush is Flush.SYNC
+
+    def committed(self) -> Offset:
+        """The high watermark. A truncation under way may have left it above the end for a
+        moment."""
+        return min(self.high_watermark, self.store.end_offset)
+
+    def offsets(self) -> ShardOffsets:
+        store = self.store
+        start, end = store.start_offset, store.end_offset
+        return ShardOffsets(start, max(start, min(self.high_watermark, end)), end)
+
+    def check_writable(self) -> None:
+        if self.gone:
+            raise ShardNotFound(f"shard {self.name} was deleted")
+        if self.poison is not None:
+            raise ShardPoisoned(self.poison)
