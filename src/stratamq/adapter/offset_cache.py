@@ -1,0 +1,218 @@
+"""Group offsets in memory, stored in batches: a commit costs a dict entry instead of a disk sync.
+
+A crash takes groups back by at most the flush interval, so they see some records twice; it never
+takes them forward.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from stratamq.adapter.offsets import OffsetManager
+from stratamq.log.kv import KVStore
+from stratamq.meta.commands import CommitOffset
+from stratamq.meta.entities import GroupOffset, OffsetKey
+from stratamq.meta.names import check_group_name
+from stratamq.meta.rows import entity_of, row_key, row_value
+from stratamq.meta.rules_groups import check_offset
+from stratamq.meta.state import Offsets
+from stratamq.model.clock import Clock
+from stratamq.model.errors import CapacityExceeded, Closed, NotFound, ShardNotFound
+from stratamq.model.types import NO_OFFSET, ShardName
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCacheLimits:
+    flush_interval_s: float = 1.0  # a crash takes groups back by at most this much
+    flush_offsets_max: int = 10_000  # stored by one write; the rest goes with the next
+    dirty_offsets_max: int = 100_000  # met: commits wait for a flush
+    offsets_max: int = 1_000_000  # met: CapacityExceeded
+
+
+class OffsetCacheManager(OffsetManager):
+    """An offset is dirty from its commit until that very value was stored, never a moment less.
+
+    `known` says whether a shard exists: offsets are kept for shards only.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], KVStore],
+        known: Callable[[ShardName], bool],
+        clock: Clock,
+        limits: OffsetCacheLimits | None = None,
+    ) -> None:
+        self._connect = connect
+        self._known = known
+        self._clock = clock
+        self._limits = limits or OffsetCacheLimits()
+        self._kv: KVStore | None = None
+        self._groups: dict[str, dict[ShardName, GroupOffset]] = {}
+        self._count = 0
+        self._dirty: dict[OffsetKey, GroupOffset] = {}
+        self._flushing = asyncio.Lock()
+        self._flusher: asyncio.Task[None] | None = None
+        # One thread: a write whose caller has gone is still over before the next one begins.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="stratamq-offsets")
+
+    # -- life ----------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        self._kv = await self._in_thread(self._connect)
+        stored: list[GroupOffset] = await self._in_thread(list, _stored(self._kv))
+        for offset in stored:
+            self._keep(offset)
+            if not self._known(offset.shard):  # its topic was deleted just before a crash
+                self._drop(offset)
+        self._flusher = asyncio.create_task(self._flush_forever(), name="offset-flusher")
+
+    async def close(self) -> None:
+        flusher, self._flusher = self._flusher, None
+        if flusher is None:
+            return
+        flusher.cancel()
+        await asyncio.wait([flusher])
+        kv = self._open_kv()
+        try:
+            await self.flush()
+        finally:
+            self._kv = None
+            await self._in_thread(kv.close)
+            self._thread.shutdown()
+
+    # -- OffsetManager -------------------------------------------------------------------------
+
+    async def commit(self, group: str, offsets: Sequence[CommitOffset]) -> None:
+        while len(self._dirty) >= self._limits.dirty_offsets_max:
+            await self.flush()
+        self._check(group, offsets)
+        now = self._clock.now_ms()
+        for entry in offsets:
+            offset = GroupOffset(
+                group=group,
+                shard=entry.shard,
+                offset=entry.offset,
+                metadata=entry.metadata,
+                leader_epoch=entry.leader_epoch,
+                commit_ms=now,
+            )
+            self._keep(offset)
+            self._dirty[offset.key] = offset
+
+    def _check(self, group: str, offsets: Sequence[CommitOffset]) -> None:
+        self._open_kv()
+        check_group_name(group)
+        for entry in offsets:
+            check_offset(entry.offset, entry.metadata)
+            if not self._known(entry.shard):
+                raise ShardNotFound(f"no shard {entry.shard}")
+        old = self._groups.get(group, {})
+        new = {entry.shard for entry in offsets if entry.shard not in old}
+        if self._count + len(new) > self._limits.offsets_max:
+            raise CapacityExceeded(f"offsets_max is {self._limits.offsets_max}")
+
+    async def committed(self, group: str) -> Offsets:
+        self._open_kv()
+        return dict(self._groups.get(group, {}))
+
+    async def groups(self) -> Collection[str]:
+        self._open_kv()
+        return sorted(self._groups)
+
+    async def delete_group(self, group: str) -> None:
+        self._open_kv()
+        if group not in self._groups:
+            raise NotFound(f"no group {group!r}")
+        for offset in list(self._groups[group].values()):
+            self._drop(offset)
+        await self.flush()  # a group that was deleted does not come back after a crash
+
+    async def forget(self, shards: Collection[ShardName]) -> None:
+        gone = [
+            offset
+            for offsets in self._groups.values()
+            for shard, offset in offsets.items()
+            if shard in shards
+        ]
+        for offset in gone:
+            self._drop(offset)
+
+    # -- memory --------------------------------------------------------------------------------
+
+    def _keep(self, offset: GroupOffset) -> None:
+        offsets = self._groups.setdefault(offset.group, {})
+        self._count += offset.shard not in offsets
+        offsets[offset.shard] = offset
+
+    def _drop(self, offset: GroupOffset) -> None:
+        offsets = self._groups[offset.group]
+        del offsets[offset.shard]
+        self._count -= 1
+        if not offsets:
+            del self._groups[offset.group]
+        self._dirty[offset.key] = _gone(offset.key)
+
+    # -- disk ----------------------------------------------------------------------------------
+
+    async def flush(self) -> None:
+        """Store everything that was dirty when this was called."""
+        async with self._flushing:
+            keys = list(self._dirty)
+            step = self._limits.flush_offsets_max
+            for start in range(0, len(keys), step):
+                await self._flush_some(keys[start : start + step])
+
+    async def _flush_some(self, keys: Sequence[OffsetKey]) -> None:
+        taken = {key: self._dirty[key] for key in keys}
+        await self._in_thread(_store, self._open_kv(), list(taken.values()))
+        for key, offset in taken.items():
+            if self._dirty[key] is offset:  # else it was committed anew while we stored the old one
+                del self._dirty[key]
+
+    async def _flush_forever(self) -> None:
+        while True:
+            await asyncio.sleep(self._limits.flush_interval_s)
+            try:
+                await self.flush()
+            except Exception as error:  # they stay dirty; the next round tries again
+                log.error("%d group offsets wait to be stored: %s", len(self._dirty), error)
+
+    async def _in_thread(self, function: Callable[..., T], *arguments: object) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, function, *arguments)
+
+    def _open_kv(self) -> KVStore:
+        if self._kv is None:
+            raise Closed("the offset manager is closed")
+        return self._kv
+
+
+def _gone(key: OffsetKey) -> GroupOffset:
+    """Stands for a deletion that is not stored yet."""
+    return GroupOffset(group=key.group, shard=key.shard, offset=NO_OFFSET)
+
+
+def _store(kv: KVStore, offsets: Sequence[GroupOffset]) -> None:
+    batch = kv.batch()
+    for offset in offsets:
+        if offset.offset == NO_OFFSET:
+            batch.delete(row_key(offset))
+        else:
+            batch.put(row_key(offset), row_value(offset))
+    kv.write(batch, sync=True)
+
+
+def _stored(kv: KVStore) -> Iterator[GroupOffset]:
+    for key, value in kv.scan(b"o", b"p"):
+        offset = entity_of(key, value)
+        assert isinstance(offset, GroupOffset), "rows that start with o are group offsets"
+        yield offset
