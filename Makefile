@@ -1,0 +1,84 @@
+# Run `make` alone for help. Everything happens in .venv, inside this checkout.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMPS := $(VENV)/.stamps
+DATA   ?= data
+ARGS   ?=
+KERNELS := $(shell find src -name '*.pyx')
+
+export PYTHON
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this help
+	@echo "StrataMQ"
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(STAMPS)/package ## Make the .venv with everything to run and test (done by the others)
+
+$(STAMPS)/venv:
+	@scripts/ensure python
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@mkdir -p $(STAMPS) && touch $@
+
+# pip refuses a local package while it checks hashes: the dependencies first, the package after.
+$(STAMPS)/dependencies: $(STAMPS)/venv constraints.txt
+	@echo "installing what constraints.txt pins"
+	@$(BIN)/python -m pip install --quiet --require-hashes -r constraints.txt
+	@touch $@
+
+$(STAMPS)/package: $(STAMPS)/dependencies pyproject.toml setup.py $(KERNELS)
+	@echo "building the kernels"
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+.PHONY: run
+run: setup ## Start a node on ./data (DATA=folder, ARGS="--kafka-port 0 ..."); Ctrl-C stops it
+	@scripts/ensure java
+	@exec $(BIN)/stratamq server --data-dir $(DATA) $(ARGS)
+
+.PHONY: test
+test: setup ## Run the tests, but for the long ones (ARGS="tests/log -k torn")
+	@scripts/ensure java for-tests
+	@$(BIN)/python -m pytest -n 2 -m "not long" $(ARGS)
+
+.PHONY: test-long
+test-long: setup ## Run the tests that take minutes each
+	@scripts/ensure java for-tests
+	@$(BIN)/python -m pytest -m long --timeout 1800 $(ARGS)
+
+.PHONY: check
+check: setup ## Check style, types and layers: ruff, mypy, import-linter
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+.PHONY: bench
+bench: setup ## Measure speed and size against ceilings of this machine
+	@$(BIN)/python benchmarks/run.py $(ARGS)
+
+.PHONY: demo
+demo: ## Show the pipeline from devices to tables
+	@echo "The demo comes with the Spark pipelines, which are not built yet."
+
+.PHONY: docs
+docs: setup ## Write docs/configuration.md from the settings tables
+	@$(BIN)/python scripts/configuration_page.py
+
+.PHONY: constraints
+constraints: setup ## Pin the dependencies anew (UPGRADE=1: at their newest versions)
+	@$(BIN)/python scripts/constraints.py
+
+.PHONY: clean
+clean: ## Remove the .venv and everything built; data stays
+	@rm -rf $(VENV) build src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+		.import_linter_cache .benchmarks
+	@find src \( -name '*.so' -o -name '*.c' \) -delete
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

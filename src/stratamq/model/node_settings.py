@@ -1,0 +1,230 @@
+"""The settings of a node, as a table. `docs/configuration.md` is written from it.
+
+Every limit says what happens when it is met. Names carry their unit last; sizes are bytes, times
+are milliseconds.
+"""
+
+from __future__ import annotations
+
+from stratamq.model.settings import Setting
+
+MIB = 1 << 20
+PORT_MAX = 65_535
+_PORT_DOC = "0: any free one. A front that is not built yet is not started."
+
+GROUPS: dict[str, tuple[Setting, ...]] = {
+    "Identity and addresses": (
+        Setting(
+            name="data.dir",
+            default="data",
+            doc="Folder of everything the node keeps. A second node on the same folder is refused.",
+        ),
+        Setting(
+            name="node.id",
+            default=1,
+            minimum=0,
+            maximum=(1 << 31) - 1,
+            doc="The node's number. It must stay the same for the life of the data folder.",
+        ),
+        Setting(
+            name="host",
+            default="127.0.0.1",
+            doc="Address the fronts listen on. The default is reached from this machine only.",
+        ),
+        Setting(
+            name="kafka.port",
+            default=9092,
+            minimum=0,
+            maximum=PORT_MAX,
+            doc=f"Port of the Kafka front. {_PORT_DOC}",
+        ),
+        Setting(
+            name="mqtt.port",
+            default=1883,
+            minimum=0,
+            maximum=PORT_MAX,
+            doc=f"Port of the MQTT front. {_PORT_DOC}",
+        ),
+        Setting(
+            name="console.port",
+            default=8080,
+            minimum=0,
+            maximum=PORT_MAX,
+            doc=f"Port of the console. {_PORT_DOC}",
+        ),
+    ),
+    "Writing": (
+        Setting(
+            name="io.workers",
+            default=0,
+            minimum=0,
+            maximum=16,
+            doc="Threads that write; a shard always has the same one. 0: one per core, at most 16.",
+        ),
+        Setting(
+            name="io.queue.requests.max",
+            default=4096,
+            minimum=1,
+            doc="Requests queued or being written, per worker. Full: producers wait.",
+        ),
+        Setting(
+            name="io.queue.bytes.max",
+            default=64 * MIB,
+            minimum=1,
+            doc="Bytes of those requests, per worker. Full: producers wait; a larger goes alone.",
+        ),
+        Setting(
+            name="io.drain.requests.max",
+            default=1024,
+            minimum=1,
+            doc="Requests that one commit (one fsync) takes. The others wait for the next one.",
+        ),
+        Setting(
+            name="io.drain.bytes.max",
+            default=8 * MIB,
+            minimum=1,
+            doc="Bytes that one commit (one fsync) takes. The others wait for the next one.",
+        ),
+        Setting(
+            name="batch.decompressed.bytes.max",
+            default=64 * MIB,
+            minimum=1024,
+            doc="Size of a batch once decompressed. Above: refused, and nothing is stored.",
+        ),
+    ),
+    "Reading and files": (
+        Setting(
+            name="reader.threads",
+            default=4,
+            minimum=1,
+            maximum=256,
+            doc="Threads that read from disk. All busy: readers wait.",
+        ),
+        Setting(
+            name="files.open.max",
+            default=4096,
+            minimum=16,
+            doc="Segment files held open. Above: the one unused longest is closed until needed.",
+        ),
+    ),
+    "EngineMemory": (
+        Setting(
+            name="memory.bytes.max",
+            default=1024 * MIB,
+            minimum=MIB,
+            doc="Bytes of all memory shards together. Full: `memory.full` decides.",
+        ),
+        Setting(
+            name="memory.age.ms.max",
+            default=-1,
+            minimum=-1,
+            doc="Memory segments whose newest record is older than this are evicted; -1: no limit.",
+        ),
+        Setting(
+            name="memory.full",
+            default="evict",
+            choices=("evict", "refuse"),
+            doc="When memory is full: evict the oldest segments, or refuse the write.",
+        ),
+    ),
+    "Metadata": (
+        Setting(
+            name="meta.topics.max",
+            default=100_000,
+            minimum=1,
+            doc="Topics there may be. Met: creating one more is refused.",
+        ),
+        Setting(
+            name="meta.partitions.per.topic.max",
+            default=10_000,
+            minimum=1,
+            doc="Partitions a topic may have. Above: the topic is refused.",
+        ),
+        Setting(
+            name="meta.shards.max",
+            default=1_000_000,
+            minimum=1,
+            doc="Shards there may be. Met: creating one more is refused.",
+        ),
+        Setting(
+            name="meta.groups.max",
+            default=100_000,
+            minimum=1,
+            doc="Consumer groups there may be. Met: the first commit of one more is refused.",
+        ),
+        Setting(
+            name="meta.pending.commands.max",
+            default=10_000,
+            minimum=1,
+            doc="Metadata changes under way. Met: callers wait.",
+        ),
+        Setting(
+            name="meta.watch.updates.max",
+            default=10_000,
+            minimum=1,
+            doc="Updates queued for one watcher. Met: they are dropped and it reads a snapshot.",
+        ),
+        Setting(
+            name="create.topic.timeout.ms",
+            default=30_000,
+            minimum=1,
+            doc="Time to create a topic. Passed: TimedOut, and what was made of it is removed.",
+        ),
+        Setting(
+            name="create.shard.timeout.ms",
+            default=3_000,
+            minimum=1,
+            doc="Time to create a shard or segment. Passed: the topic's creation fails as a whole.",
+        ),
+    ),
+    "Background work": (
+        Setting(
+            name="housekeeping.interval.ms",
+            default=30_000,
+            minimum=10,
+            doc="How often retention and compaction look at every shard.",
+        ),
+        Setting(
+            name="compaction.keys.max",
+            default=1_000_000,
+            minimum=1,
+            doc="Keys one compaction remembers, 200 bytes each. Above: further keys stay.",
+        ),
+        Setting(
+            name="checkpoint.interval.ms",
+            default=5_000,
+            minimum=10,
+            doc="How often replicas save high watermarks. After a crash the leader tells the rest.",
+        ),
+        Setting(
+            name="offset.flush.interval.ms",
+            default=1_000,
+            minimum=10,
+            doc="How often cached group offsets are stored. A crash repeats at most that much.",
+        ),
+        Setting(
+            name="shutdown.grace.ms",
+            default=30_000,
+            minimum=0,
+            doc="Time a stop may take. Passed: the process ends at once; the next start recovers.",
+        ),
+    ),
+    "Logs": (
+        Setting(
+            name="log.level",
+            default="info",
+            choices=("debug", "info", "warning", "error"),
+            doc="The least that is logged. Logs go to standard error.",
+        ),
+        Setting(
+            name="log.format",
+            default="text",
+            choices=("text", "json"),
+            doc="text: for people, name=value at the end. json: one object per line.",
+        ),
+    ),
+}
+
+NODE_SETTINGS: dict[str, Setting] = {
+    setting.name: setting for group in GROUPS.values() for setting in group
+}

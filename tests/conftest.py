@@ -1,0 +1,39 @@
+"""Rules for all tests.
+
+`@pytest.mark.needs("kcat", "java")` says which outside programs a test talks to. Without one of
+them the test is skipped and the summary says why; with CI=true it fails, since a machine that checks
+every change must be able to check all of it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from stratamq.cli.doctor import JAVA_MAJOR_MIN, java_major
+
+pytest_plugins = ["pytester"]
+
+# Two busy cores make any single example slow now and then; pytest-timeout guards against hanging.
+settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("here")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    wanted = [name for mark in item.iter_markers("needs") for name in mark.args]
+    missing = [name for name in wanted if not is_there(name)]
+    if not missing:
+        return
+    reason = f"needs {', '.join(missing)}"
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{reason}: with CI=true nothing is skipped", pytrace=False)
+    pytest.skip(reason)
+
+
+def is_there(program: str) -> bool:
+    if program == "java":
+        return (java_major() or 0) >= JAVA_MAJOR_MIN
+    return shutil.which(program) is not None
