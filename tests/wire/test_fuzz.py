@@ -6,9 +6,10 @@ import ctypes
 import mmap
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.wire import oracle
 from tests.wire.samples import NOW, batch_of, from_plain, some_records, with_crc
@@ -36,6 +37,8 @@ from stratamq.wire.kafka.records import (
 
 LIMIT = 1 << 16
 
+THOROUGH = settings(max_examples=500)
+
 WITH_HEADER: list[Callable[[BatchHeader, Buffer], object]] = [
     lambda header, data: check_crc(data, header),
     lambda header, data: scan_batch(header, data, keys=True, tags=True, decompressed_max=LIMIT),
@@ -58,13 +61,13 @@ WITHOUT_HEADER: list[Callable[[Buffer], object]] = [
 
 def hold_to_the_law(data: Buffer) -> None:
     for parse in WITHOUT_HEADER:
-        lawful(lambda parse=parse: parse(data))
+        lawful(partial(parse, data))
     try:
         header = read_header(data)
     except InvalidInput:
         return
     for parse_with in WITH_HEADER:
-        lawful(lambda parse_with=parse_with: parse_with(header, data))
+        lawful(partial(parse_with, header, data))
     if header.size_bytes <= len(data):
         place_batch(header, data, Offset(1), LeaderEpoch(1), append_time_ms=5)
 
@@ -94,12 +97,14 @@ def edited(data: bytes, changes: list[tuple[float, int]]) -> bytes:
     return bytes(result)
 
 
+@THOROUGH
 @given(st.binary(max_size=400))
 def test_noise(data: bytes) -> None:
     hold_to_the_law(data)
     hold_to_the_law(data[:16] + b"\2" + data[17:])
 
 
+@THOROUGH
 @given(batches, edits, st.booleans(), st.integers(0, 40))
 def test_damaged_batches(
     batch: bytes, changes: list[tuple[float, int]], crc_right: bool, cut: int
@@ -143,12 +148,14 @@ def test_every_byte_of_the_records_turned_every_way() -> None:
             agree_with_the_oracle(batch_of(bytes(damaged), count=5))
 
 
+@THOROUGH
 @given(edits, st.integers(0, 6), st.integers(0, 300))
 @example([], 5, 300)
 def test_kernel_and_oracle_agree(changes: list[tuple[float, int]], count: int, cut: int) -> None:
     agree_with_the_oracle(batch_of(edited(BODY, changes)[:cut], count, last_delta=4))
 
 
+@THOROUGH
 @given(st.binary(max_size=60), st.integers(0, 3))
 def test_kernel_and_oracle_agree_on_noise(body: bytes, count: int) -> None:
     agree_with_the_oracle(batch_of(body, count, last_delta=200))
@@ -194,8 +201,14 @@ def test_nothing_is_read_past_the_end(cliff: Callable[[bytes], memoryview]) -> N
         hold_to_the_law(cliff(whole[:cut]))
     for cut in range(len(BODY) + 1):
         hold_to_the_law(cliff(batch_of(BODY[:cut], count=5)))
+        hold_to_the_law(cliff(batch_of(BODY[:cut] + b"\x80", count=5)))
+    for position in range(len(BODY)):
+        longer = bytearray(BODY)
+        longer[position] |= 0x80  # a varint that goes on, at the end past the end
+        hold_to_the_law(cliff(batch_of(bytes(longer), count=5)))
 
 
+@THOROUGH
 @given(changes=edits, cut=st.integers(0, 300))
 def test_nothing_is_read_past_the_end_of_damage(
     cliff: Callable[[bytes], memoryview], changes: list[tuple[float, int]], cut: int

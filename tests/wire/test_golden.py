@@ -6,7 +6,7 @@ from tests.wire import oracle
 
 from stratamq.model.record import Record
 from stratamq.model.types import Offset, TimestampMs
-from stratamq.wire.kafka.records import BatchHeader, check_batch, decode_batch, encode_batch
+from stratamq.wire.kafka.records import check_batch, decode_batch, encode_batch
 
 HAND_MADE = bytes.fromhex(
     "000000000000002a"  # base offset 42
@@ -41,7 +41,7 @@ RECORDS = [
 
 def test_the_hand_made_batch_is_read_field_by_field() -> None:
     header = check_batch(HAND_MADE, max_bytes=len(HAND_MADE))
-    assert header == BatchHeader(42, 74, 5, 2, 0x00015BEE, 0, 1, 1000, 1003, -1, -1, -1, 2)
+    assert tuple(header) == (42, 74, 5, 2, 0x00015BEE, 0, 1, 1000, 1003, -1, -1, -1, 2)
     assert decode_batch(header, HAND_MADE) == RECORDS
 
 

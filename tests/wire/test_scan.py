@@ -22,7 +22,7 @@ from tests.wire.samples import (
 
 from stratamq.model.errors import BatchTooLarge, CorruptBatch
 from stratamq.model.record import Record
-from stratamq.model.types import LeaderEpoch, Offset
+from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
 from stratamq.wire.kafka.records import (
     EMPTY_SCAN,
     BatchScan,
@@ -61,7 +61,7 @@ def expected_scan(records: list[oracle.PlainRecord]) -> BatchScan:
         for name, value in r.headers
         if name == b"tag" and value is not None
     ]
-    newest = max(r.timestamp for r in records)
+    newest = TimestampMs(max(r.timestamp for r in records))
     return BatchScan(b"".join(keys), b"".join(tags), newest, len(keys) < len(records))
 
 
@@ -103,7 +103,7 @@ def test_under_log_append_time_the_header_knows() -> None:
 
 def test_a_batch_emptied_by_compaction_scans_to_nothing() -> None:
     data = oracle.encode([], last_offset_delta=4, max_timestamp=9)
-    assert scan(data) == EMPTY_SCAN._replace(max_timestamp=9)
+    assert scan(data) == EMPTY_SCAN._replace(max_timestamp=TimestampMs(9))
     assert decode_batch(read_header(data), data) == []
 
 
