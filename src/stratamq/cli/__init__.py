@@ -1,1 +1,1 @@
-"""To be described by its first module."""
+"""The command line. One file per command; `flags` gives each of them all settings as flags."""

@@ -1,0 +1,156 @@
+"""`stratamq doctor`: is this machine fit to run the configured node?
+
+Each check looks at one thing and changes nothing. A `fail` means that the node would not start or
+would not keep its promises; a `warn` means that something will be missing or slow.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+import typer
+
+from stratamq.model.config import NodeConfig
+from stratamq.node.server import FILES_BESIDE_SEGMENTS, is_in_use
+
+GIB = 1 << 30
+FREE_BYTES_WARN = 5 * GIB
+FREE_BYTES_FAIL = GIB // 4
+CLOCK_AHEAD_S_MAX = 60
+BORN_S = 1_735_689_600
+"""2025-01-01, before the first release: a clock that shows less is wrong."""
+JAVA_MAJOR_MIN = 17
+JAVA_SECONDS_MAX = 10
+
+
+class Verdict(StrEnum):
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+class Finding(NamedTuple):
+    verdict: Verdict
+    text: str
+
+
+def print_findings(config: NodeConfig) -> None:
+    """Check what a node needs: data folder, space, open files, clock, Java. Exits 1 on a fail."""
+    findings = [(name, check(config)) for name, check in CHECKS.items()]
+    for name, finding in findings:
+        typer.echo(f"{finding.verdict:<5} {name}: {finding.text}")
+    if any(finding.verdict is Verdict.FAIL for _, finding in findings):
+        raise typer.Exit(1)
+
+
+def check_data_dir(config: NodeConfig) -> Finding:
+    folder = config.data_dir
+    place = _nearest_existing(folder)
+    if not place.is_dir():
+        return Finding(Verdict.FAIL, f"{place} is not a folder")
+    try:
+        with tempfile.TemporaryFile(dir=place) as probe:
+            probe.write(b"stratamq")
+            probe.flush()
+            os.fsync(probe.fileno())
+    except OSError as error:
+        return Finding(Verdict.FAIL, f"{place} cannot be written ({error.strerror})")
+    note = "writable" if place == folder else f"not there yet; {place} is writable"
+    return Finding(Verdict.OK, f"{folder} ({note})")
+
+
+def check_lock(config: NodeConfig) -> Finding:
+    if is_in_use(config.data_dir):
+        return Finding(Verdict.FAIL, f"another node is running on {config.data_dir}")
+    return Finding(Verdict.OK, "no other node uses the data folder")
+
+
+def check_free_space(config: NodeConfig) -> Finding:
+    free = shutil.disk_usage(_nearest_existing(config.data_dir)).free
+    text = f"{free / GIB:.1f} GiB free"
+    if free < FREE_BYTES_FAIL:
+        return Finding(Verdict.FAIL, text)
+    return Finding(Verdict.WARN if free < FREE_BYTES_WARN else Verdict.OK, text)
+
+
+def check_open_files(config: NodeConfig) -> Finding:
+    wanted = config.number("files.open.max") + FILES_BESIDE_SEGMENTS
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard == resource.RLIM_INFINITY or hard >= wanted:
+        return Finding(Verdict.OK, f"{wanted} wanted, allowed")
+    advice = f"raise `ulimit -Hn` or set files.open.max to {max(16, hard - FILES_BESIDE_SEGMENTS)}"
+    return Finding(Verdict.WARN, f"{wanted} wanted, {hard} allowed: {advice}")
+
+
+def check_clock(config: NodeConfig) -> Finding:
+    """Retention goes by the clock: one that went back keeps data longer, one far ahead deletes it."""
+    now = time.time()
+    if now < BORN_S:
+        return Finding(Verdict.FAIL, f"the clock shows {time.strftime('%Y-%m-%d')}")
+    newest = _newest_write(config.data_dir)
+    if newest > now + CLOCK_AHEAD_S_MAX:
+        behind = int(newest - now)
+        return Finding(Verdict.WARN, f"the clock is {behind} s behind the newest file of the node")
+    return Finding(Verdict.OK, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)))
+
+
+def check_java(config: NodeConfig) -> Finding:
+    major = java_major()
+    if major is None:
+        return Finding(Verdict.WARN, f"not found; Spark pipelines need Java {JAVA_MAJOR_MIN}")
+    if major < JAVA_MAJOR_MIN:
+        return Finding(Verdict.WARN, f"Java {major}; Spark pipelines need {JAVA_MAJOR_MIN}")
+    return Finding(Verdict.OK, f"Java {major}")
+
+
+CHECKS: dict[str, Callable[[NodeConfig], Finding]] = {
+    "data folder": check_data_dir,
+    "lock": check_lock,
+    "free space": check_free_space,
+    "open files": check_open_files,
+    "clock": check_clock,
+    "java": check_java,
+}
+
+
+def java_major() -> int | None:
+    """The major version of JAVA_HOME's Java or of the one on the PATH; None when there is none."""
+    home = os.environ.get("JAVA_HOME")
+    program = shutil.which("java", path=str(Path(home) / "bin")) if home else None
+    program = program or shutil.which("java")
+    if program is None:
+        return None
+    try:
+        answer = subprocess.run(
+            [program, "-version"], capture_output=True, text=True, timeout=JAVA_SECONDS_MAX
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return parse_java_version(answer.stderr + answer.stdout)
+
+
+def parse_java_version(text: str) -> int | None:
+    """17 for `openjdk version "17.0.15"`, 8 for `java version "1.8.0_392"`."""
+    found = re.search(r'version "(?:1\.)?(\d+)', text)
+    return int(found[1]) if found else None
+
+
+def _nearest_existing(folder: Path) -> Path:
+    return next(each for each in (folder, *folder.absolute().parents) if each.exists())
+
+
+def _newest_write(folder: Path) -> float:
+    """The latest change of what lies directly in the data folder; 0 when there is nothing."""
+    if not folder.is_dir():
+        return 0
+    return max((each.stat().st_mtime for each in folder.iterdir()), default=0)

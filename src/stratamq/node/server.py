@@ -1,0 +1,145 @@
+"""A node as a process: configuration in, ready line out, signals obeyed.
+
+The order is fixed: the core starts, then each front; a stop takes the same steps in reverse. The
+first SIGINT or SIGTERM asks for a graceful stop, which may take `shutdown.grace.ms`; after that, or
+at a second signal, the process ends at once. Either way the next start finds everything that was
+acknowledged as safe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import resource
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from stratamq.model.config import NodeConfig
+
+log = logging.getLogger("stratamq.node")
+
+EXIT_FORCED = 1
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+LOCK_FILE = "LOCK"
+FILES_BESIDE_SEGMENTS = 512
+"""Descriptors for RocksDB, sockets and the rest, on top of `files.open.max`."""
+
+
+class Address(NamedTuple):
+    """Where a front listens."""
+
+    name: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.host}:{self.port}"
+
+
+class Core(Protocol):
+    """Storage and metadata: what every front stands on."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+class Front(Protocol):
+    """A protocol's door. `start` returns when clients can connect, `stop` when none is served."""
+
+    async def start(self) -> Address: ...
+
+    async def stop(self) -> None: ...
+
+
+async def serve(
+    config: NodeConfig, core: Core, fronts: Sequence[Front], announce: Callable[[str], None]
+) -> None:
+    """Run a node until it is told to stop; `announce` gets the ready line."""
+    allow_open_files(config.number("files.open.max") + FILES_BESIDE_SEGMENTS)
+    with _told_by_signals(config.number("shutdown.grace.ms")) as stop:
+        async with contextlib.AsyncExitStack() as started:
+            await core.start()
+            started.push_async_callback(core.stop)
+            addresses = [await _start(front, started) for front in fronts]
+            line = ready_line(config, addresses)
+            log.info("started", extra={"fields": {"data": str(config.data_dir)}})
+            announce(line)
+            await stop.wait()
+    log.info("stopped")
+
+
+def ready_line(config: NodeConfig, addresses: Sequence[Address]) -> str:
+    """`ready kafka=127.0.0.1:9092 ... data=/srv/mq node=1`: the fronts that run, no others."""
+    fronts = [str(address) for address in addresses]
+    return " ".join(
+        ["ready", *fronts, f"data={config.data_dir.resolve()}", f"node={config.number('node.id')}"]
+    )
+
+
+def allow_open_files(wanted: int) -> int:
+    """Raise the soft limit of open files as far as wanted and allowed; the limit there is now."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+        soft = allowed
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        fields = {"limit": soft, "wanted": wanted}
+        log.warning("the limit of open files is below files.open.max", extra={"fields": fields})
+    return soft
+
+
+def is_in_use(data_dir: Path) -> bool:
+    """Whether a living process holds the data folder."""
+    path = data_dir / LOCK_FILE
+    try:
+        with path.open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+async def _start(front: Front, started: contextlib.AsyncExitStack) -> Address:
+    address = await front.start()
+    started.push_async_callback(front.stop)
+    return address
+
+
+@contextlib.contextmanager
+def _told_by_signals(grace_ms: int) -> Iterator[asyncio.Event]:
+    """An event that the first signal sets. From then on the process has `grace_ms` left."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    deadline = threading.Timer(grace_ms / 1000, _end_at_once, ["shutdown.grace.ms has passed"])
+    deadline.daemon = True  # a thread, since the event loop may be what hangs
+
+    def obey(name: str) -> None:
+        if stop.is_set():
+            _end_at_once(f"a second {name}")
+        log.info("stopping", extra={"fields": {"signal": name}})
+        stop.set()
+        deadline.start()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, obey, number.name)
+    try:
+        yield stop
+    finally:
+        deadline.cancel()
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+def _end_at_once(reason: str) -> None:
+    """No clean-up, no waiting for threads: what a crash is, and as safe as one."""
+    log.error("ended at once", extra={"fields": {"reason": reason}})
+    os._exit(EXIT_FORCED)
