@@ -23,6 +23,7 @@ from stratamq.model.errors import BatchTooLarge, CorruptBatch, InvalidRecord
 from stratamq.model.record import Record
 from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
 from stratamq.wire.kafka.records import (
+    BatchSpan,
     Compression,
     check_batch,
     decode_batch,
@@ -30,6 +31,7 @@ from stratamq.wire.kafka.records import (
     encode_batch,
     place_batch,
     read_header,
+    walk,
 )
 
 INT32_MAX = (1 << 31) - 1
@@ -196,6 +198,17 @@ def test_a_batch_that_is_cut_off_is_not_decoded() -> None:
     with pytest.raises(CorruptBatch):
         decode_batch(header, data[:-1])
     assert decode_batch(header, data + b"next batch") == stored(some_records(5))
+
+
+def test_decoded_records_are_like_any_others() -> None:
+    """They are made without their constructor; nobody should be able to tell."""
+    data = encode_batch(some_records(5), now_ms=NOW)
+    decoded, made = decode_batch(read_header(data), data), stored(some_records(5))
+    assert [hash(record) for record in decoded] == [hash(record) for record in made]
+    assert {type(record) for record in decoded} == {Record}
+    assert decoded[1]._replace(value=b"new")._asdict() == {**made[1]._asdict(), "value": b"new"}
+    (span,) = walk(data)
+    assert hash(span) == hash(BatchSpan(*span))
 
 
 def test_decoded_records_outlive_their_buffer() -> None:

@@ -58,7 +58,7 @@ cdef object new_record(Walk *walk, RecordView *parsed, object timestamp, object 
         raise refusal(walk, LEFT_OVER)
     cdef object value = bytes_or_none(&parsed.value)
     cdef object key = bytes_or_none(&parsed.key)
-    cdef object record = PyType_GenericAlloc(RECORD_TYPE, 6)
+    cdef object record = new_tuple(RECORD_TYPE, 6)
     give(record, 0, value)
     give(record, 1, key)
     give(record, 2, headers)

@@ -29,7 +29,7 @@ cdef inline bint read_hop(const uint8_t *at, Py_ssize_t left, Hop *hop) noexcept
 
 
 cdef object new_span(Py_ssize_t position, Hop *hop, int64_t max_timestamp):
-    cdef object span = PyType_GenericAlloc(SPAN_TYPE, 5)
+    cdef object span = new_tuple(SPAN_TYPE, 5)
     give(span, 0, position)
     give(span, 1, hop.size)
     give(span, 2, hop.base_offset)

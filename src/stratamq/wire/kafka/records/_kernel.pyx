@@ -43,16 +43,25 @@ assert TAG_HEADER == b"tag" and layout.HEADER_BYTES == 61 and layout.MAGIC == 2,
     "these three are written out below as C constants"
 
 cdef extern from "Python.h":
-    object PyType_GenericAlloc(PyTypeObject *type, Py_ssize_t size)
     void PyObject_GC_UnTrack(PyObject *value)
 
 cdef extern from *:
     """
     #define strata_add_overflows(a, b, out) __builtin_add_overflow(a, b, out)
     #define strata_sub_overflows(a, b, out) __builtin_sub_overflow(a, b, out)
+
+    static PyObject *strata_new_tuple(PyTypeObject *type, Py_ssize_t size) {
+        PyObject *made = PyType_GenericAlloc(type, size);
+    #if PY_VERSION_HEX >= 0x030E0000
+        if (made != NULL)
+            ((PyTupleObject *)made)->ob_hash = -1;  /* from 3.14 on tuples keep their hash: none yet */
+    #endif
+        return made;
+    }
     """
     bint add_overflows "strata_add_overflows"(int64_t a, int64_t b, int64_t *out) nogil
     bint sub_overflows "strata_sub_overflows"(int64_t a, int64_t b, int64_t *out) nogil
+    object new_tuple "strata_new_tuple"(PyTypeObject *type, Py_ssize_t size)
 
 cdef enum:
     HEADER_BYTES = 61

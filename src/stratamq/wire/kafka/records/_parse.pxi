@@ -55,11 +55,11 @@ cdef inline Reason take_unsigned(Cursor *cursor, int bits, uint64_t *value) noex
     cdef uint64_t result = 0
     cdef int shift = 0
     cdef uint8_t byte
-    while cursor.at < cursor.end and shift < bits:
+    while cursor.at < cursor.end:
         byte = cursor.at[0]
         cursor.at += 1
         if shift + 7 > bits and byte >> (bits - shift):
-            return BAD_VARINT
+            return BAD_VARINT  # too large, or going on where it must end
         result |= <uint64_t>(byte & 0x7F) << shift
         if byte < 0x80:
             value[0] = result
