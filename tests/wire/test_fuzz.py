@@ -211,11 +211,11 @@ def test_nothing_is_read_past_the_end(cliff: Callable[[bytes], memoryview]) -> N
 def test_nothing_is_read_past_a_record_that_is_too_short(
     cliff: Callable[[bytes], memoryview],
 ) -> None:
-    """Cut inside, but framed as if it were whole: every field in turn is the one that is missing."""
+    """Cut inside but framed as if it were whole: every field in turn is the one that is missing."""
     record = oracle.PlainRecord(b"key", b"value", [(b"h", b"x"), (b"tag", b"t")], NOW + 99, 0)
     inner = oracle.encode_record(record, 0, NOW)[1:]
     assert len(oracle.varint(len(inner))) == 1
-    for cut in range(len(inner)):
+    for cut in range(len(inner) - 1):
         for end in (b"", b"\x80"):
             short = inner[:cut] + end
             data = batch_of(oracle.varint(len(short)) + short)
