@@ -1,8 +1,8 @@
 """Rules for all tests.
 
 `@pytest.mark.needs("kcat", "java")` says which outside programs a test talks to. Without one of
-them the test is skipped and the summary says why; with CI=true it fails, since a machine that checks
-every change must be able to check all of it.
+them the test is skipped and the summary says why; with CI=true it fails, since a machine that
+checks every change must be able to check all of it.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def check_open_files(config: NodeConfig) -> Finding:
 
 
 def check_clock(config: NodeConfig) -> Finding:
-    """Retention goes by the clock: one that went back keeps data longer, one far ahead deletes it."""
+    """Retention goes by the clock: behind, it keeps data longer; ahead, it deletes too soon."""
     now = time.time()
     if now < BORN_S:
         return Finding(Verdict.FAIL, f"the clock shows {time.strftime('%Y-%m-%d')}")
