@@ -53,6 +53,8 @@ def compile_file(name: str, lines: list[str], *, upgrade: bool, work: Path) -> N
     if upgrade:
         command.append("--upgrade")
     subprocess.run(command, check=True, cwd=ROOT)
+    lines = (ROOT / name).read_text().splitlines()
+    (ROOT / name).write_text("".join(f"{line}\n" for line in lines if line and line[0] != "#"))
 
 
 def pins(path: Path, work: Path) -> Path:
