@@ -127,7 +127,7 @@ class FileShardLog:
         run: list[PlacedBatch] = []
         size, first = self._active.size, self._active.state.first_timestamp
         for batch in batches:
-            full = must_roll(size, first, len(batch.data), now_ms, self.config)
+            full = must_roll(size, first, len(batch.data), batch.header.max_timestamp, self.config)
             if full or batch.header.last_offset - self._active.base > SPAN_MAX:
                 if run:
                     self._active.append(run)

@@ -57,7 +57,7 @@ TOPIC_SETTINGS: dict[str, Setting] = {
             name="segment.ms",
             default=168 * HOUR_MS,
             minimum=1,
-            doc="A segment is sealed at the first write after its first record is older than this.",
+            doc="A segment is sealed before a batch that is this much younger than its first.",
         ),
         Setting(
             name="retention.ms",
