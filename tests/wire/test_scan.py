@@ -146,6 +146,7 @@ MALFORMED = {
     "more records than counted": batch_of(record(0) + record(1), count=1),
     "a byte behind the last record": batch_of(record(0) + b"\0"),
     "a negative count": batch_of(record(0), count=-1, last_delta=0),
+    "a negative count of nothing": batch_of(b"", count=-1, last_delta=0),
     "a record of no bytes": batch_of(b"\0"),
     "a record of negative length": batch_of(varint(-5) + bytes(9)),
     "a record that reaches past the end": batch_of(varint(40) + bytes(7)),
@@ -190,6 +191,13 @@ def test_records_that_do_not_add_up_are_refused(name: str, consecutive: bool) ->
         decode_batch(read_header(data), data)
     with pytest.raises(oracle.Malformed):
         oracle.decode(data)
+
+
+def test_the_error_says_which_record_and_why() -> None:
+    with pytest.raises(CorruptBatch, match="record 3 of 3: there are fewer records than"):
+        scan(MALFORMED["fewer records than counted"])
+    with pytest.raises(CorruptBatch, match="record 2 of 2: its offset delta is out of order"):
+        scan(MALFORMED["a repeated offset"])
 
 
 def test_a_timestamp_that_leaves_64_bits_is_refused() -> None:
