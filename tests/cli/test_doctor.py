@@ -1,0 +1,119 @@
+"""The doctor finds what is wrong, and touches nothing."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import resource
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from stratamq.cli import doctor
+from stratamq.cli.doctor import Verdict
+from stratamq.model.config import NodeConfig, load
+
+
+def config(folder: Path, **flags: object) -> NodeConfig:
+    return load(flags={"data.dir": str(folder), **flags})
+
+
+def test_a_folder_that_is_not_there_yet_may_be_made(tmp_path: Path) -> None:
+    finding = doctor.check_data_dir(config(tmp_path / "a" / "b"))
+    assert finding.verdict is Verdict.OK
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_in_the_folder_s_place_is_a_fail(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("")
+    assert doctor.check_data_dir(config(tmp_path / "data")).verdict is Verdict.FAIL
+    assert doctor.check_data_dir(config(tmp_path / "data" / "deeper")).verdict is Verdict.FAIL
+
+
+def test_a_folder_that_cannot_be_written_is_a_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(fd: int) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    finding = doctor.check_data_dir(config(tmp_path))
+    assert finding.verdict is Verdict.FAIL
+    assert "Read-only" in finding.text
+
+
+def test_a_running_node_is_seen(tmp_path: Path) -> None:
+    assert doctor.check_lock(config(tmp_path)).verdict is Verdict.OK
+    with (tmp_path / "LOCK").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert doctor.check_lock(config(tmp_path)).verdict is Verdict.FAIL
+    assert doctor.check_lock(config(tmp_path)).verdict is Verdict.OK
+
+
+@pytest.mark.parametrize(
+    ("free", "verdict"), [(1 << 40, Verdict.OK), (1 << 30, Verdict.WARN), (1 << 20, Verdict.FAIL)]
+)
+def test_free_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, verdict: Verdict
+) -> None:
+    usage = shutil.disk_usage(tmp_path)._replace(free=free)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    assert doctor.check_free_space(config(tmp_path / "not" / "yet")).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("hard", "verdict"),
+    [(resource.RLIM_INFINITY, Verdict.OK), (1 << 20, Verdict.OK), (1024, Verdict.WARN)],
+)
+def test_open_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hard: int, verdict: Verdict
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, hard))
+    assert doctor.check_open_files(config(tmp_path)).verdict is verdict
+
+
+def test_a_clock_that_went_back_is_a_warning(tmp_path: Path) -> None:
+    assert doctor.check_clock(config(tmp_path)).verdict is Verdict.OK
+    tomorrow = time.time() + 86_400
+    (tmp_path / "meta").mkdir()
+    os.utime(tmp_path / "meta", (tomorrow, tomorrow))
+    assert doctor.check_clock(config(tmp_path)).verdict is Verdict.WARN
+
+
+def test_a_clock_before_our_time_is_a_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    assert doctor.check_clock(config(tmp_path)).verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize(
+    ("text", "major"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('java version "1.8.0_392"', 8),
+        ('openjdk version "25" 2025-09-16', 25),
+        ("no such thing", None),
+    ],
+)
+def test_java_versions(text: str, major: int | None) -> None:
+    assert doctor.parse_java_version(text) == major
+
+
+@pytest.mark.parametrize(
+    ("major", "verdict"), [(None, Verdict.WARN), (11, Verdict.WARN), (17, Verdict.OK)]
+)
+def test_java_is_only_ever_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, major: int | None, verdict: Verdict
+) -> None:
+    monkeypatch.setattr(doctor, "java_major", lambda: major)
+    assert doctor.check_java(config(tmp_path)).verdict is verdict
+
+
+def test_java_that_cannot_run_is_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bin").mkdir()
+    java = tmp_path / "bin" / "java"
+    java.write_text("not a program")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert doctor.java_major() is None
