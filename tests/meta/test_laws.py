@@ -50,6 +50,7 @@ STRATEGIES: dict[type, st.SearchStrategy[c.Command]] = {
     ),
     c.CreateShard: st.builds(c.CreateShard, topic_id=ids, partition=numbers),
     c.DeleteShard: st.builds(c.DeleteShard, shard=shards),
+    c.RemoveShard: st.builds(c.RemoveShard, shard=shards),
     c.CreateSegment: st.builds(c.CreateSegment, **segment, replicas=replicas, leader=nodes),
     c.SealSegment: st.builds(c.SealSegment, **at_epoch, end_offset=offsets),
     c.ConfirmSealed: st.builds(
@@ -109,6 +110,8 @@ def check_laws(state: MetaState) -> None:
         assert there == list(range(len(there)))
         if meta.phase is TopicPhase.READY:
             assert len(there) >= meta.topic.partitions
+            used = [state.shards[shard_name(topic_id, n)] for n in range(meta.topic.partitions)]
+            assert not any(shard.deleting for shard in used)
     assert {shard.topic_id for shard in state.shards.values()} <= set(state.topics)
     assert len(state.shards) == sum(len(list(state.shards_of(one))) for one in state.topics)
     assert set(state.segments) <= set(state.shards)

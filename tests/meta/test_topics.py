@@ -19,6 +19,7 @@ from stratamq.meta.commands import (
     DeleteTopic,
     LoseNode,
     RegisterNode,
+    RemoveShard,
     RemoveTopic,
 )
 from stratamq.meta.configs import storage_name, topic_config
@@ -147,16 +148,32 @@ def test_shards_have_no_holes() -> None:
     assert apply(state, CreateShard(topic_id=T1, partition=0))[1] == (), "idempotent by name"
 
 
-def test_only_the_last_shard_of_an_unfinished_growth_can_go() -> None:
+def test_a_growth_is_taken_back_in_two_phases() -> None:
     state = after(*growth(T1, range(1, 3)), state=with_topic())
-    for partition in (0, 1):
-        with pytest.raises(AlreadyExists):
-            apply(state, DeleteShard(shard=shard_name(T1, partition)))
-    for partition in (2, 1):
-        state = after(DeleteShard(shard=shard_name(T1, partition)), state=state)
+    first, second, third = (shard_name(T1, partition) for partition in range(3))
+    with pytest.raises(AlreadyExists, match="in use"):
+        apply(state, DeleteShard(shard=first))
+    with pytest.raises(AlreadyExists, match="delete it first"):
+        apply(state, RemoveShard(shard=third))
+    state = after(DeleteShard(shard=second), DeleteShard(shard=third), state=state)
+    assert apply(state, DeleteShard(shard=third))[1] == ()
+    with pytest.raises(AlreadyExists, match="not the last"):
+        apply(state, RemoveShard(shard=second))
+    state = after(RemoveShard(shard=third), RemoveShard(shard=second), state=state)
     assert state.shards == with_topic().shards
     assert state.segments == with_topic().segments
-    assert apply(state, DeleteShard(shard=shard_name(T1, 1)))[1] == ()
+    assert apply(state, RemoveShard(shard=second))[1] == ()
+
+
+def test_a_growth_that_was_given_up_cannot_come_true_later() -> None:
+    """The caller's time was up, its last command is still on the way, and the data is being
+    deleted."""
+    state = after(*growth(T1, range(1, 2)), state=with_topic())
+    state = after(DeleteShard(shard=shard_name(T1, 1)), state=state)
+    with pytest.raises(NotFound):
+        apply(state, AddPartitions(topic_id=T1, partitions=2))
+    with pytest.raises(AlreadyExists, match="being deleted"):
+        apply(state, CreateShard(topic_id=T1, partition=1))
 
 
 def test_configs_change_and_go_back_to_their_defaults() -> None:

@@ -22,6 +22,7 @@ RULES: dict[type, Callable[[MetaState, Any], list[Event]]] = {
     commands.AlterTopicConfig: rules_topics.alter_topic_config,
     commands.CreateShard: rules_shards.create_shard,
     commands.DeleteShard: rules_shards.delete_shard,
+    commands.RemoveShard: rules_shards.remove_shard,
     commands.CreateSegment: rules_shards.create_segment,
     commands.SealSegment: rules_shards.seal_segment,
     commands.ConfirmSealed: rules_shards.confirm_sealed,

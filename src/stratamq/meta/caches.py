@@ -267,9 +267,12 @@ class StorageCacheManager(WatchedCache):
                 return None
 
     def _change_shard(self, shard: ShardMeta, *, present: bool) -> None:
+        entry = self._shards.get(shard.name)
         if not present:
             self._shards.pop(shard.name, None)
-        elif shard.name not in self._shards:
+        elif entry is not None:
+            entry.shard = shard
+        else:
             self._shards[shard.name] = ShardEntry(shard, {})
 
     def _change_segment(self, segment: SegmentMeta, *, present: bool) -> None:

@@ -83,7 +83,15 @@ class CreateShard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteShard:
-    """Forget a topic's last shard, of an unfinished growth only. Idempotent."""
+    """First phase, for a shard of an unfinished growth: from now on the topic cannot get it, and
+    its data may be deleted. Idempotent."""
+
+    shard: ShardName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveShard:
+    """Second phase, when the data is gone: forget the topic's last shard. Idempotent."""
 
     shard: ShardName
 
@@ -216,6 +224,7 @@ Command = (
     | AlterTopicConfig
     | CreateShard
     | DeleteShard
+    | RemoveShard
     | CreateSegment
     | SealSegment
     | ConfirmSealed

@@ -48,9 +48,12 @@ class TopicMeta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardMeta:
+    """A shard. One that is `deleting` never comes into use again."""
+
     name: ShardName
     topic_id: TopicId
     partition: int
+    deleting: bool = False
 
     @property
     def key(self) -> ShardName:

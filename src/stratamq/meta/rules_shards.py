@@ -15,6 +15,7 @@ from stratamq.meta.commands import (
     CreateShard,
     DeleteShard,
     RemoveSegment,
+    RemoveShard,
     SealSegment,
     UpdateIsr,
 )
@@ -43,22 +44,37 @@ def create_shard(state: MetaState, command: CreateShard) -> list[Event]:
         raise TopicNotFound(f"topic {meta.topic.name!r} is being deleted")
     name = shard_name(command.topic_id, command.partition)
     if name in state.shards:
-        return []
+        return _unless_deleting(state.shards[name])
     before = shard_name(command.topic_id, command.partition - 1)
     if command.partition and before not in state.shards:
         raise InvalidInput(f"{name} would leave a hole: {before} does not exist")
     return [Put(ShardMeta(name=name, topic_id=command.topic_id, partition=command.partition))]
 
 
+def _unless_deleting(shard: ShardMeta) -> list[Event]:
+    if shard.deleting:
+        raise AlreadyExists(f"{shard.name} is still being deleted")
+    return []
+
+
 def delete_shard(state: MetaState, command: DeleteShard) -> list[Event]:
     shard = state.shards.get(command.shard)
-    if shard is None:
+    if shard is None or shard.deleting:
         return []
     meta = state.topic(shard.topic_id)
     if shard.partition < meta.topic.partitions:
         raise AlreadyExists(f"{shard.name} is in use by topic {meta.topic.name!r}")
+    return [Put(replace(shard, deleting=True))]
+
+
+def remove_shard(state: MetaState, command: RemoveShard) -> list[Event]:
+    shard = state.shards.get(command.shard)
+    if shard is None:
+        return []
+    if not shard.deleting:
+        raise AlreadyExists(f"{shard.name} is in use: delete it first")
     if shard_name(shard.topic_id, shard.partition + 1) in state.shards:
-        raise AlreadyExists(f"{shard.name} is not the last shard of topic {meta.topic.name!r}")
+        raise AlreadyExists(f"{shard.name} is not the last shard of its topic")
     segments: list[Event] = [Removed(segment) for segment in state.segments_of(shard.name)]
     return [*segments, Removed(shard)]
 

@@ -59,7 +59,11 @@ def confirm_topic(state: MetaState, command: ConfirmTopic) -> list[Event]:
 
 def _check_shards(state: MetaState, meta: TopicMeta, partitions: int) -> None:
     """Users may only see partitions that can be written to."""
-    whole = [shard for shard in state.shards_of(meta.key) if state.segments_of(shard.name)]
+    whole = [
+        shard
+        for shard in state.shards_of(meta.key)
+        if state.segments_of(shard.name) and not shard.deleting
+    ]
     if len(whole) < partitions:
         raise NotFound(f"topic {meta.topic.name!r} has {len(whole)} of its {partitions} shards")
 

@@ -1,0 +1,161 @@
+"""What a place that keeps messages must be able to do. The one interface brokers see.
+
+Everything is by shard. Whoever wants to keep topics elsewhere writes a StorageAdapter and registers
+it with `StorageDriverManager.register`; the rest of the node does not notice.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+from stratamq.engine.acks import Acks
+from stratamq.engine.contract import (
+    AppendResult,
+    FetchResult,
+    OffsetStrategy,
+    ReadLimit,
+    ShardSpec,
+)
+from stratamq.model.record import Record
+from stratamq.model.shard import ShardOffsets
+from stratamq.model.types import EARLIEST, LeaderEpoch, Offset, ShardName, TimestampMs
+
+
+class StorageAdapter(ABC):
+    """Promises hold as in DESIGN section 4: offsets are strictly consecutive, each caller gets its
+    own, a batch is stored whole or not at all, nobody reads past the high watermark, and what was
+    deleted is never returned again. Errors are `stratamq.model.errors`."""
+
+    # -- life ----------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Called once, before anything else."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Called once, when nobody uses it any more."""
+
+    # -- shards --------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def create_shard(self, spec: ShardSpec) -> None:
+        """Idempotent by name; an existing shard takes the new configs."""
+
+    @abstractmethod
+    async def delete_shard(self, shard: ShardName) -> None:
+        """Idempotent. Two-phase, so that a crash half-way is finished later."""
+
+    @abstractmethod
+    async def list_shard(self) -> Mapping[ShardName, ShardSpec]: ...
+
+    @abstractmethod
+    async def offsets(self, shard: ShardName) -> ShardOffsets: ...
+
+    # -- records -------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def write(self, shard: ShardName, record: Record, *, acks: Acks | None = None) -> Offset:
+        """`acks` None: what the topic's `commit.policy` says."""
+
+    @abstractmethod
+    async def batch_write(
+        self, shard: ShardName, records: Sequence[Record], *, acks: Acks | None = None
+    ) -> range:
+        """The records' offsets, in order. All are stored, or none."""
+
+    @abstractmethod
+    async def read_by_offset(
+        self, shard: ShardName, offset: Offset, limit: ReadLimit = ReadLimit()
+    ) -> list[Record]:
+        """From `offset` on. Below the start or past the high watermark: OffsetOutOfRange."""
+
+    @abstractmethod
+    async def read_by_tag(
+        self,
+        shard: ShardName,
+        tag: bytes,
+        offset: Offset = EARLIEST,
+        limit: ReadLimit = ReadLimit(),
+    ) -> list[Record]:
+        """Records with exactly this tag, oldest first."""
+
+    @abstractmethod
+    async def read_by_key(
+        self,
+        shard: ShardName,
+        key: bytes,
+        offset: Offset = EARLIEST,
+        limit: ReadLimit = ReadLimit(),
+        *,
+        history: bool = False,
+    ) -> list[Record]:
+        """The newest record of the key; with `history` all of them, newest first."""
+
+    @abstractmethod
+    async def delete_by_key(self, shard: ShardName, key: bytes) -> int:
+        """Delete every record of the key there is now. The number deleted."""
+
+    @abstractmethod
+    async def delete_by_offset(self, shard: ShardName, offset: Offset) -> bool:
+        """Delete one record. False when there was none to delete."""
+
+    @abstractmethod
+    async def get_offset_by_timestamp(
+        self,
+        shard: ShardName,
+        timestamp: TimestampMs,
+        strategy: OffsetStrategy = OffsetStrategy.LATEST,
+    ) -> Offset:
+        """The first record at or after `timestamp`; `strategy` says what when there is none."""
+
+    # -- groups --------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def get_offset_by_group(
+        self,
+        shard: ShardName,
+        group: str,
+        strategy: OffsetStrategy = OffsetStrategy.EARLIEST,
+    ) -> Offset:
+        """What the group committed; `strategy` says what when it did not."""
+
+    @abstractmethod
+    async def commit_offset(self, group: str, offsets: Mapping[ShardName, Offset]) -> None:
+        """All are committed, or none."""
+
+    # -- batches: the same messages without decoding -------------------------------------------
+
+    @abstractmethod
+    async def append_batch(
+        self,
+        shard: ShardName,
+        data: bytes,
+        leader_epoch: LeaderEpoch | None = None,
+        *,
+        acks: Acks | None = None,
+    ) -> AppendResult: ...
+
+    @abstractmethod
+    async def fetch_batches(
+        self, shard: ShardName, offset: Offset, bytes_max: int = 1 << 20
+    ) -> FetchResult: ...
+
+    # -- housekeeping --------------------------------------------------------------------------
+
+    @abstractmethod
+    async def trim(self, shard: ShardName, start: Offset) -> Offset:
+        """Delete everything below `start`; the new start."""
+
+    async def apply_retention(self, shard: ShardName) -> int:
+        """Delete what time and size limits say; the number of segments deleted.
+
+        Called at intervals. A place that expires things by itself leaves it as it is.
+        """
+        return 0
+
+    async def compact(self, shard: ShardName) -> int:
+        """Give back the space of what is not returned any more; the number of bytes. Called
+        likewise."""
+        return 0

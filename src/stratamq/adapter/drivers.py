@@ -1,0 +1,289 @@
+"""The brokers' way in: topics by name. Finds the topic's storage, chooses partitions, names
+shards."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+
+from stratamq.adapter.contract import StorageAdapter
+from stratamq.adapter.partitions import (
+    Found,
+    Placed,
+    Shares,
+    cut,
+    gathered,
+    partitions_of,
+    put_together,
+    shard_of,
+    share_out,
+)
+from stratamq.engine.acks import Acks
+from stratamq.engine.contract import (
+    AppendResult,
+    FetchResult,
+    OffsetStrategy,
+    ReadLimit,
+)
+from stratamq.meta.caches import BrokerCacheManager
+from stratamq.meta.configs import storage_name
+from stratamq.model.errors import AlreadyExists, Closed, InvalidConfig
+from stratamq.model.record import Record
+from stratamq.model.shard import ShardOffsets
+from stratamq.model.topic import Topic
+from stratamq.model.types import (
+    EARLIEST,
+    LeaderEpoch,
+    Offset,
+    TimestampMs,
+)
+from stratamq.wire.kafka.partitioner import partition_for_key
+
+DriverFactory = Callable[[], StorageAdapter]
+"""Makes a driver that is not open yet."""
+
+
+class StorageDriverManager:
+    """Routes topic -> driver -> shard. One driver per storage type, made when it is first needed.
+
+    Records with a key go where the key's hash says, as Kafka's clients do it, so that a key stays
+    in one partition. Records without one take turns by `message_seq`, which counts over all topics.
+    The keyless records of one call take one turn: they stay together, and are stored whole or not
+    at all.
+    """
+
+    def __init__(self, topics: BrokerCacheManager) -> None:
+        self._topics = topics
+        self._factories: dict[str, DriverFactory] = {}
+        self._drivers: dict[str, StorageAdapter] = {}
+        self._opening = asyncio.Lock()
+        self._message_seq = itertools.count()
+        self._closed = False
+
+    # -- drivers -------------------------------------------------------------------------------
+
+    def register(self, storage_type: str, factory: DriverFactory) -> None:
+        """Name a kind of storage. Topics choose it by their config `storage.type`."""
+        if storage_type in self._factories:
+            raise AlreadyExists(f"storage type {storage_type!r} is registered already")
+        self._factories[storage_type] = factory
+
+    @property
+    def storage_types(self) -> frozenset[str]:
+        return frozenset(self._factories)
+
+    @property
+    def open_drivers(self) -> Mapping[str, StorageAdapter]:
+        return self._drivers
+
+    async def driver(self, storage_type: str) -> StorageAdapter:
+        """The one driver of a storage type, opened if this is the first call."""
+        if (driver := self._drivers.get(storage_type)) is not None:
+            return driver
+        async with self._opening:
+            return self._drivers.get(storage_type) or await self._open(storage_type)
+
+    async def _open(self, storage_type: str) -> StorageAdapter:
+        if self._closed:
+            raise Closed("the node is shut down")
+        factory = self._factories.get(storage_type)
+        if factory is None:
+            known = ", ".join(sorted(self._factories))
+            raise InvalidConfig(f"storage.type: {storage_type!r} is not one of {known}")
+        driver = factory()
+        await driver.open()
+        self._drivers[storage_type] = driver
+        return driver
+
+    async def close(self) -> None:
+        """Close every driver, also when one of them fails."""
+        async with self._opening:
+            self._closed = True
+            drivers, self._drivers = list(self._drivers.values()), {}
+        outcomes = await asyncio.gather(
+            *(driver.close() for driver in drivers), return_exceptions=True
+        )
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    # -- writing -------------------------------------------------------------------------------
+
+    async def write(
+        self,
+        topic: str,
+        record: Record,
+        *,
+        partition: int | None = None,
+        acks: Acks | None = None,
+    ) -> Placed:
+        meta, driver = await self._route(topic)
+        if partition is None:
+            partition = self._choose(meta, record.key)
+        shard = shard_of(meta, partition)
+        return Placed(partition, await driver.write(shard, record, acks=acks))
+
+    async def batch_write(
+        self,
+        topic: str,
+        records: Sequence[Record],
+        *,
+        partition: int | None = None,
+        acks: Acks | None = None,
+    ) -> list[Placed]:
+        """Where each record landed, in the order they were given.
+
+        Each partition takes its share whole or not at all. When some do and some do not,
+        PartialWrite says which; when none does, the first one's error is raised as it is.
+        """
+        meta, driver = await self._route(topic)
+        shares = self._share_out(meta, records, partition)
+
+        async def write(number: int, share: Sequence[int]) -> range:
+            chosen = records if len(shares) == 1 else [records[index] for index in share]
+            return await driver.batch_write(shard_of(meta, number), chosen, acks=acks)
+
+        outcomes = await asyncio.gather(
+            *(write(number, share) for number, share in shares.items()), return_exceptions=True
+        )
+        return put_together(len(records), shares, outcomes)
+
+    def _share_out(self, topic: Topic, records: Sequence[Record], partition: int | None) -> Shares:
+        if partition is None and topic.partitions > 1:
+            turn = next(self._message_seq)
+            return share_out(records, topic.partitions, turn % topic.partitions)
+        number = partition or 0
+        shard_of(topic, number)
+        return {number: range(len(records))} if records else {}
+
+    def _choose(self, topic: Topic, key: bytes | None) -> int:
+        if topic.partitions == 1:
+            return 0
+        if key is not None:
+            return partition_for_key(key, topic.partitions)
+        return next(self._message_seq) % topic.partitions
+
+    async def append_batch(
+        self,
+        topic: str,
+        partition: int,
+        data: bytes,
+        leader_epoch: LeaderEpoch | None = None,
+        *,
+        acks: Acks | None = None,
+    ) -> AppendResult:
+        meta, driver = await self._route(topic)
+        return await driver.append_batch(shard_of(meta, partition), data, leader_epoch, acks=acks)
+
+    # -- reading -------------------------------------------------------------------------------
+
+    async def read_by_offset(
+        self, topic: str, partition: int, offset: Offset, limit: ReadLimit = ReadLimit()
+    ) -> list[Record]:
+        meta, driver = await self._route(topic)
+        return await driver.read_by_offset(shard_of(meta, partition), offset, limit)
+
+    async def read_by_key(
+        self,
+        topic: str,
+        key: bytes,
+        *,
+        partition: int | None = None,
+        offset: Offset = EARLIEST,
+        limit: ReadLimit = ReadLimit(),
+        history: bool = False,
+    ) -> list[Found]:
+        """Newest first, by timestamp where several partitions hold the key. Without a partition all
+        are searched: a producer may have put the key anywhere."""
+        meta, driver = await self._route(topic)
+        found = await gathered(
+            partitions_of(meta, partition),
+            lambda number: driver.read_by_key(
+                shard_of(meta, number), key, offset, limit, history=history
+            ),
+        )
+        found.sort(key=lambda one: (-one.record.timestamp, one.partition, -one.record.offset))
+        return cut(found, limit) if history else found[:1]
+
+    async def read_by_tag(
+        self,
+        topic: str,
+        tag: bytes,
+        *,
+        partition: int | None = None,
+        offset: Offset = EARLIEST,
+        limit: ReadLimit = ReadLimit(),
+    ) -> list[Found]:
+        """Oldest first within a partition, one partition after the other."""
+        meta, driver = await self._route(topic)
+        found = await gathered(
+            partitions_of(meta, partition),
+            lambda number: driver.read_by_tag(shard_of(meta, number), tag, offset, limit),
+        )
+        return cut(found, limit)
+
+    async def fetch_batches(
+        self, topic: str, partition: int, offset: Offset, bytes_max: int = 1 << 20
+    ) -> FetchResult:
+        meta, driver = await self._route(topic)
+        return await driver.fetch_batches(shard_of(meta, partition), offset, bytes_max)
+
+    async def offsets(self, topic: str, partition: int) -> ShardOffsets:
+        meta, driver = await self._route(topic)
+        return await driver.offsets(shard_of(meta, partition))
+
+    async def get_offset_by_timestamp(
+        self,
+        topic: str,
+        partition: int,
+        timestamp: TimestampMs,
+        strategy: OffsetStrategy = OffsetStrategy.LATEST,
+    ) -> Offset:
+        meta, driver = await self._route(topic)
+        return await driver.get_offset_by_timestamp(shard_of(meta, partition), timestamp, strategy)
+
+    # -- groups --------------------------------------------------------------------------------
+
+    async def get_offset_by_group(
+        self,
+        topic: str,
+        partition: int,
+        group: str,
+        strategy: OffsetStrategy = OffsetStrategy.EARLIEST,
+    ) -> Offset:
+        meta, driver = await self._route(topic)
+        return await driver.get_offset_by_group(shard_of(meta, partition), group, strategy)
+
+    async def commit_offset(self, topic: str, group: str, offsets: Mapping[int, Offset]) -> None:
+        meta, driver = await self._route(topic)
+        by_shard = {shard_of(meta, number): offset for number, offset in offsets.items()}
+        await driver.commit_offset(group, by_shard)
+
+    # -- deleting ------------------------------------------------------------------------------
+
+    async def delete_by_key(self, topic: str, key: bytes, *, partition: int | None = None) -> int:
+        """In all partitions, unless one is named."""
+        meta, driver = await self._route(topic)
+        counts = await asyncio.gather(
+            *(
+                driver.delete_by_key(shard_of(meta, number), key)
+                for number in partitions_of(meta, partition)
+            )
+        )
+        return sum(counts)
+
+    async def delete_by_offset(self, topic: str, partition: int, offset: Offset) -> bool:
+        meta, driver = await self._route(topic)
+        return await driver.delete_by_offset(shard_of(meta, partition), offset)
+
+    async def trim(self, topic: str, partition: int, start: Offset) -> Offset:
+        meta, driver = await self._route(topic)
+        return await driver.trim(shard_of(meta, partition), start)
+
+    # -- routing -------------------------------------------------------------------------------
+
+    async def _route(self, topic: str) -> tuple[Topic, StorageAdapter]:
+        meta = self._topics.topic(topic)
+        storage = storage_name(meta.config)
+        return meta, self._drivers.get(storage) or await self.driver(storage)

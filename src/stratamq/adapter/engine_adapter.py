@@ -1,0 +1,144 @@
+"""Topics kept by our own engines: passes every call on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from stratamq.adapter.contract import StorageAdapter
+from stratamq.adapter.offsets import OffsetManager
+from stratamq.engine.acks import Acks
+from stratamq.engine.contract import (
+    AppendResult,
+    FetchResult,
+    OffsetStrategy,
+    ReadLimit,
+    ShardSpec,
+    StorageEngine,
+)
+from stratamq.meta.commands import CommitOffset
+from stratamq.model.record import Record
+from stratamq.model.shard import ShardOffsets
+from stratamq.model.types import EARLIEST, LeaderEpoch, Offset, ShardName, TimestampMs
+
+
+class EngineStorageAdapter(StorageAdapter):
+    """Messages by the engine, group offsets by the OffsetManager."""
+
+    def __init__(self, engine: StorageEngine, groups: OffsetManager) -> None:
+        self._engine = engine
+        self._groups = groups
+
+    async def open(self) -> None:
+        await self._engine.open()
+
+    async def close(self) -> None:
+        await self._engine.close()
+
+    # -- shards --------------------------------------------------------------------------------
+
+    async def create_shard(self, spec: ShardSpec) -> None:
+        await self._engine.create_shard(spec)
+
+    async def delete_shard(self, shard: ShardName) -> None:
+        await self._engine.delete_shard(shard)
+
+    async def list_shard(self) -> Mapping[ShardName, ShardSpec]:
+        return self._engine.list_shards()
+
+    async def offsets(self, shard: ShardName) -> ShardOffsets:
+        return self._engine.offsets(shard)
+
+    # -- records -------------------------------------------------------------------------------
+
+    async def write(self, shard: ShardName, record: Record, *, acks: Acks | None = None) -> Offset:
+        return await self._engine.write(shard, record)
+
+    async def batch_write(
+        self, shard: ShardName, records: Sequence[Record], *, acks: Acks | None = None
+    ) -> range:
+        return await self._engine.batch_write(shard, records)
+
+    async def read_by_offset(
+        self, shard: ShardName, offset: Offset, limit: ReadLimit = ReadLimit()
+    ) -> list[Record]:
+        return await self._engine.read_by_offset(shard, offset, limit)
+
+    async def read_by_tag(
+        self,
+        shard: ShardName,
+        tag: bytes,
+        offset: Offset = EARLIEST,
+        limit: ReadLimit = ReadLimit(),
+    ) -> list[Record]:
+        return await self._engine.read_by_tag(shard, tag, offset, limit)
+
+    async def read_by_key(
+        self,
+        shard: ShardName,
+        key: bytes,
+        offset: Offset = EARLIEST,
+        limit: ReadLimit = ReadLimit(),
+        *,
+        history: bool = False,
+    ) -> list[Record]:
+        return await self._engine.read_by_key(shard, key, offset, limit, history=history)
+
+    async def delete_by_key(self, shard: ShardName, key: bytes) -> int:
+        return await self._engine.delete_by_key(shard, key)
+
+    async def delete_by_offset(self, shard: ShardName, offset: Offset) -> bool:
+        return await self._engine.delete_by_offset(shard, offset)
+
+    async def get_offset_by_timestamp(
+        self,
+        shard: ShardName,
+        timestamp: TimestampMs,
+        strategy: OffsetStrategy = OffsetStrategy.LATEST,
+    ) -> Offset:
+        return await self._engine.offset_by_timestamp(shard, timestamp, strategy)
+
+    # -- groups --------------------------------------------------------------------------------
+
+    async def get_offset_by_group(
+        self,
+        shard: ShardName,
+        group: str,
+        strategy: OffsetStrategy = OffsetStrategy.EARLIEST,
+    ) -> Offset:
+        committed = (await self._groups.committed(group)).get(shard)
+        if committed is not None:
+            return committed.offset
+        start, high_watermark, _ = await self.offsets(shard)
+        return start if strategy is OffsetStrategy.EARLIEST else high_watermark
+
+    async def commit_offset(self, group: str, offsets: Mapping[ShardName, Offset]) -> None:
+        entries = [CommitOffset(shard=shard, offset=at) for shard, at in offsets.items()]
+        await self._groups.commit(group, entries)
+
+    # -- batches -------------------------------------------------------------------------------
+
+    async def append_batch(
+        self,
+        shard: ShardName,
+        data: bytes,
+        leader_epoch: LeaderEpoch | None = None,
+        *,
+        acks: Acks | None = None,
+    ) -> AppendResult:
+        return await self._engine.append_batch(shard, data, leader_epoch)
+
+    async def fetch_batches(
+        self, shard: ShardName, offset: Offset, bytes_max: int = 1 << 20
+    ) -> FetchResult:
+        return await self._engine.fetch_batches(shard, offset, bytes_max)
+
+    # -- housekeeping --------------------------------------------------------------------------
+
+    async def trim(self, shard: ShardName, start: Offset) -> Offset:
+        return await self._engine.trim(shard, start)
+
+    async def apply_retention(self, shard: ShardName) -> int:
+        return await self._engine.apply_retention(shard)
+
+    async def compact(self, shard: ShardName) -> int:
+        return await self._engine.compact(shard)

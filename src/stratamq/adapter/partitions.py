@@ -1,0 +1,111 @@
+"""One call, several partitions: who takes what, and how the answers come together again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from stratamq.engine.contract import ReadLimit
+from stratamq.model.errors import ShardNotFound, StrataError
+from stratamq.model.record import Record
+from stratamq.model.shard import shard_name
+from stratamq.model.topic import Topic
+from stratamq.model.types import Offset, ShardName
+from stratamq.wire.kafka.partitioner import partition_for_key
+
+Shares = Mapping[int, Sequence[int]]
+"""For each partition, the indexes of the records that go to it."""
+
+
+class Placed(NamedTuple):
+    """Where a record landed."""
+
+    partition: int
+    offset: Offset
+
+
+class Found(NamedTuple):
+    """A record and the partition it was found in."""
+
+    partition: int
+    record: Record
+
+
+class PartialWrite(StrataError):
+    """Some partitions of a batch took their records and others did not.
+
+    `placed` has an entry for each record, in order: where it is stored, or None.
+    """
+
+    def __init__(self, placed: Sequence[Placed | None], errors: Mapping[int, Exception]) -> None:
+        stored = sum(1 for one in placed if one is not None)
+        why = "; ".join(f"partition {number}: {error}" for number, error in errors.items())
+        super().__init__(f"{stored} of {len(placed)} records were stored ({why})")
+        self.placed, self.errors = tuple(placed), dict(errors)
+
+
+def shard_of(topic: Topic, partition: int) -> ShardName:
+    if not 0 <= partition < topic.partitions:
+        raise ShardNotFound(
+            f"topic {topic.name!r} has no partition {partition}, only 0..{topic.partitions - 1}"
+        )
+    return shard_name(topic.topic_id, partition)
+
+
+def partitions_of(topic: Topic, partition: int | None) -> Sequence[int]:
+    return range(topic.partitions) if partition is None else [partition]
+
+
+def share_out(records: Sequence[Record], partitions: int, turn: int) -> Shares:
+    """Records with a key go where its hash says, those without one all to partition `turn`."""
+    shares: dict[int, list[int]] = {}
+    for index, record in enumerate(records):
+        number = turn if record.key is None else partition_for_key(record.key, partitions)
+        shares.setdefault(number, []).append(index)
+    return shares
+
+
+async def gathered(
+    partitions: Sequence[int], read: Callable[[int], Awaitable[list[Record]]]
+) -> list[Found]:
+    """What the partitions give, one after the other."""
+    answers = await asyncio.gather(*(read(number) for number in partitions))
+    return [
+        Found(number, record)
+        for number, records in zip(partitions, answers, strict=True)
+        for record in records
+    ]
+
+
+def cut(found: list[Found], limit: ReadLimit) -> list[Found]:
+    """Each partition kept to the limit; together they must too. The first record always comes."""
+    size = 0
+    for count, (_, record) in enumerate(found):
+        size += len(record.value or b"") + len(record.key or b"")
+        if count == limit.records_max or (size > limit.bytes_max and count):
+            return found[:count]
+    return found
+
+
+def put_together(
+    count: int,
+    shares: Shares,
+    outcomes: Sequence[range | BaseException],
+) -> list[Placed]:
+    placed: list[Placed | None] = [None] * count
+    errors: dict[int, Exception] = {}
+    for (number, share), outcome in zip(shares.items(), outcomes, strict=True):
+        if isinstance(outcome, Exception):
+            errors[number] = outcome
+            continue
+        if isinstance(outcome, BaseException):
+            raise outcome
+        for index, offset in zip(share, outcome, strict=True):
+            placed[index] = Placed(number, Offset(offset))
+    if not errors:
+        return [one for one in placed if one is not None]
+    first = next(iter(errors.values()))
+    if len(errors) == len(shares):
+        raise first
+    raise PartialWrite(placed, errors) from first

@@ -1,0 +1,168 @@
+"""Making and unmaking a topic's shards, in the Meta Service and in the storage.
+
+The Meta Service knows of a shard before the storage does, and until the storage has forgotten it.
+So whatever a crash leaves in the storage can be found and finished.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from stratamq.adapter.contract import StorageAdapter
+from stratamq.adapter.drivers import StorageDriverManager
+from stratamq.adapter.offsets import OffsetManager
+from stratamq.adapter.timing import in_time
+from stratamq.engine.contract import ShardSpec
+from stratamq.meta.caches import StorageCacheManager
+from stratamq.meta.client import MetaClient
+from stratamq.meta.commands import Command, CreateSegment, CreateShard
+from stratamq.meta.configs import storage_name
+from stratamq.meta.placement import place_partitions
+from stratamq.meta.state import MetaState
+from stratamq.model.shard import shard_name
+from stratamq.model.topic import StorageType, Topic
+from stratamq.model.types import ShardName
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+SHARDS_AT_ONCE = 64
+"""Shards made or deleted at the same time: each may cost threads, files and syncs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicTimeouts:
+    """The seeds' time-outs. Passed: TimedOut, and what was made is taken back."""
+
+    topic_s: float = 30.0
+    shard_s: float = 3.0
+
+
+class ShardManager:
+    """Steps 4 to 6 of creating a topic, and their reverse. Everything is idempotent."""
+
+    def __init__(
+        self,
+        meta: MetaClient,
+        cache: StorageCacheManager,
+        drivers: StorageDriverManager,
+        groups: OffsetManager,
+        timeouts: TopicTimeouts,
+    ) -> None:
+        self._meta = meta
+        self._cache = cache
+        self._drivers = drivers
+        self._groups = groups
+        self._timeouts = timeouts
+        self._under_way: dict[ShardName, asyncio.Task[None]] = {}
+
+    async def create(self, topic: Topic, partitions: range) -> None:
+        driver = await self._drivers.driver(storage_name(topic.config))
+        shard_s = self._timeouts.shard_s
+        async with in_time(shard_s, f"registering the shards of topic {topic.name!r}"):
+            state = await self._meta.snapshot()
+            await self._meta.submit(*_registrations(state, topic, partitions))
+            for partition in partitions:
+                await self._cache.wait_for_shard(shard_name(topic.topic_id, partition), shard_s)
+        await self._create_each(driver, specs_of(topic, partitions))
+
+    async def configure(self, topic: Topic) -> None:
+        """Hand the topic's configs to shards the storage has already."""
+        driver = await self._drivers.driver(storage_name(topic.config))
+        await self._create_each(driver, specs_of(topic, range(topic.partitions)))
+
+    async def delete(self, topic: Topic, shards: Iterable[ShardName]) -> None:
+        """From the storage and from the groups. The Meta Service must not offer them any more."""
+        gone = list(shards)
+        driver = await self._drivers.driver(storage_name(topic.config))
+        late = [task for shard in gone if (task := self._under_way.get(shard)) is not None]
+        if late:
+            await asyncio.wait(late)
+        await _each(gone, driver.delete_shard)
+        await self._groups.forget(frozenset(gone))
+
+    async def restore(self, topic: Topic) -> None:
+        """After a start: what the Meta Service knows is what the storage has.
+
+        EngineMemory comes back empty; a change of configs may have been cut short by a crash.
+        """
+        storage = storage_name(topic.config)
+        driver = await self._drivers.driver(storage)
+        there = await driver.list_shard()
+        differing = [
+            spec
+            for spec in specs_of(topic, range(topic.partitions))
+            if there.get(spec.name) != spec
+        ]
+        _report_missing(topic, storage, differing, there)
+        await self._create_each(driver, differing)
+
+    async def _create_each(self, driver: StorageAdapter, specs: Iterable[ShardSpec]) -> None:
+        """A creation that nobody waits for any more still happens, perhaps later. `delete` must know
+        of it, or the shard would come into being after it was deleted."""
+
+        async def create(spec: ShardSpec) -> None:
+            task = asyncio.create_task(driver.create_shard(spec))
+            self._under_way[spec.name] = task
+            task.add_done_callback(lambda _: self._under_way.pop(spec.name, None))
+            await asyncio.shield(task)
+
+        await _each(specs, create)
+
+
+def specs_of(topic: Topic, partitions: range) -> list[ShardSpec]:
+    return [
+        ShardSpec(
+            name=shard_name(topic.topic_id, partition),
+            config=topic.config,
+            replicated=topic.replicas > 1,
+        )
+        for partition in partitions
+    ]
+
+
+def _registrations(state: MetaState, topic: Topic, partitions: range) -> list[Command]:
+    """Every shard with its first segment, placed over the live nodes."""
+    placed = place_partitions(
+        state.live_nodes(),
+        state.loads,
+        first=partitions.start,
+        count=len(partitions),
+        replicas=topic.replicas,
+    )
+    commands: list[Command] = []
+    for partition, nodes in zip(partitions, placed, strict=True):
+        shard = shard_name(topic.topic_id, partition)
+        commands.append(CreateShard(topic_id=topic.topic_id, partition=partition))
+        commands.append(CreateSegment(shard=shard, seq=0, replicas=nodes, leader=nodes[0]))
+    return commands
+
+
+def _report_missing(
+    topic: Topic,
+    storage: str,
+    specs: Iterable[ShardSpec],
+    there: Mapping[ShardName, ShardSpec],
+) -> None:
+    missing = [spec.name for spec in specs if spec.name not in there]
+    if missing and storage != StorageType.MEMORY:
+        log.warning("topic %s: %s had no data and start empty", topic.name, ", ".join(missing))
+
+
+async def _each(items: Iterable[T], act: Callable[[T], Awaitable[None]]) -> None:
+    """Act on all of them, some at a time. The first failure is raised when all have ended."""
+    room = asyncio.Semaphore(SHARDS_AT_ONCE)
+
+    async def one(item: T) -> None:
+        async with room:
+            await act(item)
+
+    outcomes = await asyncio.gather(*(one(item) for item in items), return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome

@@ -1,0 +1,277 @@
+"""Creating, growing, changing and deleting topics: work that spans the Meta Service and the
+storage.
+
+Creating a topic takes six steps:
+
+    1. check the request and give the topic an id
+    2. register the topic with the Meta Service: the name is taken, nobody sees it
+    3. wait until the topic is in this node's cache
+    4. find the storage for it
+    5. register shards and first segments with the Meta Service
+    6. wait until they are in this node's cache, and make the shards in the storage
+
+and ends with a confirmation, after which users see it. Whatever goes wrong before that is undone.
+What cannot be undone now, because the process dies or the Meta Service is away, is undone by the
+next `sweep`: a topic that was not confirmed and that nobody is at work on goes. Deletion is the
+same in reverse: mark, delete the data, forget. A sweep finishes what was marked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from weakref import WeakValueDictionary
+
+from stratamq.adapter.drivers import StorageDriverManager
+from stratamq.adapter.repair import HalfGrown, half_grown, ready_topics, unfinished_topics
+from stratamq.adapter.shards import ShardManager, TopicTimeouts
+from stratamq.adapter.timing import in_time
+from stratamq.meta.caches import BrokerCacheManager
+from stratamq.meta.client import MetaClient
+from stratamq.meta.commands import (
+    AddPartitions,
+    AlterTopicConfig,
+    ConfirmTopic,
+    CreateTopic,
+    DeleteShard,
+    DeleteTopic,
+    RemoveShard,
+    RemoveTopic,
+)
+from stratamq.meta.configs import topic_config
+from stratamq.meta.names import check_topic_name
+from stratamq.model.errors import InvalidConfig, StrataError, TopicNotFound
+from stratamq.model.shard import shard_name
+from stratamq.model.topic import Topic
+from stratamq.model.types import NodeId, TopicId
+
+log = logging.getLogger(__name__)
+
+
+def new_topic_id() -> TopicId:
+    return TopicId(uuid.uuid4().hex)
+
+
+class TopicManager:
+    """One change of a topic at a time; different topics do not wait for each other."""
+
+    def __init__(
+        self,
+        node: NodeId,
+        meta: MetaClient,
+        cache: BrokerCacheManager,
+        drivers: StorageDriverManager,
+        shards: ShardManager,
+        *,
+        timeouts: TopicTimeouts | None = None,
+        defaults: Mapping[str, object] | None = None,
+        new_id: Callable[[], TopicId] = new_topic_id,
+    ) -> None:
+        self._node = node
+        self._meta = meta
+        self._cache = cache
+        self._drivers = drivers
+        self._shards = shards
+        self._timeouts = timeouts or TopicTimeouts()
+        self._defaults = dict(defaults or {})
+        self._new_id = new_id
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._unconfigured: set[str] = set()
+        self._undoing: set[asyncio.Task[None]] = set()
+
+    # -- create --------------------------------------------------------------------------------
+
+    async def create(
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        replicas: int = 1,
+        config: Mapping[str, object] | None = None,
+    ) -> Topic:
+        """The topic, ready for use on this node. On failure nothing of it is left."""
+        check_topic_name(name)
+        given = {**self._defaults, **(config or {})}
+        topic = Topic(
+            topic_id=self._new_id(),
+            name=name,
+            partitions=partitions,
+            replicas=replicas,
+            config=topic_config(given, self._drivers.storage_types),
+        )
+        async with self._lock(name):
+            await self._or_undo(
+                lambda: self._create(topic), lambda: self._remove(topic), f"creating topic {name!r}"
+            )
+        return topic
+
+    async def _create(self, topic: Topic) -> None:
+        await self._meta.submit(CreateTopic(topic=topic, creator=self._node))
+        await self._cache.wait_for_topic(
+            topic.name, self._timeouts.topic_s, until=lambda meta: meta.key == topic.topic_id
+        )
+        await self._shards.create(topic, range(topic.partitions))
+        await self._see(await self._meta.submit(ConfirmTopic(topic_id=topic.topic_id)))
+
+    # -- delete --------------------------------------------------------------------------------
+
+    async def delete(self, name: str) -> None:
+        """Gone for users at once; on return its data is gone too. A crash between is finished
+        later."""
+        async with self._lock(name):
+            await self._remove(self._cache.topic(name))
+
+    async def _remove(self, topic: Topic) -> None:
+        """Both phases. A topic that is gone already is no failure."""
+        try:
+            await self._see(await self._meta.submit(DeleteTopic(topic_id=topic.topic_id)))
+        except TopicNotFound:
+            return
+        state = await self._meta.snapshot()
+        await self._shards.delete(topic, [one.name for one in state.shards_of(topic.topic_id)])
+        await self._see(await self._meta.submit(RemoveTopic(topic_id=topic.topic_id)))
+
+    # -- grow ----------------------------------------------------------------------------------
+
+    async def add_partitions(self, name: str, partitions: int) -> Topic:
+        """Make it `partitions` in all. Keys will be spread anew; records stay where they are."""
+        async with self._lock(name):
+            topic = self._cache.topic(name)
+            if partitions <= topic.partitions:
+                raise InvalidConfig(
+                    f"topic {name!r} has {topic.partitions} partitions and can only grow"
+                )
+            added = range(topic.partitions, partitions)
+            names = tuple(shard_name(topic.topic_id, number) for number in reversed(added))
+            await self._or_undo(
+                lambda: self._grow(topic, added),
+                lambda: self._shrink(HalfGrown(topic, names)),
+                f"growing topic {name!r}",
+            )
+            return self._cache.topic(name)
+
+    async def _grow(self, topic: Topic, added: range) -> None:
+        await self._shards.create(topic, added)
+        grown = AddPartitions(topic_id=topic.topic_id, partitions=added.stop)
+        await self._see(await self._meta.submit(grown))
+
+    async def _shrink(self, growth: HalfGrown) -> None:
+        """Take back shards that never came into use; refused if they did."""
+        await self._meta.submit(*(DeleteShard(shard=shard) for shard in growth.shards))
+        await self._shards.delete(growth.topic, growth.shards)
+        await self._see(
+            await self._meta.submit(*(RemoveShard(shard=shard) for shard in growth.shards))
+        )
+
+    # -- change --------------------------------------------------------------------------------
+
+    async def alter_config(
+        self,
+        name: str,
+        put: Mapping[str, object] | None = None,
+        reset: Collection[str] = (),
+    ) -> Topic:
+        """Give settings new values, take others back to their defaults."""
+        async with self._lock(name):
+            topic_id = self._cache.topic(name).topic_id
+            change = AlterTopicConfig(topic_id=topic_id, put=put or {}, reset=frozenset(reset))
+            await self._see(await self._meta.submit(change))
+            self._unconfigured.add(name)  # until the storage has it, a sweep will try again
+            await self._configure(name)
+            return self._cache.topic(name)
+
+    async def _configure(self, name: str) -> None:
+        await self._shards.configure(self._cache.topic(name))
+        self._unconfigured.discard(name)
+
+    # -- repair --------------------------------------------------------------------------------
+
+    async def restore(self) -> None:
+        """After a start: finish what the last run left, and make storage and metadata agree."""
+        await self.sweep()
+        for topic in ready_topics(await self._meta.snapshot()):
+            await self._try(f"restoring topic {topic.name!r}", self._shards.restore(topic))
+
+    async def sweep(self) -> None:
+        """Finish whatever was interrupted. Failures are logged; the next sweep tries again."""
+        # The state, not the cache: a topic that only seems unconfirmed must not go.
+        state = await self._meta.snapshot()
+        for topic in unfinished_topics(state, self._node):
+            await self._try_alone(topic, "removing", self._finish_removal)
+        for topic in ready_topics(state):
+            if half_grown(state, topic) is not None:
+                await self._try_alone(topic, "shrinking", self._finish_shrinking)
+        for name in list(self._unconfigured):
+            await self._try(f"configuring topic {name!r}", self._finish_configuring(name))
+
+    async def _finish_removal(self, topic: Topic) -> None:
+        state = await self._meta.snapshot()
+        if topic in unfinished_topics(state, self._node):
+            await self._remove(topic)
+
+    async def _finish_shrinking(self, topic: Topic) -> None:
+        state = await self._meta.snapshot()
+        growth = half_grown(state, state.topic(topic.topic_id).topic)
+        if growth is not None:
+            await self._shrink(growth)
+
+    async def _finish_configuring(self, name: str) -> None:
+        async with self._lock(name):
+            try:
+                await self._configure(name)
+            except TopicNotFound:
+                self._unconfigured.discard(name)
+
+    async def _try_alone(
+        self, topic: Topic, what: str, act: Callable[[Topic], Awaitable[None]]
+    ) -> None:
+        lock = self._lock(topic.name)
+        if lock.locked():
+            return  # somebody is at work on it, so it is not abandoned
+        async with lock:
+            await self._try(f"{what} topic {topic.name!r}", act(topic))
+
+    async def _try(self, what: str, work: Awaitable[None]) -> None:
+        try:
+            async with in_time(self._timeouts.topic_s, what):
+                await work
+        except Exception as error:  # of one topic; the others must not suffer
+            log.error("%s: %s", what, error)
+
+    # -- doing and undoing ---------------------------------------------------------------------
+
+    async def _or_undo(
+        self,
+        do: Callable[[], Awaitable[None]],
+        undo: Callable[[], Awaitable[None]],
+        what: str,
+    ) -> None:
+        try:
+            async with in_time(self._timeouts.topic_s, what):
+                await do()
+        except BaseException:
+            # In a task of its own: a caller that is cancelled twice must not stop the undoing.
+            undoing = asyncio.create_task(self._undo(undo, what))
+            self._undoing.add(undoing)
+            undoing.add_done_callback(self._undoing.discard)
+            await asyncio.shield(undoing)
+            raise
+
+    async def _undo(self, undo: Callable[[], Awaitable[None]], what: str) -> None:
+        try:
+            async with in_time(self._timeouts.topic_s, f"undoing: {what}"):
+                await undo()
+        except StrataError as error:
+            log.warning("%s failed and could not be undone yet: %s", what, error)
+
+    async def _see(self, revision: int) -> None:
+        """Wait until this node's cache shows what was done."""
+        await self._cache.wait_for_revision(revision, self._timeouts.topic_s)
+
+    def _lock(self, name: str) -> asyncio.Lock:
+        lock = self._locks.get(name)
+        if lock is None:
+            lock = self._locks[name] = asyncio.Lock()
+        return lock
