@@ -62,7 +62,7 @@ check: setup ## Check style, types and layers: ruff, mypy, import-linter
 
 .PHONY: bench
 bench: setup ## Measure speed and size against ceilings of this machine
-	@$(BIN)/python benchmarks/run.py $(ARGS)
+	@$(BIN)/python -m benchmarks.run $(ARGS)
 
 .PHONY: demo
 demo: ## Show the pipeline from devices to tables
