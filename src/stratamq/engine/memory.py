@@ -64,8 +64,9 @@ class EngineMemory(BatchEngine):
         self,
         data_dir: Path,
         *,
-        clock: Clock = SystemClock(),
-        limits: EngineLimits = EngineLimits(),
+        clock: Clock | None = None,
+        limits: EngineLimits | None = None,
     ) -> None:
+        clock, limits = clock or SystemClock(), limits or EngineLimits()
         keeper = MemoryKeeper(limits)
         super().__init__(keeper, Inline(keeper.commit, clock), clock, limits)

@@ -13,7 +13,14 @@ from stratamq.log.roll import must_roll
 from stratamq.model.errors import InvalidInput
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import EARLIEST, Offset, TimestampMs
-from stratamq.wire.kafka.records import EMPTY_SCAN, BatchHeader, BatchScan, key_hash, scan_batch
+from stratamq.wire.kafka.records import (
+    EMPTY_SCAN,
+    BatchHeader,
+    BatchScan,
+    key_hash,
+    read_header,
+    scan_batch,
+)
 
 by_base = attrgetter("base")
 ANY_SIZE = (1 << 31) - 1
@@ -60,7 +67,7 @@ class MemoryShardStore:
         for batch in batches:
             active = self._segments[-1]
             size, first = active.size_bytes, active.first_timestamp
-            if must_roll(size, first, len(batch.data), now_ms, self.config):
+            if must_roll(size, first, len(batch.data), batch.header.max_timestamp, self.config):
                 self.roll()
                 active = self._segments[-1]
             epoch = batch.header.leader_epoch
@@ -170,6 +177,7 @@ class MemoryShardStore:
         for header, data in old.items():
             left = rewriter(header, memoryview(data))
             if left is not None:
+                header = read_header(left)
                 new.append(PlacedBatch(header, left, self._scan(header, left)))
         new.end = old.end
         kept = (new,) if new.batches else ()

@@ -1,0 +1,110 @@
+"""EngineRocksDB: everything in one embedded key-value store, for a single node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from stratamq.engine.contract import ShardSpec
+from stratamq.engine.engine import BatchEngine
+from stratamq.engine.group import Group
+from stratamq.engine.keeper import Kept
+from stratamq.engine.limits import EngineLimits
+from stratamq.engine.pool import IOPool
+from stratamq.engine.rocksdb_store import RocksShardStore, Staged
+from stratamq.engine.rocksdb_table import ShardTable
+from stratamq.log.contract import ShardStore
+from stratamq.log.kv import KVStore, RocksKV
+from stratamq.model.clock import Clock, SystemClock
+from stratamq.model.errors import DiskFull, StorageError, StrataError
+from stratamq.model.types import Offset, ShardName
+
+FOLDER = "rocksdb"
+COLUMN_FAMILY = "broker"
+
+
+class RocksKeeper:
+    """Keeps shards as rows. One write, and one sync, commits whatever a drain brought to all of
+    them."""
+
+    def __init__(self, open_kv: Callable[[], KVStore]) -> None:
+        self._open_kv = open_kv
+
+    def open(self) -> Sequence[Kept]:
+        self._kv = self._open_kv()
+        self._table = ShardTable(self._kv)
+        return [
+            Kept(spec, RocksShardStore(spec.name, rows, spec.config), mark)
+            for spec, rows, mark in self._table.load()
+        ]
+
+    def create(self, spec: ShardSpec) -> ShardStore:
+        return RocksShardStore(spec.name, self._table.add(spec), spec.config)
+
+    def configure(self, spec: ShardSpec, store: ShardStore) -> None:
+        self._table.save(spec)
+        _ours(store).config = spec.config
+
+    def reopen(self, spec: ShardSpec, store: ShardStore) -> ShardStore:
+        """The rows say what was stored. That they can be written again is tried at once."""
+        fresh = RocksShardStore(spec.name, self._table.rows(spec.name), spec.config)
+        fresh.sync()
+        return fresh
+
+    def destroy(self, spec: ShardSpec, store: ShardStore) -> None:
+        self._table.remove(spec.name)
+        store.destroy()
+
+    def commit(self, groups: Sequence[Group]) -> None:
+        rows = self._kv.batch()
+        staged: list[tuple[Group, RocksShardStore, Staged]] = []
+        for group in groups:
+            store = _ours(group.store)
+            try:
+                staged.append((group, store, store.stage(rows, group.batches)))
+            except StrataError as error:
+                group.error = error
+        try:
+            self._kv.write(rows, sync=any(group.shard.syncs for group, _, _ in staged))
+        except DiskFull as error:
+            for group, _, _ in staged:
+                group.error = error
+        except StorageError as error:
+            for group, store, _ in staged:
+                group.error = store.poison(str(error))
+        else:
+            for _, store, stage in staged:
+                store.settle(stage)
+
+    def save_high_watermarks(self, marks: Mapping[ShardName, Offset]) -> None:
+        self._table.save_watermarks(marks)
+
+    def close(self) -> None:
+        """The last write is synced, and with it all before it."""
+        rows = self._kv.batch()
+        rows.put(b"\xff\xff\xff\xffC", b"")
+        try:
+            self._kv.write(rows, sync=True)
+        finally:
+            self._kv.close()
+
+
+class EngineRocksDB(BatchEngine):
+    """Everything in `{data_dir}/rocksdb`, column family `broker`."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        clock: Clock | None = None,
+        limits: EngineLimits | None = None,
+        open_kv: Callable[[], KVStore] | None = None,
+    ) -> None:
+        clock, limits = clock or SystemClock(), limits or EngineLimits()
+        keeper = RocksKeeper(open_kv or (lambda: RocksKV(data_dir / FOLDER, COLUMN_FAMILY)))
+        super().__init__(keeper, IOPool(keeper.commit, clock, limits), clock, limits)
+
+
+def _ours(store: ShardStore) -> RocksShardStore:
+    assert isinstance(store, RocksShardStore), "every store here was created here"
+    return store

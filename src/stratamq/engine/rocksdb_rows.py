@@ -1,0 +1,176 @@
+"""Rows of EngineRocksDB: a whole shard as keys and values.
+
+| row           | key                                              | value                         |
+|---------------|--------------------------------------------------|-------------------------------|
+| shard         | ffffffff `P` name                                | id u32, spec as JSON          |
+| watermark     | ffffffff `H` name                                | high watermark u64            |
+| batch         | id `B` last offset u64                           | the batch, as it is sent      |
+| segment       | id `M` base offset u64                           | `SegmentRow`                  |
+| deletion mark | id `D` offset u64                                |                               |
+| epoch         | id `E` epoch u32                                 | start offset u64              |
+| start         | id `F`                                           | start offset u64              |
+| key, tag, time point                                             || as in `stratamq.log.index`
+|
+
+Big-endian, so that the order of keys is the order of numbers. A batch lies under its last offset:
+the first row at or after an offset is the batch that holds it, or the next there is. Everything
+that follows from a batch is written with it, so there is nothing to recover."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from stratamq.log._entries import key_rows, tag_rows
+from stratamq.log.contract import EpochStart, PlacedBatch, SegmentInfo
+from stratamq.log.index import KEYS, TAGS, U32, U64, ShardIndex
+from stratamq.log.kv import KVBatch, after_prefix
+from stratamq.log.sidecar import TimePoint
+from stratamq.model.types import NO_TIMESTAMP, LeaderEpoch, Offset, TimestampMs
+
+BATCHES, SEGMENTS, MARKS, EPOCHS, START = b"B", b"M", b"D", b"E", b"F"
+SEGMENT_ROW = struct.Struct(">QQqqQI")
+
+
+class SegmentRow(NamedTuple):
+    """What is known of a segment. `max_timestamp_offset` is at or after the record that has it;
+    `unpointed` counts the records since the last time point."""
+
+    base: Offset
+    end: Offset
+    size_bytes: int = 0
+    first_timestamp: TimestampMs = NO_TIMESTAMP
+    max_timestamp: TimestampMs = NO_TIMESTAMP
+    max_timestamp_offset: Offset = Offset(0)
+    unpointed: int = 0
+
+    def info(self, active: bool) -> SegmentInfo:
+        return SegmentInfo(
+            self.base,
+            self.end,
+            self.size_bytes,
+            self.first_timestamp,
+            self.max_timestamp,
+            active,
+        )
+
+    def with_batch(self, batch: PlacedBatch) -> SegmentRow:
+        header, data, _ = batch
+        stamp = header.max_timestamp
+        younger = stamp > self.max_timestamp
+        return SegmentRow(
+            self.base,
+            header.next_offset,
+            self.size_bytes + len(data),
+            self.first_timestamp if self.size_bytes else stamp,
+            stamp if younger else self.max_timestamp,
+            header.last_offset if younger else self.max_timestamp_offset,
+            self.unpointed + header.record_count,
+        )
+
+
+class ShardRows(ShardIndex):
+    """The rows of one shard: its indexes, as in a file log, and everything else as well."""
+
+    __slots__ = ()
+
+    # -- batches -------------------------------------------------------------------------------
+
+    def put_batch(self, rows: KVBatch, batch: PlacedBatch) -> None:
+        rows.put(self._at(BATCHES, batch.header.last_offset), batch.data)
+
+    def batches(self, offset: Offset, end: Offset) -> Iterator[tuple[Offset, bytes]]:
+        """Last offset and bytes of the batches from the one that holds `offset` on, wholly below
+        `end`."""
+        for key, data in self.kv.scan(self._at(BATCHES, offset), self._at(BATCHES, end)):
+            yield Offset(U64.unpack(key[-8:])[0]), data
+
+    def drop_batch(self, rows: KVBatch, last_offset: Offset) -> None:
+        rows.delete(self._at(BATCHES, last_offset))
+
+    def drop_batches_below(self, rows: KVBatch, end: Offset) -> None:
+        rows.delete_range(self._at(BATCHES, Offset(0)), self._at(BATCHES, end))
+
+    def drop_batches_from(self, rows: KVBatch, end: Offset) -> None:
+        rows.delete_range(self._at(BATCHES, end), after_prefix(self._id + BATCHES))
+
+    def replace_records(
+        self, rows: KVBatch, segment: Offset, old: PlacedBatch, new: PlacedBatch | None
+    ) -> None:
+        """Take back the key and tag rows of records that are gone from a batch."""
+        relative = old.header.base_offset - segment
+        prefix = self._prefix(KEYS, segment)
+        kept = set(key_rows(prefix, new.scan.keys, relative)) if new else set()
+        for key in key_rows(prefix, old.scan.keys, relative):
+            if key not in kept:
+                rows.delete(key)
+        prefix = self._prefix(TAGS, segment)
+        for key, _ in tag_rows(prefix, old.scan.tags, relative):
+            rows.delete(key)
+        if new:
+            for key, deltas in tag_rows(prefix, new.scan.tags, relative):
+                rows.put(key, deltas)
+
+    # -- segments ------------------------------------------------------------------------------
+
+    def put_segment(self, rows: KVBatch, segment: SegmentRow) -> None:
+        rows.put(self._at(SEGMENTS, segment.base), SEGMENT_ROW.pack(*segment[1:]))
+
+    def segments(self) -> tuple[SegmentRow, ...]:
+        return tuple(
+            SegmentRow(Offset(U64.unpack(key[-8:])[0]), *SEGMENT_ROW.unpack(value))
+            for key, value in self._all(SEGMENTS)
+        )
+
+    def drop_whole_segment(self, rows: KVBatch, segment: SegmentRow) -> None:
+        """Its row and its indexes; its batches go by offset."""
+        self.drop_segment(rows, segment.base)
+        rows.delete(self._at(SEGMENTS, segment.base))
+
+    def put_point(self, rows: KVBatch, segment: SegmentRow) -> None:
+        point = TimePoint(segment.max_timestamp, segment.max_timestamp_offset)
+        self.put_time_point(rows, segment.base, point)
+
+    # -- history -------------------------------------------------------------------------------
+
+    def put_marks(self, rows: KVBatch, offsets: Iterable[Offset]) -> None:
+        for offset in offsets:
+            rows.put(self._at(MARKS, offset), b"")
+
+    def marks(self) -> set[Offset]:
+        return {Offset(U64.unpack(key[-8:])[0]) for key, _ in self._all(MARKS)}
+
+    def drop_marks(self, rows: KVBatch, begin: Offset, end: Offset | None) -> None:
+        bound = self._at(MARKS, end) if end is not None else after_prefix(self._id + MARKS)
+        rows.delete_range(self._at(MARKS, begin), bound)
+
+    def put_epochs(self, rows: KVBatch, history: Iterable[EpochStart]) -> None:
+        for epoch, start in history:
+            rows.put(self._id + EPOCHS + U32.pack(epoch), U64.pack(start))
+
+    def replace_epochs(self, rows: KVBatch, history: Iterable[EpochStart]) -> None:
+        rows.delete_range(self._id + EPOCHS, after_prefix(self._id + EPOCHS))
+        self.put_epochs(rows, history)
+
+    def epochs(self) -> tuple[EpochStart, ...]:
+        return tuple(
+            EpochStart(LeaderEpoch(U32.unpack(key[-4:])[0]), Offset(U64.unpack(value)[0]))
+            for key, value in self._all(EPOCHS)
+        )
+
+    def put_start(self, rows: KVBatch, start: Offset) -> None:
+        rows.put(self._id + START, U64.pack(start))
+
+    def start(self) -> Offset:
+        row = self.kv.get(self._id + START)
+        return Offset(U64.unpack(row)[0]) if row else Offset(0)
+
+    def drop_everything(self, rows: KVBatch) -> None:
+        rows.delete_range(self._id, after_prefix(self._id))
+
+    def _at(self, kind: bytes, offset: Offset) -> bytes:
+        return self._id + kind + U64.pack(offset)
+
+    def _all(self, kind: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return self.kv.scan(self._id + kind, after_prefix(self._id + kind))

@@ -1,0 +1,372 @@
+"""The log of one shard in RocksDB."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence, Set
+from operator import attrgetter
+from typing import NamedTuple
+
+from stratamq.engine.rocksdb_rows import SegmentRow, ShardRows
+from stratamq.log import epochs as epoch_history
+from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter, SegmentInfo
+from stratamq.log.kv import KVBatch
+from stratamq.log.roll import must_roll
+from stratamq.log.segment import POINT_EVERY_RECORDS, SPAN_MAX
+from stratamq.model.errors import CorruptRecord, InvalidInput, ShardPoisoned
+from stratamq.model.topic import TopicConfig
+from stratamq.model.types import NO_TIMESTAMP, Offset, ShardName, TimestampMs
+from stratamq.wire.kafka.records import (
+    EMPTY_SCAN,
+    BatchHeader,
+    BatchScan,
+    check_crc,
+    read_header,
+    scan_batch,
+)
+
+by_base = attrgetter("base")
+REWRITE_BYTES_MAX = 8 << 20
+ANY_SIZE = (1 << 31) - 1
+"""What was accepted once is scanned again whatever it decompresses to."""
+
+
+class Staged(NamedTuple):
+    """What a shard will be once the rows are written."""
+
+    segments: tuple[SegmentRow, ...]
+    epochs: epoch_history.History
+
+
+class RocksShardStore:
+    """See ShardStore. Everything that belongs together is one write, so every crash leaves a whole.
+
+    The small things (segments, epochs, deletion marks) are in memory too, as they are on disk; they
+    change after the write that changes the disk.
+    """
+
+    __slots__ = ("_deleted", "_epochs", "_poison", "_rows", "_segments", "_start", "config", "name")
+
+    def __init__(self, name: ShardName, rows: ShardRows, config: TopicConfig) -> None:
+        self.name, self.config = name, config
+        self._rows = rows
+        self._poison: str | None = None
+        self._start = rows.start()
+        self._segments = rows.segments() or (SegmentRow(self._start, self._start),)
+        self._epochs: epoch_history.History = rows.epochs()
+        self._deleted = rows.marks()
+
+    @property
+    def start_offset(self) -> Offset:
+        return self._start
+
+    @property
+    def end_offset(self) -> Offset:
+        return self._segments[-1].end
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def append(self, batches: Sequence[PlacedBatch], now_ms: TimestampMs) -> None:
+        rows = self._rows.kv.batch()
+        staged = self.stage(rows, batches)
+        self._rows.kv.write(rows)
+        self.settle(staged)
+
+    def stage(self, rows: KVBatch, batches: Sequence[PlacedBatch]) -> Staged:
+        """Rows of the batches and of all that follows from them, for a write that others share."""
+        self._check_writable()
+        assert batches[0].header.base_offset >= self.end_offset, "offsets never go back"
+        *sealed, active = self._segments
+        history = self._epochs
+        run: list[PlacedBatch] = []
+        for batch in batches:
+            if self._is_full(active, batch):
+                self._stage_run(rows, active, run)
+                sealed.append(active)
+                active, run = SegmentRow(active.end, active.end), []
+            active = self._stage_batch(rows, active, batch)
+            run.append(batch)
+            header = batch.header
+            history = epoch_history.extended(history, header.leader_epoch, header.base_offset)
+        self._stage_run(rows, active, run)
+        self._rows.put_epochs(rows, history[len(self._epochs) :])
+        return Staged((*sealed, active), history)
+
+    def settle(self, staged: Staged) -> None:
+        """The rows were written."""
+        self._segments, self._epochs = staged
+
+    def poison(self, reason: str) -> ShardPoisoned:
+        """Nobody knows what the disk holds: no write until the store is opened anew."""
+        self._poison = reason
+        return ShardPoisoned(f"{self.name} takes no writes until it is recovered: {reason}")
+
+    def _is_full(self, active: SegmentRow, batch: PlacedBatch) -> bool:
+        header, data, _ = batch
+        size, first, stamp = active.size_bytes, active.first_timestamp, header.max_timestamp
+        if must_roll(size, first, len(data), stamp, self.config):
+            return True
+        return active.size_bytes > 0 and header.last_offset - active.base > SPAN_MAX
+
+    def _stage_batch(self, rows: KVBatch, active: SegmentRow, batch: PlacedBatch) -> SegmentRow:
+        self._rows.put_batch(rows, batch)
+        grown = active.with_batch(batch)
+        if grown.unpointed >= POINT_EVERY_RECORDS and grown.max_timestamp >= 0:
+            self._rows.put_point(rows, grown)
+            grown = grown._replace(unpointed=0)
+        return grown
+
+    def _stage_run(self, rows: KVBatch, segment: SegmentRow, run: list[PlacedBatch]) -> None:
+        self._rows.put_records(rows, segment.base, run)
+        self._rows.put_segment(rows, segment)
+
+    def sync(self) -> None:
+        """Any write that is synced syncs all before it, of all shards."""
+        self._check_writable()
+        rows = self._rows.kv.batch()
+        self._rows.put_segment(rows, self._segments[-1])
+        self._rows.kv.write(rows, sync=True)
+
+    def roll(self) -> None:
+        self._check_writable()
+        if self._segments[-1].size_bytes:
+            rows = self._rows.kv.batch()
+            segments = self._rolled(rows)
+            self._rows.kv.write(rows)
+            self._segments = segments
+
+    def _rolled(self, rows: KVBatch) -> tuple[SegmentRow, ...]:
+        end = self.end_offset
+        new = SegmentRow(end, end)
+        self._rows.put_segment(rows, new)
+        return (*self._segments, new)
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
+        found: list[bytes] = []
+        for last, data in self._rows.batches(offset, end):
+            if found and len(data) > max_bytes:
+                break
+            if not _is_intact(data):
+                if found:
+                    break
+                raise self._damage(offset, last)
+            found.append(data)
+            max_bytes -= len(data)
+            if max_bytes <= 0:
+                break
+        return b"".join(found) if len(found) != 1 else found[0]
+
+    def _damage(self, offset: Offset, last: Offset) -> CorruptRecord:
+        where = f"{self.name} in RocksDB, row of offset {last}"
+        return CorruptRecord(where, 0, offset, last + 1, "CRC does not match")
+
+    def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset] | None:
+        return self._by_key(key, end) if self.config.flag("index.key") else None
+
+    def _by_key(self, key: bytes, end: Offset) -> Iterator[Offset]:
+        for segment in reversed(self._segments):
+            if segment.base < end:
+                for offset in self._rows.by_key(segment.base, key):
+                    if self._start <= offset < end:
+                        yield offset
+
+    def offsets_by_tag(self, tag: bytes, start: Offset, end: Offset) -> Iterator[Offset] | None:
+        return self._by_tag(tag, start, end) if self.config.flag("index.tag") else None
+
+    def _by_tag(self, tag: bytes, start: Offset, end: Offset) -> Iterator[Offset]:
+        for segment in self._segments:
+            if segment.end <= start:
+                continue
+            for offset in self._rows.by_tag(segment.base, tag, max(start, self._start)):
+                if offset >= end:
+                    return
+                yield offset
+
+    def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset:
+        for segment in self._segments:
+            if segment.max_timestamp >= timestamp:
+                return max(self._rows.floor_time(segment.base, timestamp), self._start)
+        return self.end_offset
+
+    def segments(self) -> tuple[SegmentInfo, ...]:
+        *sealed, active = self._segments
+        return (*(segment.info(active=False) for segment in sealed), active.info(active=True))
+
+    # -- history -------------------------------------------------------------------------------
+
+    def epochs(self) -> tuple[EpochStart, ...]:
+        return self._epochs
+
+    def deleted(self) -> Set[Offset]:
+        return self._deleted
+
+    def delete(self, offsets: Iterable[Offset]) -> None:
+        self._check_writable()
+        new = list(offsets)
+        rows = self._rows.kv.batch()
+        self._rows.put_marks(rows, new)
+        self._rows.kv.write(rows, sync=True)
+        self._deleted.update(new)
+
+    # -- changing the past ---------------------------------------------------------------------
+
+    def truncate(self, end: Offset) -> None:
+        self._check_writable()
+        end = max(end, self._start)
+        if end >= self.end_offset:
+            return
+        cut = self._cut_at(end)
+        if cut < self._start:  # the batch that held the start goes: nothing is left
+            self.restart(self._start)
+            return
+        kept = max(bisect_right(self._segments, end, key=by_base) - 1, 0)
+        active = self._shortened(self._segments[kept], cut)
+        history = epoch_history.cut_end(self._epochs, cut)
+        rows = self._rows.kv.batch()
+        self._rows.drop_batches_from(rows, end)
+        for segment in self._segments[kept + 1 :]:
+            self._rows.drop_whole_segment(rows, segment)
+        self._rows.drop_from(rows, active.base, cut)
+        self._rows.put_segment(rows, active)
+        self._rows.drop_marks(rows, cut, None)
+        self._rows.replace_epochs(rows, history)
+        self._rows.kv.write(rows, sync=True)
+        self._segments = (*self._segments[:kept], active)
+        self._epochs = history
+        self._deleted = {offset for offset in self._deleted if offset < cut}
+
+    def _cut_at(self, end: Offset) -> Offset:
+        """Where the log ends without `end`: a batch that reaches past it goes as a whole."""
+        for _, data in self._rows.batches(end, self.end_offset):
+            return min(end, read_header(data).base_offset)
+        return end
+
+    def _shortened(self, segment: SegmentRow, cut: Offset) -> SegmentRow:
+        """The segment without anything from `cut` on. Reads what goes, which is little as a rule,
+        and of what stays only as much as is needed to know its youngest record."""
+        gone = sum(len(data) for _, data in self._rows.batches(cut, segment.end))
+        if gone >= segment.size_bytes:
+            return SegmentRow(segment.base, cut)
+        short = segment._replace(end=cut, size_bytes=segment.size_bytes - gone, unpointed=0)
+        if segment.max_timestamp_offset < cut:
+            return short
+        points = self._rows.time_points(segment.base)
+        known = [point for point in points if point.offset < cut]
+        stamp, offset = known[-1] if known else (NO_TIMESTAMP, segment.base)
+        for last, data in self._rows.batches(offset, cut):
+            if (found := read_header(data).max_timestamp) > stamp:
+                stamp, offset = found, last
+        return short._replace(max_timestamp=stamp, max_timestamp_offset=offset)
+
+    def trim(self, start: Offset) -> None:
+        assert start <= self.end_offset, "a trim cannot go past the end"
+        self._check_writable()
+        if start <= self._start:
+            return
+        rows = self._rows.kv.batch()
+        full = start == self.end_offset and self._segments[-1].size_bytes
+        *sealed, active = self._rolled(rows) if full else self._segments
+        gone = [segment for segment in sealed if segment.end <= start]
+        for segment in gone:
+            self._rows.drop_whole_segment(rows, segment)
+        if gone:
+            self._rows.drop_batches_below(rows, gone[-1].end)
+        history = epoch_history.cut_start(self._epochs, start)
+        self._rows.put_start(rows, start)
+        self._rows.replace_epochs(rows, history)
+        self._rows.drop_marks(rows, Offset(0), start)
+        self._rows.kv.write(rows, sync=True)
+        self._start, self._epochs = start, history
+        self._segments = (*sealed[len(gone) :], active)
+        self._deleted = {offset for offset in self._deleted if offset >= start}
+
+    def restart(self, start: Offset) -> None:
+        self._check_writable()
+        active = SegmentRow(start, start)
+        rows = self._rows.kv.batch()
+        self._rows.drop_everything(rows)
+        self._rows.put_start(rows, start)
+        self._rows.put_segment(rows, active)
+        self._rows.kv.write(rows, sync=True)
+        self._start, self._segments, self._epochs = start, (active,), ()
+        self._deleted = set()
+
+    def rewrite(self, base_offset: Offset, rewriter: Rewriter) -> None:
+        """Changed batches go in writes of bounded size: each leaves a log as good as the one
+        before, so a crash between them does no harm. The deletion marks go with the last one."""
+        self._check_writable()
+        at = next(n for n, found in enumerate(self._segments) if found.base == base_offset)
+        old, new = self._segments[at], SegmentRow(base_offset, base_offset)
+        rows, pending = self._rows.kv.batch(), 0
+        for _, data in self._rows.batches(old.base, old.end):
+            header = read_header(data)
+            left = rewriter(header, memoryview(data))
+            if left != data:
+                self._stage_change(rows, old.base, header, data, left)
+                pending += len(data)
+            if left is not None:
+                new = new.with_batch(PlacedBatch(read_header(left), left, EMPTY_SCAN))
+            if pending >= REWRITE_BYTES_MAX:
+                self._rows.kv.write(rows)
+                rows, pending = self._rows.kv.batch(), 0
+        kept = self._stage_rewritten(rows, old, new)
+        self._rows.kv.write(rows, sync=True)
+        self._segments = (*self._segments[:at], *kept, *self._segments[at + 1 :])
+        self._deleted = {mark for mark in self._deleted if not old.base <= mark < old.end}
+
+    def _stage_change(
+        self, rows: KVBatch, segment: Offset, header: BatchHeader, data: bytes, left: bytes | None
+    ) -> None:
+        old = PlacedBatch(header, data, self._scan(header, data))
+        if left is None:
+            self._rows.drop_batch(rows, header.last_offset)
+            self._rows.replace_records(rows, segment, old, None)
+            return
+        header = read_header(left)
+        new = PlacedBatch(header, left, self._scan(header, left))
+        self._rows.put_batch(rows, new)
+        self._rows.replace_records(rows, segment, old, new)
+
+    def _stage_rewritten(
+        self, rows: KVBatch, old: SegmentRow, new: SegmentRow
+    ) -> tuple[SegmentRow, ...]:
+        self._rows.drop_marks(rows, old.base, old.end)
+        if not new.size_bytes:
+            self._rows.drop_whole_segment(rows, old)
+            return ()
+        rewritten = new._replace(end=old.end, unpointed=old.unpointed)
+        self._rows.put_segment(rows, rewritten)
+        return (rewritten,)
+
+    def _scan(self, header: BatchHeader, data: bytes) -> BatchScan:
+        """As it was indexed when it came."""
+        keys, tags = self.config.flag("index.key"), self.config.flag("index.tag")
+        if header.is_control:
+            return EMPTY_SCAN
+        try:
+            return scan_batch(header, data, keys=keys, tags=tags, decompressed_max=ANY_SIZE)
+        except InvalidInput:
+            return EMPTY_SCAN
+
+    # -- end -----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        if self._poison is None:
+            self.sync()
+
+    def destroy(self) -> None:
+        """The keeper does it, together with the shard's row: see ShardTable."""
+        self._poison = "it was deleted"
+
+    def _check_writable(self) -> None:
+        if self._poison is not None:
+            raise ShardPoisoned(f"{self.name} takes no writes: {self._poison}")
+
+
+def _is_intact(data: bytes) -> bool:
+    try:
+        return check_crc(data, read_header(data))
+    except InvalidInput:
+        return False
