@@ -143,3 +143,31 @@ def test_a_missing_compiler_stops_others_than_root(machine: Machine) -> None:
     result = machine.ensure("python", PYTHON=sys.executable)
     assert result.returncode == 1
     assert "apt-get install gcc" in result.stderr
+
+
+BARE_PYTHON = """#!/bin/sh
+case "$2" in
+    *ensurepip*) exit 1 ;;
+    *version_info*) exit 0 ;;
+esac
+[ "$1" = - ] && exit 1
+"""
+"""What a fresh Debian has: Python, but neither venv nor headers."""
+
+
+def test_root_gets_what_a_bare_python_lacks(machine: Machine) -> None:
+    machine.user(0)
+    machine.program("bare", BARE_PYTHON)
+    machine.program("gcc", "#!/bin/sh\n")
+    machine.apt("anything")
+    assert machine.ensure("python", PYTHON="bare").returncode == 0
+    assert machine.installed().split()[-2:] == ["python3-venv", "python3-dev"]
+
+
+def test_others_are_told_what_a_bare_python_lacks(machine: Machine) -> None:
+    machine.user(1000)
+    machine.program("bare", BARE_PYTHON)
+    machine.program("gcc", "#!/bin/sh\n")
+    result = machine.ensure("python", PYTHON="bare")
+    assert result.returncode == 1
+    assert "apt-get install python3-venv python3-dev" in result.stderr
