@@ -46,6 +46,8 @@ def test_no_header_is_read_from_outside(position: int) -> None:
 
 def test_a_crc_needs_all_its_bytes() -> None:
     assert not check_crc(BATCH[:-1], read_header(BATCH))
+    longer = with_field(BATCH, 8, ">i", len(BATCH) - 12 + 5)  # the CRC fits what is there
+    assert not check_crc(longer, read_header(longer))
 
 
 def test_every_flipped_bit_behind_the_crc_is_seen() -> None:

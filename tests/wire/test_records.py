@@ -151,6 +151,15 @@ def test_what_no_batch_can_hold_is_refused(record: Record) -> None:
         encode_batch([Record(b"good"), record], now_ms=NOW)
 
 
+def test_an_offset_that_wraps_around_is_refused() -> None:
+    record = Record(b"a", offset=Offset(-INT64_MAX - 1))
+    with pytest.raises(InvalidRecord):
+        encode_batch([record], now_ms=NOW, base_offset=INT64_MAX, keep_offsets=True)
+    data = encode_batch(some_records(2), now_ms=NOW, base_offset=INT64_MAX)
+    with pytest.raises(CorruptBatch):
+        decode_batch(read_header(data), data)
+
+
 def test_timestamps_too_far_apart_are_refused() -> None:
     records = [Record(timestamp=TimestampMs(INT64_MAX)), Record(timestamp=TimestampMs(-2))]
     with pytest.raises(InvalidRecord):
