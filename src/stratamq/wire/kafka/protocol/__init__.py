@@ -1,0 +1,82 @@
+"""Kafka's requests and responses: bytes in, values out.
+
+`messages` declares what there is, `schema` the words for it. `codec` reads and writes one message,
+by functions that `decoding` and `encoding` generate from the declarations at first use; `print
+(source(MetadataResponse, 12))` shows them. `frames`, `headers` and `exchange` deal in whole
+frames, `registry` knows all APIs.
+
+Whatever bytes come in, reading them ends in a value or in a ProtocolError; memory is bounded by
+the size of the frame and by `ELEMENTS_MAX`.
+"""
+
+from __future__ import annotations
+
+from stratamq.wire.kafka.protocol.codec import decode, encode, source
+from stratamq.wire.kafka.protocol.embedded import decode_embedded, encode_embedded
+from stratamq.wire.kafka.protocol.errors import ErrorCode, error_of
+from stratamq.wire.kafka.protocol.exceptions import (
+    FrameTooLarge,
+    MalformedFrame,
+    MalformedMessage,
+    ProtocolError,
+    UnknownApi,
+    UnsendableValue,
+    UnsupportedVersion,
+)
+from stratamq.wire.kafka.protocol.exchange import (
+    Request,
+    Response,
+    decode_request,
+    decode_response,
+    encode_request,
+    encode_response,
+    encode_unsupported_version,
+)
+from stratamq.wire.kafka.protocol.frames import FRAME_BYTES_MAX, FrameSplitter
+from stratamq.wire.kafka.protocol.headers import RequestHeader
+from stratamq.wire.kafka.protocol.registry import (
+    ALL_VERSIONS,
+    APIS,
+    Api,
+    Served,
+    api_versions_response,
+)
+from stratamq.wire.kafka.protocol.runtime import ELEMENTS_MAX
+from stratamq.wire.kafka.protocol.schema import NO_UUID, Buffer
+from stratamq.wire.kafka.protocol.versions import Versions
+
+__all__ = [
+    "ALL_VERSIONS",
+    "APIS",
+    "ELEMENTS_MAX",
+    "FRAME_BYTES_MAX",
+    "NO_UUID",
+    "Api",
+    "Buffer",
+    "ErrorCode",
+    "FrameSplitter",
+    "FrameTooLarge",
+    "MalformedFrame",
+    "MalformedMessage",
+    "ProtocolError",
+    "Request",
+    "RequestHeader",
+    "Response",
+    "Served",
+    "UnknownApi",
+    "UnsendableValue",
+    "UnsupportedVersion",
+    "Versions",
+    "api_versions_response",
+    "decode",
+    "decode_embedded",
+    "decode_request",
+    "decode_response",
+    "encode",
+    "encode_embedded",
+    "encode_request",
+    "encode_response",
+    "encode_unsupported_version",
+    "error_of",
+    "source",
+]

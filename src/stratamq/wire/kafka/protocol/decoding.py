@@ -1,0 +1,294 @@
+"""Writes the function that reads one message in one version.
+
+What it writes is straight-line code over `buf`, the whole frame as bytes. Neighbouring fields of
+fixed width are read by one call of struct, together with the length of what follows them. Reading
+past the end of `buf` shows itself (IndexError, struct.error); every length and count is held
+against the bytes that are left before anything is made from it, and `room` bounds the elements of
+all arrays together.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import MISSING
+
+from stratamq.wire.kafka.protocol import runtime
+from stratamq.wire.kafka.protocol.exceptions import MalformedMessage
+from stratamq.wire.kafka.protocol.schema import (
+    BYTES,
+    RECORDS,
+    STRING,
+    WIDTHS,
+    Array,
+    Field,
+    Fixed,
+    Kind,
+    Message,
+    Sized,
+    fields_of,
+)
+from stratamq.wire.kafka.protocol.source import Source
+
+_HELPERS = {
+    "new": object.__new__,
+    "StructError": struct.error,
+    "MalformedMessage": MalformedMessage,
+    **{
+        name: getattr(runtime, name)
+        for name in (
+            "uvarint_tail",
+            "skip_tags",
+            "tag_head",
+            "bad_length",
+            "bad_count",
+            "bad_presence",
+            "bad_tag_size",
+            "trailing",
+            "ended_early",
+            "bad_text",
+        )
+    },
+}
+
+
+def decoder_source(message: Message, version: int, *, exact: bool = True) -> Source:
+    """`decode(buf, pos, room)`; unless `exact`, bytes behind the message are left alone."""
+    return _Decoder(message, version).write(message, exact)
+
+
+class _Decoder:
+    def __init__(self, message: Message, version: int) -> None:
+        self._out = Source(message, version)
+        self._out.namespace.update(_HELPERS)
+        self._run: list[tuple[str, str]] = []
+        """Codes and targets of fields that the next call of struct will read together."""
+
+    def write(self, message: Message, exact: bool) -> Source:
+        out = self._out
+        with out.block("def decode(buf, pos, room):"):
+            out.line("size = len(buf)")
+            if _holds_records(message.type):
+                out.line("view = memoryview(buf)")
+            with out.block("try:"):
+                root = self._struct(message.type)
+                self._flush()
+                if exact:
+                    out.line("if pos != size: raise trailing(pos, size)")
+                out.line(f"return {root}")
+            with out.block("except (IndexError, StructError):"):
+                out.line(f"raise ended_early({out.title!r}, pos) from None")
+            with out.block("except UnicodeDecodeError:"):
+                out.line(f"raise bad_text({out.title!r}, pos) from None")
+            with out.block("except MalformedMessage as error:"):
+                out.line(f"raise MalformedMessage(f'{out.title}: {{error}}') from None")
+        return out
+
+    # -- parts -------------------------------------------------------------------------------------
+
+    def _struct(self, struct_type: type) -> str:
+        """Read a struct into a new variable; its name."""
+        out = self._out
+        var = out.fresh("o")
+        out.line(f"{var} = new({out.bind_type(struct_type)})")
+        for field in out.plain_fields(struct_type):
+            self._value(field.kind, f"{var}.{field.name}", out.version in field.nullable)
+        for field in out.absent_fields(struct_type):
+            out.line(f"{var}.{field.name} = {default_text(field)}")
+        if out.flexible:
+            self._tags(out.tagged_fields(struct_type), var)
+        return var
+
+    def _value(self, kind: Kind, target: str, nullable: bool) -> None:
+        match kind:
+            case Fixed():
+                self._run.append((kind.code, target))
+            case Sized():
+                self._sized(kind, target, nullable)
+            case Array():
+                self._array(kind, target, nullable)
+            case _ if nullable:
+                self._nullable_struct(kind, target)
+            case _:
+                var = self._struct(kind)
+                self._flush()
+                self._out.line(f"{target} = {var}")
+
+    def _nullable_struct(self, kind: type, target: str) -> None:
+        out = self._out
+        mark = out.fresh("n")
+        self._run.append(("b", mark))
+        self._flush()
+        with out.block(f"if {mark} == 1:"):
+            var = self._struct(kind)
+            self._flush()
+            out.line(f"{target} = {var}")
+        out.line(f"elif {mark} == -1: {target} = None")
+        out.line(f"else: raise bad_presence({mark}, pos)")
+
+    def _sized(self, kind: Sized, target: str, nullable: bool) -> None:
+        out = self._out
+        length, end = self._length(kind.length_code), out.fresh("e")
+        if not nullable:
+            out.line(f"{end} = pos + {length}")
+            out.line(f"if not pos <= {end} <= size: raise bad_length({length}, pos)")
+            self._slice(kind, target, end)
+            return
+        with out.block(f"if {length} >= 0:"):
+            out.line(f"{end} = pos + {length}")
+            out.line(f"if {end} > size: raise bad_length({length}, pos)")
+            self._slice(kind, target, end)
+        out.line(f"elif {length} == -1: {target} = None")
+        out.line(f"else: raise bad_length({length}, pos)")
+
+    def _slice(self, kind: Sized, target: str, end: str) -> None:
+        read = {
+            STRING: f"buf[pos:{end}].decode()",
+            BYTES: f"buf[pos:{end}]",
+            RECORDS: f"view[pos:{end}]",
+        }[kind]
+        self._out.line(f"{target} = {read}")
+        self._out.line(f"pos = {end}")
+
+    def _array(self, kind: Array, target: str, nullable: bool) -> None:
+        out = self._out
+        count = self._length("i")
+        if not nullable:
+            self._elements(kind, target, count)
+            return
+        with out.block(f"if {count} != -1:"):
+            self._elements(kind, target, count)
+        with out.block("else:"):
+            out.line(f"{target} = None")
+
+    def _elements(self, kind: Array, target: str, count: str) -> None:
+        out, element = self._out, kind.element
+        smallest = self._smallest(element)
+        assert smallest > 0, "an element of no bytes would make its count meaningless"
+        out.line(
+            f"if not 0 <= {count} <= (size - pos) // {smallest}: raise bad_count({count}, pos)"
+        )
+        if isinstance(element, Fixed):
+            unpackers = out.namespace.setdefault(
+                f"unpack_{element.name}s", runtime.Unpackers(element.code)
+            )
+            assert isinstance(unpackers, runtime.Unpackers)
+            out.line(f"{target} = list(unpack_{element.name}s[{count}](buf, pos))")
+            out.line(f"pos += {count} * {element.width}")
+            return
+        items = out.fresh("a")
+        out.line(f"room -= {count}")
+        out.line(f"if room < 0: raise bad_count({count}, pos)")
+        out.line(f"{target} = {items} = []")
+        with out.block(f"for _ in range({count}):"):
+            item = self._item(element)
+            out.line(f"{items}.append({item})")
+
+    def _item(self, element: Sized | type) -> str:
+        if isinstance(element, Sized):
+            item = self._out.fresh("s")
+            self._sized(element, item, nullable=False)
+        else:
+            item = self._struct(element)
+        self._flush()
+        return item
+
+    # -- tagged fields -----------------------------------------------------------------------------
+
+    def _tags(self, known: list[Field], var: str) -> None:
+        out = self._out
+        for field in known:
+            out.line(f"{var}.{field.name} = {default_text(field)}")
+        tags = out.fresh("t")
+        self._run.append(("B", tags))
+        self._flush()
+        if not known:
+            out.line(f"if {tags}: pos = skip_tags(buf, pos, {tags})")
+            return
+        with out.block(f"if {tags}:"):
+            out.line(f"if {tags} > 127: {tags}, pos = uvarint_tail(buf, pos, {tags})")
+            out.line(f"if {tags} > (size - pos) // 2: raise bad_count({tags}, pos)")
+            tag, end = out.fresh("tag"), out.fresh("e")
+            out.line(f"{tag} = -1")
+            with out.block(f"for _ in range({tags}):"):
+                out.line(f"{tag}, pos, {end} = tag_head(buf, pos, {tag})")
+                self._tag_cases(known, var, tag, end)
+
+    def _tag_cases(self, known: list[Field], var: str, tag: str, end: str) -> None:
+        out = self._out
+        for index, field in enumerate(known):
+            with out.block(f"{'elif' if index else 'if'} {tag} == {field.tag}:"):
+                self._value(field.kind, f"{var}.{field.name}", out.version in field.nullable)
+                self._flush()
+                out.line(f"if pos != {end}: raise bad_tag_size(pos, {end})")
+        with out.block("else:"):
+            out.line(f"pos = {end}")
+
+    # -- runs of fixed width -----------------------------------------------------------------------
+
+    def _length(self, code: str) -> str:
+        """Read a length or count into a new variable, -1 for null; its name."""
+        out = self._out
+        length = out.fresh("n")
+        self._run.append(("B" if out.flexible else code, length))
+        self._flush()
+        if out.flexible:
+            out.line(f"if {length} > 127: {length}, pos = uvarint_tail(buf, pos, {length})")
+            out.line(f"{length} -= 1")
+        return length
+
+    def _flush(self) -> None:
+        """Write the call that reads the pending run."""
+        if not self._run:
+            return
+        codes = [code for code, _ in self._run]
+        targets = ", ".join(target for _, target in self._run)
+        width = sum(WIDTHS[code] for code in codes)
+        if codes == ["B"]:
+            self._out.line(f"{targets} = buf[pos]")
+        else:
+            unpack = self._unpack("".join(codes))
+            comma = "," if len(codes) == 1 else ""
+            self._out.line(f"{targets}{comma} = {unpack}(buf, pos)")
+        self._out.line(f"pos += {width}")
+        self._run.clear()
+
+    def _unpack(self, codes: str) -> str:
+        name = "unpack_" + codes.replace("?", "o")
+        if name not in self._out.namespace:
+            self._out.namespace[name] = struct.Struct(">" + codes).unpack_from
+        return name
+
+    def _smallest(self, kind: Kind) -> int:
+        """The fewest bytes that a value can take."""
+        out = self._out
+        match kind:
+            case Fixed():
+                return kind.width
+            case Sized():
+                return 1 if out.flexible else WIDTHS[kind.length_code]
+            case Array():
+                return 1 if out.flexible else WIDTHS["i"]
+        least = 1 if out.flexible else 0  # the count of tagged fields
+        for field in out.plain_fields(kind):
+            is_mark = isinstance(field.kind, type) and out.version in field.nullable
+            least += 1 if is_mark else self._smallest(field.kind)
+        return least
+
+
+def default_text(field: Field) -> str:
+    """The default as Python source."""
+    assert field.default is not MISSING, f"{field.name} is not in all versions, and has no default"
+    return "[]" if field.default == () else repr(field.default)
+
+
+def _holds_records(struct_type: type) -> bool:
+    return any(
+        field.kind == RECORDS
+        or (isinstance(field.kind, type) and _holds_records(field.kind))
+        or (
+            isinstance(field.kind, Array)
+            and isinstance(field.kind.element, type)
+            and _holds_records(field.kind.element)
+        )
+        for field in fields_of(struct_type)
+    )

@@ -1,0 +1,133 @@
+"""Whole frames to messages and back: what a server and a client do with each frame.
+
+    server                                       client
+    decode_request(frame, served)                encode_request(body, version, ...)
+    encode_response(header, body)                decode_response(frame, sent)
+    encode_unsupported_version(error, served)
+
+Frames come in without their size and go out with it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stratamq.wire.kafka.protocol.codec import decode, encode
+from stratamq.wire.kafka.protocol.errors import ErrorCode
+from stratamq.wire.kafka.protocol.exceptions import (
+    MalformedMessage,
+    UnknownApi,
+    UnsendableValue,
+    UnsupportedVersion,
+)
+from stratamq.wire.kafka.protocol.frames import SIZE
+from stratamq.wire.kafka.protocol.headers import (
+    API_VERSIONS_KEY,
+    RequestHeader,
+    decode_request_header,
+    decode_response_header,
+    encode_request_header,
+    encode_response_header,
+    peek_request,
+    request_header_version,
+    response_header_version,
+)
+from stratamq.wire.kafka.protocol.registry import (
+    ALL_VERSIONS,
+    APIS,
+    Api,
+    Served,
+    api_versions_response,
+)
+from stratamq.wire.kafka.protocol.runtime import ELEMENTS_MAX
+from stratamq.wire.kafka.protocol.schema import Buffer, message_of
+
+_FRAME_MAX = (1 << 31) - 1
+_FALLBACK_VERSION = 0
+
+
+class Request(NamedTuple):
+    header: RequestHeader
+    body: object
+
+
+class Response(NamedTuple):
+    correlation_id: int
+    body: object
+
+
+def decode_request(
+    frame: bytes, served: Served = ALL_VERSIONS, *, elements_max: int = ELEMENTS_MAX
+) -> Request:
+    """One request. Raises UnknownApi, UnsupportedVersion or MalformedMessage, nothing else."""
+    start = peek_request(frame)
+    versions = served.get(start.api_key)
+    if versions is None:
+        raise UnknownApi(start.api_key, start.api_version, start.correlation_id)
+    api, version = APIS[start.api_key], start.api_version
+    if not versions.first <= version <= versions.last:
+        raise UnsupportedVersion(api.name, api.key, version, start.correlation_id)
+    header, at = decode_request_header(frame, _request_header_version(api, version))
+    return Request(header, decode(api.request, version, frame, at, elements_max=elements_max))
+
+
+def encode_response(header: RequestHeader, body: object) -> list[Buffer]:
+    """The answer to the request that had `header`, as buffers to send one after the other."""
+    api = APIS[header.api_key]
+    assert isinstance(body, api.response), f"{type(body).__name__} does not answer {api.name}"
+    head_version = _response_header_version(api, header.api_version)
+    head = encode_response_header(header.correlation_id, head_version)
+    return framed(encode(body, header.api_version, head))
+
+
+def encode_unsupported_version(error: UnsupportedVersion, served: Served) -> list[Buffer]:
+    """The answer to an ApiVersions request newer than ours: in version 0, with what we serve."""
+    assert error.api_key == API_VERSIONS_KEY, "only ApiVersions can be answered in another version"
+    header = RequestHeader(API_VERSIONS_KEY, _FALLBACK_VERSION, error.correlation_id)
+    body = api_versions_response(served, error_code=ErrorCode.UNSUPPORTED_VERSION)
+    return encode_response(header, body)
+
+
+def encode_request(
+    body: object, version: int, correlation_id: int, client_id: str | None = None
+) -> list[Buffer]:
+    api = APIS[message_of(type(body)).key]
+    header = RequestHeader(api.key, version, correlation_id, client_id)
+    head = encode_request_header(header, _request_header_version(api, version))
+    return framed(encode(body, version, head))
+
+
+def decode_response(
+    frame: bytes, api_key: int, version: int, *, elements_max: int = ELEMENTS_MAX
+) -> Response:
+    """The answer to a request of that API and version. Raises MalformedMessage, nothing else."""
+    api = APIS[api_key]
+    correlation_id, at = decode_response_header(frame, _response_header_version(api, version))
+    if api_key == API_VERSIONS_KEY and _is_fallback(frame, at):
+        version = _FALLBACK_VERSION
+    body: object = decode(api.response, version, frame, at, elements_max=elements_max)
+    return Response(correlation_id, body)
+
+
+def framed(buffers: list[Buffer]) -> list[Buffer]:
+    """Put the size of all before the first."""
+    size = sum(map(len, buffers))
+    if size > _FRAME_MAX:
+        raise UnsendableValue(f"a frame of {size} bytes")
+    buffers[0] = SIZE.pack(size) + bytes(buffers[0])
+    return buffers
+
+
+def _is_fallback(frame: bytes, at: int) -> bool:
+    """Whether a server that does not know our version of ApiVersions answered in version 0."""
+    if len(frame) < at + 2:
+        raise MalformedMessage("an ApiVersions response without an error code")
+    return int.from_bytes(frame[at : at + 2], "big") == ErrorCode.UNSUPPORTED_VERSION
+
+
+def _request_header_version(api: Api, version: int) -> int:
+    return request_header_version(api.key, version, flexible=api.is_flexible(version))
+
+
+def _response_header_version(api: Api, version: int) -> int:
+    return response_header_version(api.key, flexible=api.is_flexible(version))

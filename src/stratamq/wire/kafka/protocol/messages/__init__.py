@@ -1,0 +1,1 @@
+"""The messages, one file per family. Field names are those of the Kafka schemas."""

@@ -1,0 +1,138 @@
+"""All APIs of which we have the messages, by key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+
+from stratamq.wire.kafka.protocol.errors import ErrorCode
+from stratamq.wire.kafka.protocol.messages import (
+    acls,
+    api_versions,
+    cluster_admin,
+    configs,
+    consumer_groups,
+    fetch,
+    group_offsets,
+    groups,
+    groups_admin,
+    log_offsets,
+    metadata,
+    produce,
+    quotas,
+    sasl,
+    topics,
+    transactions,
+    transactions_admin,
+)
+from stratamq.wire.kafka.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from stratamq.wire.kafka.protocol.schema import Message, Role, declared_in
+from stratamq.wire.kafka.protocol.versions import Versions
+
+_FAMILIES = (
+    acls,
+    api_versions,
+    cluster_admin,
+    configs,
+    consumer_groups,
+    fetch,
+    group_offsets,
+    groups,
+    groups_admin,
+    log_offsets,
+    metadata,
+    produce,
+    quotas,
+    sasl,
+    topics,
+    transactions,
+    transactions_admin,
+)
+
+_ADVERTISED_FROM = {0: 0}
+"""Produce is advertised from version 0, although served from 3: librdkafka before 2.11.1 looks at
+the lowest version to learn which compressions it may use, and silently uses none (KAFKA-18659)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One row of the table. `versions` are those whose messages we can read and write."""
+
+    key: int
+    name: str
+    versions: Versions
+    flexible: Versions
+    request: type
+    response: type
+
+    def is_flexible(self, version: int) -> bool:
+        return version in self.flexible
+
+
+def _messages(families: Sequence[ModuleType]) -> Iterator[Message]:
+    for family in families:
+        yield from declared_in(family.__name__)
+
+
+def _table() -> dict[int, Api]:
+    by_role: dict[tuple[int, Role], Message] = {}
+    for message in _messages(_FAMILIES):
+        by_role[message.key, message.role] = message
+    return {
+        key: _row(message, by_role[key, Role.RESPONSE])
+        for (key, role), message in sorted(by_role.items())
+        if role is Role.REQUEST
+    }
+
+
+def _row(request: Message, response: Message) -> Api:
+    assert request.versions == response.versions, f"{request.name}: its response differs"
+    assert request.flexible == response.flexible, f"{request.name}: its response differs"
+    return Api(
+        key=request.key,
+        name=request.name.removesuffix("Request"),
+        versions=request.versions,
+        flexible=request.flexible,
+        request=request.type,
+        response=response.type,
+    )
+
+
+APIS: Mapping[int, Api] = _table()
+ALL_VERSIONS: Mapping[int, Versions] = {key: api.versions for key, api in APIS.items()}
+
+Served = Mapping[int, Versions]
+"""What a server really serves: API keys with the versions of each."""
+
+
+def api_versions_response(
+    served: Served,
+    *,
+    error_code: int = ErrorCode.NONE,
+    throttle_time_ms: int = 0,
+    supported_features: Sequence[SupportedFeatureKey] = (),
+    finalized_features: Sequence[FinalizedFeatureKey] = (),
+    finalized_features_epoch: int = -1,
+) -> ApiVersionsResponse:
+    """Advertise what is served, and nothing else."""
+    return ApiVersionsResponse(
+        error_code=error_code,
+        api_keys=[_advertised(key, served[key]) for key in sorted(served)],
+        throttle_time_ms=throttle_time_ms,
+        supported_features=supported_features,
+        finalized_features=finalized_features,
+        finalized_features_epoch=finalized_features_epoch,
+    )
+
+
+def _advertised(key: int, versions: Versions) -> ApiVersion:
+    if not APIS[key].versions.covers(versions):
+        raise ValueError(f"{APIS[key].name} is known in {APIS[key].versions}, not in {versions}")
+    first = _ADVERTISED_FROM.get(key, versions.first)
+    return ApiVersion(api_key=key, min_version=first, max_version=versions.last)

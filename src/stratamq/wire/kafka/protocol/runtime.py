@@ -1,0 +1,183 @@
+"""What the generated functions call: the rare cases, and tables that spare them work.
+
+The generated code handles the common case in line (a varint of one byte, no tagged fields) and
+comes here for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import Any
+
+from stratamq.wire.kafka.protocol.exceptions import MalformedMessage, UnsendableValue
+
+RECORDS_COPIED_MAX = 4096
+"""Records up to this size are cheaper to copy into their neighbours than to send by themselves."""
+
+PACKERS_MAX = 1024
+"""Combinations of array lengths that one place in a message remembers a packer for."""
+
+ELEMENTS_MAX = 1 << 20
+"""Structs and strings that one message may hold in its arrays, however large its frame.
+
+An element may take three bytes on the wire and a hundred in memory: without this, a frame within
+the size limit could cost thirty times that limit.
+"""
+
+_UNPACKERS_MAX = 256
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+def uvarint_tail(buf: bytes, pos: int, first: int) -> tuple[int, int]:
+    """The value and end of a varint whose `first` byte, just before `pos`, said it goes on."""
+    value = first & 0x7F
+    for shift in (7, 14, 21, 28):
+        byte = buf[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value >> 32:
+                break
+            return value, pos
+    raise MalformedMessage(f"a varint over 32 bits ends at byte {pos}")
+
+
+def uvarint(buf: bytes, pos: int) -> tuple[int, int]:
+    byte = buf[pos]
+    return (byte, pos + 1) if byte < 0x80 else uvarint_tail(buf, pos + 1, byte)
+
+
+def skip_tags(buf: bytes, pos: int, first: int) -> int:
+    """Pass over tagged fields that nobody here knows; `first` is the byte that counts them."""
+    count, pos = uvarint_tail(buf, pos, first) if first > 0x7F else (first, pos)
+    if count > (len(buf) - pos) // 2:
+        raise bad_count(count, pos)
+    last = -1
+    for _ in range(count):
+        tag, pos, end = tag_head(buf, pos, last)
+        last, pos = tag, end
+    return pos
+
+
+def tag_head(buf: bytes, pos: int, last: int) -> tuple[int, int, int]:
+    """Tag, start and end of the tagged field at `pos`; `last` is the tag before it."""
+    tag, pos = uvarint(buf, pos)
+    if tag <= last:
+        raise MalformedMessage(f"tag {tag} follows tag {last} before byte {pos}")
+    size, pos = uvarint(buf, pos)
+    if size > len(buf) - pos:
+        raise bad_length(size, pos)
+    return tag, pos, pos + size
+
+
+def bad_length(length: int, pos: int) -> MalformedMessage:
+    if length < 0:
+        return MalformedMessage(f"a null, or a negative length, where neither may be: byte {pos}")
+    return MalformedMessage(f"a length of {length} at byte {pos} is past the end of the frame")
+
+
+def bad_count(count: int, pos: int) -> MalformedMessage:
+    if count < 0:
+        return MalformedMessage(f"a null, or a negative count, where neither may be: byte {pos}")
+    return MalformedMessage(f"{count} elements at byte {pos} are more than can be in the frame")
+
+
+def bad_presence(mark: int, pos: int) -> MalformedMessage:
+    return MalformedMessage(f"{mark} before byte {pos} says neither null nor present")
+
+
+def bad_tag_size(pos: int, end: int) -> MalformedMessage:
+    return MalformedMessage(f"a tagged field that should end at byte {end} ends at {pos}")
+
+
+def trailing(pos: int, size: int) -> MalformedMessage:
+    return MalformedMessage(f"{size - pos} bytes are left over at byte {pos}")
+
+
+def ended_early(name: str, pos: int) -> MalformedMessage:
+    return MalformedMessage(f"{name}: ends early, after byte {pos}")
+
+
+def bad_text(name: str, pos: int) -> MalformedMessage:
+    return MalformedMessage(f"{name}: a string after byte {pos} is not UTF-8")
+
+
+class Unpackers(dict[int, Callable[..., tuple[Any, ...]]]):
+    """For each count, what unpacks that many values of one kind."""
+
+    def __init__(self, code: str) -> None:
+        self._code = code
+
+    def __missing__(self, count: int) -> Callable[..., tuple[Any, ...]]:
+        made = Struct(f">{count}{self._code}").unpack_from
+        if count < _UNPACKERS_MAX:  # the peer chooses the counts; it shall not choose our memory
+            self[count] = made
+        return made
+
+
+# -- writing ---------------------------------------------------------------------------------------
+
+
+def encode_uvarint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+class Uvarints(dict[int, bytes]):
+    """Varints by value; only those of one byte are kept."""
+
+    def __init__(self) -> None:
+        super().__init__((value, bytes([value])) for value in range(0x80))
+
+    def __missing__(self, value: int) -> bytes:
+        return encode_uvarint(value)
+
+
+class Packers(dict[Any, Callable[..., bytes]]):
+    """Packs a run of fixed values and arrays of them in one call, by the lengths of the arrays.
+
+    `template` is a format with a `{}` for each array's length; `counts` says where among the
+    arguments the arrays' counts are, not reckoning the elements before them. A count is packed as
+    one byte when `compact`; packers for longer arrays take the long way.
+    """
+
+    def __init__(self, template: str, counts: Sequence[int], *, compact: bool) -> None:
+        self._template, self._counts, self._compact = template, tuple(counts), compact
+
+    def __missing__(self, lengths: Any) -> Callable[..., bytes]:
+        each = lengths if isinstance(lengths, tuple) else (lengths,)
+        if self._compact and max(each) >= 0x7F:
+            return self._long(each)
+        if len(self) >= PACKERS_MAX:
+            self.clear()
+        made = self[lengths] = Struct(self._template.format(*each)).pack
+        return made
+
+    def _long(self, lengths: tuple[int, ...]) -> Callable[..., bytes]:
+        """Counts that may need more than a byte are given to pack as bytes of their own."""
+        varints = [encode_uvarint(length + 1) for length in lengths]
+        pieces = self._template.split("B{}")
+        template = pieces[0]
+        for varint, length, piece in zip(varints, lengths, pieces[1:], strict=True):
+            template += f"{len(varint)}s{length}{piece}"
+        packer = Struct(template).pack
+        places = [at + sum(lengths[:index]) for index, at in enumerate(self._counts)]
+
+        def pack(*values: Any) -> bytes:
+            changed = list(values)
+            for place, varint in zip(places, varints, strict=True):
+                changed[place] = varint
+            return packer(*changed)
+
+        return pack
+
+
+def unsendable(name: str, reason: object, line: str) -> UnsendableValue:
+    return UnsendableValue(f"{name} cannot be sent: {reason}, in `{line.strip()}`")

@@ -1,0 +1,224 @@
+"""The words in which messages are declared.
+
+A message is one class for all its versions; each field says its wire type and, where that is not
+all of them, its versions:
+
+    @request(key=3, versions="0-13", flexible="9+")
+    class MetadataRequest:
+        topics: Sequence[MetadataRequestTopic] | None = wire(
+            array(MetadataRequestTopic), nullable="1+"
+        )
+        allow_auto_topic_creation: bool = wire(BOOL, versions="4+", default=True)
+
+`versions` of a field are those of the message around it, in structs too. A field that a version
+does not have takes its default when read. When written it must hold its default, unless it is
+`ignorable`: then it is left out. A field with a `tag` is a tagged field: sent only when it differs
+from its default.
+
+Messages are plain dataclasses with slots. They are not frozen: a frozen one takes three times as
+long to build, and the broker builds one per partition and request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field, fields
+from enum import StrEnum
+from typing import Any, TypeVar, dataclass_transform
+
+from stratamq.wire.kafka.protocol.versions import ALL, NONE, Versions, versions_of
+
+Buffer = bytes | bytearray | memoryview
+T = TypeVar("T")
+
+NO_UUID = bytes(16)
+"""What a UUID field holds when there is none to tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A value of fixed width: one code of the struct module."""
+
+    name: str
+    code: str
+    width: int
+    zero: object
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """Bytes behind their length, which is a varint plus one in flexible versions."""
+
+    name: str
+    length_code: str
+    zero: object
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """Elements behind their count."""
+
+    element: Fixed | Sized | type
+
+
+Kind = Fixed | Sized | Array | type
+"""A wire type; a class stands for the struct it declares."""
+
+BOOL = Fixed("bool", "?", 1, False)
+INT8 = Fixed("int8", "b", 1, 0)
+INT16 = Fixed("int16", "h", 2, 0)
+INT32 = Fixed("int32", "i", 4, 0)
+INT64 = Fixed("int64", "q", 8, 0)
+FLOAT64 = Fixed("float64", "d", 8, 0.0)
+UUID = Fixed("uuid", "16s", 16, NO_UUID)
+STRING = Sized("string", "h", "")
+BYTES = Sized("bytes", "i", b"")
+RECORDS = Sized("records", "i", None)
+"""As BYTES, but read as a view into the frame and written without being copied."""
+
+WIDTHS = {"b": 1, "B": 1, "?": 1, "x": 1, "h": 2, "i": 4, "q": 8, "d": 8, "16s": 16}
+
+
+def array(element: Fixed | Sized | type) -> Array:
+    return Array(element)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field as it was declared."""
+
+    name: str
+    kind: Kind
+    versions: Versions
+    nullable: Versions
+    default: object
+    ignorable: bool
+    tag: int | None
+
+
+class Role(StrEnum):
+    REQUEST = "request"
+    RESPONSE = "response"
+    DATA = "data"
+    """A structure that travels inside a bytes field of another message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message as it was declared. `key` is -1 for embedded data."""
+
+    type: type
+    role: Role
+    key: int
+    versions: Versions
+    flexible: Versions
+
+    @property
+    def name(self) -> str:
+        return self.type.__name__
+
+
+def wire(
+    kind: Kind,
+    *,
+    versions: str | None = None,
+    nullable: str | bool = False,
+    default: Any = MISSING,
+    ignorable: bool = False,
+    tag: int | None = None,
+    secret: bool = False,
+) -> Any:
+    """Declare a field. Without a default it must be given when the message is built.
+
+    `nullable` is true, or the versions in which null may be sent.
+
+    The default of an array is (), which stands for a new list, or None. A secret stays out of
+    `repr`, and so out of every log.
+    """
+    declared = Field(
+        name="",  # known to the class only
+        kind=kind,
+        versions=versions_of(versions) if versions else ALL,
+        nullable=_nullable(nullable),
+        default=default,
+        ignorable=ignorable,
+        tag=tag,
+    )
+    metadata = {"wire": declared}
+    if default == ():
+        return field(default_factory=list, repr=not secret, metadata=metadata)
+    return field(default=default, repr=not secret, metadata=metadata)
+
+
+def _nullable(said: str | bool) -> Versions:
+    if isinstance(said, str):
+        return versions_of(said)
+    return ALL if said else NONE
+
+
+_fields: dict[type, tuple[Field, ...]] = {}
+_messages: dict[type, Message] = {}
+
+
+def fields_of(struct_type: type) -> tuple[Field, ...]:
+    """The fields of a struct or message, in the order of the wire."""
+    return _fields[struct_type]
+
+
+def message_of(message_type: type) -> Message:
+    return _messages[message_type]
+
+
+def declared_in(module: str) -> list[Message]:
+    """The messages that a module declares."""
+    return [message for message in _messages.values() if message.type.__module__ == module]
+
+
+def _declare(cls: type[T]) -> type[T]:
+    made = dataclass(slots=True, kw_only=True)(cls)
+    declared = []
+    for each in fields(made):  # type: ignore[arg-type]  # made by the line above
+        wired: Field = each.metadata["wire"]
+        declared.append(
+            Field(
+                name=each.name,
+                kind=wired.kind,
+                versions=wired.versions,
+                nullable=wired.nullable,
+                default=wired.default,
+                ignorable=wired.ignorable,
+                tag=wired.tag,
+            )
+        )
+    _fields[made] = tuple(declared)
+    return made
+
+
+def _message(role: Role, key: int, versions: str, flexible: str) -> Callable[[type[T]], type[T]]:
+    def declare(cls: type[T]) -> type[T]:
+        made = _declare(cls)
+        _messages[made] = Message(made, role, key, versions_of(versions), versions_of(flexible))
+        return made
+
+    return declare
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(wire,))
+def struct(cls: type[T]) -> type[T]:
+    """A part of messages."""
+    return _declare(cls)
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(wire,))
+def request(*, key: int, versions: str, flexible: str) -> Callable[[type[T]], type[T]]:
+    return _message(Role.REQUEST, key, versions, flexible)
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(wire,))
+def response(*, key: int, versions: str, flexible: str) -> Callable[[type[T]], type[T]]:
+    return _message(Role.RESPONSE, key, versions, flexible)
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(wire,))
+def data(*, versions: str, flexible: str = "none") -> Callable[[type[T]], type[T]]:
+    return _message(Role.DATA, -1, versions, flexible)

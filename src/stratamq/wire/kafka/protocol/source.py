@@ -1,0 +1,71 @@
+"""Python source in the making: lines, their indentation, and the objects they name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from stratamq.wire.kafka.protocol.schema import Field, Message, fields_of
+
+
+class Source:
+    """Text that grows line by line, and the namespace it will run in."""
+
+    def __init__(self, message: Message, version: int) -> None:
+        self.version = version
+        self.flexible = version in message.flexible
+        self.title = f"{message.name} v{version}"
+        self.namespace: dict[str, Any] = {}
+        self._lines: list[str] = []
+        self._depth = 0
+        self._taken = 0
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self._lines) + "\n"
+
+    def line(self, text: str) -> None:
+        self._lines.append("    " * self._depth + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """Indent what comes inside."""
+        self.line(head)
+        self._depth += 1
+        yield
+        self._depth -= 1
+
+    def fresh(self, stem: str) -> str:
+        """A name that is not in use."""
+        self._taken += 1
+        return f"{stem}{self._taken}"
+
+    def bind(self, name: str, value: object) -> str:
+        """Let the code say `name` and mean `value`."""
+        known = self.namespace.setdefault(name, value)
+        assert known is value, f"{name} means two things"
+        return name
+
+    def bind_type(self, struct_type: type) -> str:
+        """Classes keep their names; those of the same name in other modules get a number."""
+        name = struct_type.__name__
+        while self.namespace.setdefault(name, struct_type) is not struct_type:
+            name += "_"
+        return name
+
+    # -- the schema, as this version has it --------------------------------------------------------
+
+    def plain_fields(self, struct_type: type) -> list[Field]:
+        return [f for f in self._present(struct_type) if f.tag is None]
+
+    def tagged_fields(self, struct_type: type) -> list[Field]:
+        """By ascending tag, as they must be on the wire."""
+        tagged = [(f.tag, f) for f in self._present(struct_type) if f.tag is not None]
+        return [f for _, f in sorted(tagged, key=lambda pair: pair[0])]
+
+    def absent_fields(self, struct_type: type) -> list[Field]:
+        return [f for f in fields_of(struct_type) if self.version not in f.versions]
+
+    def _present(self, struct_type: type) -> list[Field]:
+        return [f for f in fields_of(struct_type) if self.version in f.versions]
