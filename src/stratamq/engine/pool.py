@@ -47,7 +47,7 @@ class Task:
         try:
             with self.shard.lock:
                 self.answer = self.work()
-        except Exception as error:
+        except BaseException as error:  # a worker outlives whatever its work does
             self.answer = error
 
 
@@ -213,7 +213,7 @@ class IOPool:
             gathered = gather(appends, self._clock.now_ms())
             commit_groups(gathered, self._commit)
             groups += gathered
-        except Exception as error:
+        except BaseException as error:  # a worker outlives whatever its work does
             for request in appends:
                 request.answer = error
         finally:
