@@ -47,6 +47,7 @@ class HeldKV:
         self.entered = threading.Event()
         self.failure: Exception | None = None
         self.writes = 0
+        self.synced = True
 
     def get(self, key: bytes) -> bytes | None:
         return self._kv.get(key)
@@ -62,6 +63,7 @@ class HeldKV:
 
     def write(self, batch: KVBatch, *, sync: bool = False) -> None:
         self.writes += 1
+        self.synced &= sync
         self.entered.set()
         assert self.gate.wait(10)
         if self.failure is not None:
@@ -283,6 +285,26 @@ async def test_nothing_dirty_nothing_written(cached: Cached) -> None:
     await manager.flush()
     await manager.close()
     assert cached.kv.writes == 0
+
+
+async def test_what_is_stored_survives_a_power_cut(cached: Cached) -> None:
+    manager = await cached.open()
+    assert cached.kv is not None
+    await manager.commit("g", [at(A, 1)])
+    await manager.flush()
+    await manager.close()
+    assert cached.kv.writes == 1
+    assert cached.kv.synced
+
+
+async def test_a_deleted_group_does_not_come_back_after_a_crash(cached: Cached) -> None:
+    manager = await cached.open()
+    assert cached.kv is not None
+    await manager.commit("g", [at(A, 1)])
+    await manager.flush()
+    await manager.delete_group("g")
+    assert [*cached.kv.scan(b"o", b"p")] == [], "what a restart would find now"
+    await manager.close()
 
 
 # -- limits ---------------------------------------------------------------------------------------

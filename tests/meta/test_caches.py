@@ -24,7 +24,7 @@ from stratamq.meta.watch import Watch
 from stratamq.model.errors import TimedOut, TopicNotFound
 from stratamq.model.shard import shard_name
 from stratamq.model.types import Offset
-from tests.meta.support import ME, T1, creating, topic
+from tests.meta.support import ME, T1, T2, creating, topic
 
 SHARD = shard_name(T1, 0)
 FAST = 0.02
@@ -148,9 +148,22 @@ async def test_a_lost_push_is_noticed_at_the_next_one(
     service.dropping = True
     await service.submit(*creating(topic()))
     service.dropping = False
-    await service.submit(ConfirmTopic(topic_id=T1))
-    await broker.wait_for_topic("orders", 1, until=lambda meta: meta.phase is TopicPhase.READY)
-    assert broker.revision == await service.revision()
+    other = topic("other", T2)
+    await broker.wait_for_revision(await service.submit(*creating(other)), 1)
+    assert {meta.topic.name for meta in broker.known()} == {"orders", "other"}
+
+
+async def test_a_push_that_comes_late_does_not_take_the_cache_back(
+    service: MetaService, broker: BrokerCacheManager
+) -> None:
+    """The snapshot a cache starts from may be newer than pushes that are still on their way."""
+    watch = service.watch()
+    await service.submit(*creating(topic()))
+    late = await watch.next()
+    revision = await service.submit(DeleteTopic(topic_id=T1), RemoveTopic(topic_id=T1))
+    await broker.wait_for_revision(revision, 1)
+    await broker._take(late)
+    assert (broker.known(), broker.revision) == ([], revision)
 
 
 async def test_a_lost_push_is_repaired_when_no_other_comes(service: LossyService) -> None:

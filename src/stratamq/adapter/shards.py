@@ -103,16 +103,21 @@ class ShardManager:
         await self._create_each(driver, differing)
 
     async def _create_each(self, driver: StorageAdapter, specs: Iterable[ShardSpec]) -> None:
-        """A creation that nobody waits for any more still happens, perhaps later. `delete` must know
-        of it, or the shard would come into being after it was deleted."""
+        """A creation that nobody waits for any more still happens, perhaps later. `delete` must
+        know of it, or the shard would come into being after it was deleted."""
 
         async def create(spec: ShardSpec) -> None:
             task = asyncio.create_task(driver.create_shard(spec))
             self._under_way[spec.name] = task
-            task.add_done_callback(lambda _: self._under_way.pop(spec.name, None))
+            task.add_done_callback(lambda done: self._ended(spec.name, done))
             await asyncio.shield(task)
 
         await _each(specs, create)
+
+    def _ended(self, shard: ShardName, task: asyncio.Task[None]) -> None:
+        self._under_way.pop(shard, None)
+        if not task.cancelled() and task.exception() is not None:
+            log.debug("creating shard %s: %s", shard, task.exception())  # whoever waits has it too
 
 
 def specs_of(topic: Topic, partitions: range) -> list[ShardSpec]:

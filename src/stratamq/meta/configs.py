@@ -11,8 +11,8 @@ from stratamq.model.topic import TOPIC_SETTINGS, StorageType, TopicConfig
 
 STORAGE = "storage.type"
 FIXED = (STORAGE, "segment.model", "index.key", "index.tag", "memory.persist")
-"""Settings that cannot change under a topic: they decide where its bytes are, or what an index knows
-of the records before."""
+"""Settings that cannot change under a topic: they decide where its bytes are, or what an index
+knows of the records before."""
 
 
 def topic_config(given: Mapping[str, object], extra_storage: Collection[str] = ()) -> TopicConfig:

@@ -1,0 +1,430 @@
+"""Topics are there whole or not at all, whatever fails, hangs or dies on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from stratamq.adapter.shards import TopicTimeouts
+from stratamq.engine.contract import OffsetStrategy
+from stratamq.meta.commands import CommitOffset, CreateTopic
+from stratamq.meta.entities import TopicPhase
+from stratamq.model.errors import (
+    AlreadyExists,
+    CapacityExceeded,
+    InvalidConfig,
+    InvalidName,
+    StorageError,
+    TimedOut,
+    TopicNotFound,
+)
+from stratamq.model.record import Record
+from stratamq.model.shard import shard_name
+from stratamq.model.topic import StorageType, Topic
+from stratamq.model.types import NodeId, Offset, TopicId
+from tests.adapter.support import Crash, World
+
+SHORT = TopicTimeouts(topic_s=0.3, shard_s=0.15)
+Operation = Callable[[World], Awaitable[object]]
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with World(tmp_path) as world:
+        yield world
+
+
+async def create(world: World) -> object:
+    return await world.manager.create("new", partitions=3)
+
+
+async def delete(world: World) -> object:
+    return await world.manager.delete("old")
+
+
+async def grow(world: World) -> object:
+    return await world.manager.add_partitions("old", 4)
+
+
+OPERATIONS: dict[str, tuple[Operation, dict[str, int]]] = {
+    "create": (create, {"old": 2, "new": 3}),
+    "delete": (delete, {}),
+    "grow": (grow, {"old": 4}),
+}
+BEFORE = {"old": 2}
+
+
+async def calls_of(operation: Operation, path: Path) -> list[str]:
+    async with World(path) as world:
+        await world.manager.create("old", partitions=2)
+        world.faults.calls.clear()
+        await operation(world)
+        return list(world.faults.calls)
+
+
+# -- what should work -----------------------------------------------------------------------------
+
+
+async def test_the_steps_come_in_their_order(tmp_path: Path) -> None:
+    assert await calls_of(create, tmp_path) == [
+        "CreateTopic",
+        "CreateSegment+CreateShard",
+        *["create_shard"] * 3,
+        "ConfirmTopic",
+    ]
+
+
+async def test_a_topic_can_be_used_when_create_returns(world: World) -> None:
+    topic = await world.manager.create("orders", partitions=2, config={"retention.ms": 5})
+    assert world.topics.topic("orders") == topic
+    assert len(topic.topic_id) == 32
+    assert topic.config.number("retention.ms") == 5
+    placed = await world.drivers.write("orders", Record(b"v"), partition=1)
+    assert placed == (1, 0)
+    assert await world.check_whole() == {"orders": 2}
+
+
+async def test_the_same_name_twice_is_refused_and_harms_nobody(world: World) -> None:
+    await world.manager.create("orders")
+    await world.drivers.write("orders", Record(b"v"))
+    with pytest.raises(AlreadyExists):
+        await world.manager.create("orders", partitions=4)
+    assert (await world.drivers.offsets("orders", 0)).end == 1
+    assert await world.check_whole() == {"orders": 1}
+
+
+async def test_two_at_once_get_one_topic(world: World) -> None:
+    calls = [world.manager.create("orders", partitions=n) for n in (1, 2, 3, 4)]
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    assert sum(isinstance(answer, AlreadyExists) for answer in answers) == 3
+    assert list(await world.check_whole()) == ["orders"]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "error"),
+    [
+        ("a b", {}, InvalidName),
+        ("a", {"partitions": 0}, InvalidConfig),
+        ("a", {"replicas": 2}, InvalidConfig),
+        ("a", {"config": {"retention.msec": 1}}, InvalidConfig),
+        ("a", {"config": {"storage.type": "Nowhere"}}, InvalidConfig),
+        ("a", {"partitions": 10_001}, CapacityExceeded),
+        ("o.l_d", {}, InvalidName),
+    ],
+)
+async def test_bad_requests_leave_nothing(
+    world: World, name: str, options: dict[str, object], error: type[Exception]
+) -> None:
+    await world.manager.create("o_l.d")
+    with pytest.raises(error):
+        await world.manager.create(name, **options)  # type: ignore[arg-type]
+    assert await world.check_whole() == {"o_l.d": 1}
+
+
+async def test_defaults_of_the_node_reach_topics_that_do_not_say_otherwise(world: World) -> None:
+    world.manager._defaults = {"flush": "os", "retention.ms": 9}
+    topic = await world.manager.create("orders", config={"retention.ms": 5})
+    assert (topic.config["flush"], topic.config["retention.ms"]) == ("os", 5)
+
+
+async def test_a_deleted_topic_takes_data_and_group_offsets_with_it(world: World) -> None:
+    topic = await world.manager.create("orders", partitions=2)
+    await world.drivers.write("orders", Record(b"v"), partition=0)
+    await world.drivers.commit_offset("orders", "g", {0: Offset(1)})
+    await world.manager.delete("orders")
+    with pytest.raises(TopicNotFound):
+        await world.drivers.write("orders", Record(b"v"))
+    with pytest.raises(TopicNotFound):
+        await world.manager.delete("orders")
+    assert await world.groups.committed("g") == {}
+    again = await world.manager.create("orders")
+    assert again.topic_id != topic.topic_id
+    assert (await world.drivers.offsets("orders", 0)).end == 0
+
+
+async def test_a_topic_grows_and_its_records_stay(world: World) -> None:
+    await world.manager.create("orders", partitions=2)
+    await world.drivers.write("orders", Record(b"v"), partition=1)
+    topic = await world.manager.add_partitions("orders", 4)
+    assert topic.partitions == 4
+    assert (await world.drivers.read_by_offset("orders", 1, Offset(0)))[0].value == b"v"
+    assert await world.drivers.write("orders", Record(b"v"), partition=3) == (3, 0)
+    for partitions in (4, 1, -1):
+        with pytest.raises(InvalidConfig):
+            await world.manager.add_partitions("orders", partitions)
+    assert await world.check_whole() == {"orders": 4}
+
+
+async def test_changed_configs_reach_the_storage(world: World) -> None:
+    await world.manager.create("orders", partitions=2)
+    topic = await world.manager.alter_config("orders", {"retention.ms": 7, "flush": "os"})
+    assert topic.config.number("retention.ms") == 7
+    driver = await world.drivers.driver("EngineSegment")
+    for spec in (await driver.list_shard()).values():
+        assert dict(spec.config.given) == {"retention.ms": 7, "flush": "os"}
+    topic = await world.manager.alter_config("orders", reset=["flush"])
+    assert dict(topic.config.given) == {"retention.ms": 7}
+    with pytest.raises(InvalidConfig):
+        await world.manager.alter_config("orders", {"storage.type": "EngineMemory"})
+
+
+async def test_a_change_of_configs_the_storage_missed_is_made_up_for(world: World) -> None:
+    await world.manager.create("orders", partitions=2)
+    world.faults.choose(2, "fail_before", StorageError("busy"))
+    with pytest.raises(StorageError):
+        await world.manager.alter_config("orders", {"flush": "os"})
+    await world.manager.sweep()
+    driver = await world.drivers.driver("EngineSegment")
+    assert {str(spec.config["flush"]) for spec in (await driver.list_shard()).values()} == {"os"}
+    world.faults.calls.clear()
+    await world.manager.sweep()
+    assert world.faults.calls == [], "once is enough"
+
+
+async def test_a_change_of_configs_that_a_crash_cut_short_is_finished(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
+        await world.manager.create("orders", partitions=2)
+        world.faults.choose(1, "crash_before")
+        with pytest.raises(Crash):
+            await world.manager.alter_config("orders", {"flush": "os"})
+    async with World(tmp_path) as world:
+        driver = await world.drivers.driver("EngineSegment")
+        specs = await driver.list_shard()
+        assert {str(spec.config["flush"]) for spec in specs.values()} == {"os"}
+
+
+async def test_memory_topics_come_back_empty(tmp_path: Path) -> None:
+    memory = {"storage.type": StorageType.MEMORY.value}
+    async with World(tmp_path) as world:
+        await world.manager.create("orders", partitions=2, config=memory)
+        await world.drivers.write("orders", Record(b"v"), partition=0)
+    async with World(tmp_path) as world:
+        assert (await world.drivers.offsets("orders", 0)).end == 0
+        await world.drivers.write("orders", Record(b"v"), partition=1)
+        assert await world.check_whole(StorageType.MEMORY) == {"orders": 2}
+
+
+# -- failures -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["fail_before", "fail_after"])
+@pytest.mark.parametrize("name", ["create", "grow"])
+async def test_a_failure_at_any_step_leaves_nothing(tmp_path: Path, name: str, how: str) -> None:
+    operation, _ = OPERATIONS[name]
+    steps = await calls_of(operation, tmp_path / "count")
+    for at in range(len(steps)):
+        async with World(tmp_path / str(at)) as world:
+            await world.manager.create("old", partitions=2)
+            world.faults.choose(at, how, StorageError("the disk said no"))
+            with pytest.raises(StorageError, match="the disk said no"):
+                await operation(world)
+            if name == "grow" and how == "fail_after" and at == len(steps) - 1:
+                continue  # only the answer was lost; see the next test
+            assert await world.check_whole() == BEFORE, f"after {steps[at]}"
+
+
+async def test_a_growth_whose_last_answer_was_lost_is_a_growth(tmp_path: Path) -> None:
+    """The partitions are in use: taking them back would lose what others write to them by now."""
+    steps = await calls_of(grow, tmp_path / "count")
+    async with World(tmp_path / "x") as world:
+        await world.manager.create("old", partitions=2)
+        world.faults.choose(len(steps) - 1, "fail_after", StorageError("lost"))
+        with pytest.raises(StorageError):
+            await grow(world)
+        assert await world.check_whole() == {"old": 4}
+
+
+@pytest.mark.parametrize("name", ["create", "grow"])
+async def test_a_step_that_hangs_times_out_and_leaves_nothing(tmp_path: Path, name: str) -> None:
+    operation, _ = OPERATIONS[name]
+    steps = await calls_of(operation, tmp_path / "count")
+    for at, step in enumerate(steps):
+        if step == "create_shard":
+            continue  # a creation that never ends cannot be undone: see the next test
+        async with World(tmp_path / str(at), timeouts=SHORT) as world:
+            await world.manager.create("old", partitions=2)
+            world.faults.choose(at, "hang")
+            with pytest.raises(TimedOut):
+                await operation(world)
+            assert await world.check_whole() == BEFORE, f"after {step}"
+
+
+async def test_each_wait_has_the_time_out_of_its_own(tmp_path: Path) -> None:
+    timeouts = TopicTimeouts(topic_s=60, shard_s=0.1)
+    async with World(tmp_path, timeouts=timeouts) as world:
+        world.faults.choose(1, "hang")
+        with pytest.raises(TimedOut, match=r"registering the shards.*0\.1 s"):
+            await create(world)
+    timeouts = TopicTimeouts(topic_s=0.1, shard_s=60)
+    async with World(tmp_path, timeouts=timeouts) as world:
+        world.faults.choose(0, "hang")
+        with pytest.raises(TimedOut, match=r"creating topic 'new'.*0\.1 s"):
+            await create(world)
+
+
+@pytest.mark.parametrize("cache", ["topics", "storage"])
+async def test_a_cache_that_never_hears_of_it_times_out(tmp_path: Path, cache: str) -> None:
+    async with World(tmp_path, timeouts=SHORT) as world:
+        await getattr(world, cache).stop()
+        with pytest.raises(TimedOut):
+            await create(world)
+        await getattr(world, cache).start()
+        await world.manager.sweep()
+        assert await world.check_whole() == {}
+
+
+async def test_a_shard_that_comes_late_does_not_outlive_its_topic(tmp_path: Path) -> None:
+    """The caller's time is up while the storage still works on a shard. It ends after the undoing
+    began, and must be deleted all the same."""
+    async with World(tmp_path, timeouts=TopicTimeouts(topic_s=0.3, shard_s=0.3)) as world:
+        driver = await world.drivers.driver("EngineSegment")
+        inner = driver.create_shard
+        ended = []
+
+        async def slow(spec: object) -> None:
+            await asyncio.sleep(0.45)
+            await inner(spec)  # type: ignore[arg-type]
+            ended.append(spec)
+
+        driver.create_shard = slow  # type: ignore[method-assign]
+        with pytest.raises(TimedOut):
+            await world.manager.create("new", partitions=3)
+        for _ in range(500):
+            if len(ended) == 3:
+                break
+            await asyncio.sleep(0.01)
+        assert len(ended) == 3
+        assert await world.check_whole() == {}
+
+
+async def test_a_cancelled_caller_leaves_nothing(world: World) -> None:
+    for at in range(6):
+        world.faults.choose(at, "hang" if at not in (2, 3, 4) else "")
+        call = asyncio.create_task(world.manager.create("new", partitions=3))
+        await world.faults.reached.wait()
+        call.cancel()
+        await asyncio.wait([call])
+        assert call.cancelled()
+        world.faults.choose(-1, "")
+        assert await world.check_whole() == {}
+
+
+async def test_what_could_not_be_undone_is_undone_by_the_sweep(world: World) -> None:
+    steps = 6
+    for at in range(2, steps):
+        world.faults.choose(at, "fail_before", StorageError("first"))
+        inner, world.faults.around = world.faults.around, _failing_after(world, at)  # type: ignore[method-assign]
+        with pytest.raises(StorageError):
+            await create(world)
+        world.faults.around = inner  # type: ignore[method-assign]
+        state = await world.meta.snapshot()
+        assert [meta.phase for meta in state.topics.values()] == [TopicPhase.CREATING]
+        with pytest.raises(AlreadyExists):
+            await create(world)
+        world.faults.choose(-1, "")
+        await world.manager.sweep()
+        assert await world.check_whole() == {}
+
+
+def _failing_after(world: World, at: int) -> Callable[..., Awaitable[object]]:
+    """From call `at` on, nothing works."""
+    inner = world.faults.around
+
+    async def around(name: str, call: Callable[[], Awaitable[object]]) -> object:
+        if len(world.faults.calls) > at:
+            raise StorageError("away")
+        return await inner(name, call)
+
+    return around
+
+
+async def test_a_sweep_leaves_alone_what_somebody_is_at_work_on(world: World) -> None:
+    world.faults.choose(5, "hang")
+    call = asyncio.create_task(create(world))
+    await world.faults.reached.wait()
+    await world.manager.sweep()
+    state = await world.meta.snapshot()
+    assert [meta.phase for meta in state.topics.values()] == [TopicPhase.CREATING]
+    call.cancel()
+    await asyncio.wait([call])
+
+
+async def test_a_sweep_leaves_alone_what_another_node_is_making(world: World) -> None:
+    other = Topic(topic_id=TopicId("f" * 32), name="theirs", partitions=1)
+    await world.meta.submit(CreateTopic(topic=other, creator=NodeId(2)))
+    await world.manager.sweep()
+    assert other.topic_id in (await world.meta.snapshot()).topics
+
+
+async def test_a_sweep_goes_by_the_state_and_not_by_a_stale_cache(world: World) -> None:
+    """A cache that missed the confirmation still shows a topic in the making."""
+    await world.topics.stop()
+    world.topics._topics = {}
+    await world.topics.start()
+    call = asyncio.create_task(create(world))
+    await call
+    meta = world.topics._topics["new"]
+    stale = {"new": type(meta)(topic=meta.topic, phase=TopicPhase.CREATING, creator=meta.creator)}
+    fresh, world.topics._topics = world.topics._topics, stale
+    await world.manager.sweep()
+    world.topics._topics = fresh
+    assert await world.check_whole() == {"new": 3}
+
+
+async def test_a_deletion_that_failed_half_way_is_finished_by_the_sweep(tmp_path: Path) -> None:
+    steps = await calls_of(delete, tmp_path / "count")
+    assert steps == ["DeleteTopic", "delete_shard", "delete_shard", "RemoveTopic"]
+    for at in range(1, len(steps)):
+        async with World(tmp_path / str(at)) as world:
+            await world.manager.create("old", partitions=2)
+            world.faults.choose(at, "fail_before", StorageError("no"))
+            with pytest.raises(StorageError):
+                await delete(world)
+            assert world.topics.topics() == [], "gone for users from the first step on"
+            await world.manager.sweep()
+            assert await world.check_whole() == {}
+
+
+# -- crashes --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["crash_before", "crash_after"])
+@pytest.mark.parametrize("name", list(OPERATIONS))
+async def test_a_crash_at_any_step_leaves_all_or_nothing(
+    tmp_path: Path, name: str, how: str
+) -> None:
+    operation, after = OPERATIONS[name]
+    steps = await calls_of(operation, tmp_path / "count")
+    for at in range(len(steps)):
+        async with World(tmp_path / str(at)) as world:
+            await world.manager.create("old", partitions=2)
+            await world.drivers.write("old", Record(b"v"), partition=0)
+            world.faults.choose(at, how)
+            with pytest.raises(Crash):
+                await operation(world)
+        async with World(tmp_path / str(at)) as world:
+            seen = await world.check_whole()
+            assert seen in (BEFORE, after), f"after {steps[at]}"
+            if how == "crash_after" and at == len(steps) - 1:
+                assert seen == after, "the last step was done"
+            if "old" in seen:
+                assert (await world.drivers.read_by_offset("old", 0, Offset(0)))[0].value == b"v"
+            await operation(world) if seen == BEFORE else None
+            assert await world.check_whole() == after
+
+
+async def test_a_crash_forgets_offsets_with_the_topic(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
+        topic = await world.manager.create("old", partitions=2)
+        entry = CommitOffset(shard=shard_name(topic.topic_id, 0), offset=Offset(3))
+        await world.groups.commit("g", [entry])
+        assert await world.drivers.get_offset_by_group("old", 0, "g") == 3
+        assert await world.drivers.get_offset_by_group("old", 1, "g", OffsetStrategy.LATEST) == 0
+        world.faults.choose(1, "crash_before")
+        with pytest.raises(Crash):
+            await delete(world)
+    async with World(tmp_path) as world:
+        assert await world.groups.groups() == []
