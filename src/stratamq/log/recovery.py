@@ -31,7 +31,7 @@ from stratamq.log.reader import Damage, Intact
 from stratamq.log.segment import ActiveSegment, SealedSegment, Segment
 from stratamq.log.truncation import plan_cut
 from stratamq.model.errors import InvalidInput, StorageError
-from stratamq.model.types import Offset, Position
+from stratamq.model.types import EARLIEST, Offset, Position
 from stratamq.wire.kafka.records import EMPTY_SCAN, BatchScan, scan_batch
 
 logger = logging.getLogger(__name__)
@@ -160,7 +160,14 @@ class _Recovery:
     # -- segments ------------------------------------------------------------------------------
 
     def _first(self, start: Offset) -> ActiveSegment:
-        return ActiveSegment.create(self.disk, self.folder, self.index, start)
+        """A log without segments. Whatever the index says is about others, which may have had the
+        same names."""
+        active = ActiveSegment.create(self.disk, self.folder, self.index, start)
+        rows = self.index.kv.batch()
+        self.index.drop_segments_from(rows, EARLIEST)
+        active.stage(rows)
+        self.index.kv.write(rows, sync=True)
+        return active
 
     def _sealed(self, base: Offset, end: Offset, state: IndexState | None) -> SealedSegment:
         segment = SealedSegment(self.disk, self.folder, self.index, base, end)
@@ -192,20 +199,23 @@ class _Recovery:
         path = self.folder / names.segment_file(base, names.LOG)
         size = self.disk.open(path).size()
         if state is None or state.segment != base or state.synced_position > size:
-            state = self._forget_from(base, state)
+            state = self._forget_from(base)
         segment = ActiveSegment.at(self.disk, self.folder, self.index, state, size)
         segment.end = state.synced_end
         for suffix in (names.OFFSET_INDEX, names.TIME_INDEX):
             self.disk.unlink(self.folder / names.segment_file(base, suffix))
         return self._scan_active(segment)
 
-    def _forget_from(self, base: Offset, state: IndexState | None) -> IndexState:
+    def _forget_from(self, base: Offset) -> IndexState:
         """The index knows nothing usable of this segment: drop what it says of it and of later
-        ones."""
+        ones. Synced, or a power cut could bring the old rows back after the file has grown over
+        the positions they speak of."""
         rows = self.index.kv.batch()
         self.index.drop_segments_from(rows, base)
-        self.index.kv.write(rows)
-        return IndexState.new(base)
+        state = IndexState.new(base)
+        self.index.put_state(rows, state)
+        self.index.kv.write(rows, sync=True)
+        return state
 
     def _scan_active(self, segment: ActiveSegment) -> ActiveSegment:
         """Verify what was not synced, index what was not indexed, cut what is torn."""
@@ -265,16 +275,11 @@ class _Recovery:
         self, start: Offset, lost: Iterable[Segment]
     ) -> tuple[list[SealedSegment], ActiveSegment]:
         """A trim was durable and the records it was about were not."""
-        rows = self.index.kv.batch()
         for segment in lost:
-            self.index.drop_segment(rows, segment.base)
             self.disk.unlink(segment.path)
             for suffix in (names.OFFSET_INDEX, names.TIME_INDEX):
                 self.disk.unlink(self.folder / names.segment_file(segment.base, suffix))
-        active = self._first(start)
-        active.stage(rows)
-        self.index.kv.write(rows, sync=True)
-        return [], active
+        return [], self._first(start)
 
     # -- small things --------------------------------------------------------------------------
 
