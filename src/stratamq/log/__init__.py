@@ -2,7 +2,8 @@
 
 The ladder, each file using the ones below it:
 
-    shard_log   the log of one shard: append, roll, read, truncate, trim, rewrite
+    shard_log   the log of one shard: append, roll, truncate, trim, rewrite
+    shard_reads reading it: by offset, key, tag and time
     recovery    what is done with the files of an unclean stop
     segment     one run of batches: a `.log` file with its indexes
     index       indexes of active segments, keys and tags, in the KV store

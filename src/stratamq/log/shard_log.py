@@ -4,8 +4,7 @@ Story ----- `open` recovers whatever an unclean stop left (`stratamq.log.recover
 segments: sealed ones, and one active at the end. `append` writes to the active segment, rolling
 first where a batch does not fit. `sync` makes it durable. `stage_index` hands out the index rows of
 what was appended; the caller writes them after the sync, for many shards at once. Then the batch
-can be acknowledged. Reading needs no lock: segments are a tuple that is replaced whole, and a
-reader that finds it replaced under its hands reads again.
+can be acknowledged. Reading (`stratamq.log.shard_reads`) needs no lock.
 
 Order on disk, so that every crash leaves one story to tell:
 
@@ -24,12 +23,11 @@ import errno
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
-from operator import attrgetter
 from pathlib import Path
 
 from stratamq.log import epochs as epoch_history
 from stratamq.log import names
-from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter, SegmentInfo
+from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter
 from stratamq.log.deletions import Deletions
 from stratamq.log.disk import Disk, replace_file
 from stratamq.log.index import IndexStore, ShardIndex
@@ -38,26 +36,16 @@ from stratamq.log.recovery import Indexing, recover
 from stratamq.log.rewriting import rewrite_segment
 from stratamq.log.roll import must_roll
 from stratamq.log.segment import SPAN_MAX, ActiveSegment, SealedSegment, Segment
+from stratamq.log.shard_reads import ShardReads, by_base
 from stratamq.log.truncation import plan_cut
-from stratamq.model.errors import (
-    CorruptRecord,
-    DiskFull,
-    OffsetOutOfRange,
-    ShardPoisoned,
-    StorageError,
-)
+from stratamq.model.errors import DiskFull, ShardPoisoned, StorageError
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import Offset, ShardName, TimestampMs
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
-READ_ATTEMPTS_MAX = 100
-"""A reader meets as many changes of the segment list at most; each takes a file operation or
-more."""
-
-by_base = attrgetter("base")
 
 
-class FileShardLog:
+class FileShardLog(ShardReads):
     """See ShardStore for the contract, and the story above."""
 
     __slots__ = (
@@ -66,14 +54,9 @@ class FileShardLog:
         "_disk",
         "_epochs",
         "_folder",
-        "_index",
         "_indexes",
         "_poison",
-        "_segments",
-        "_start",
-        "config",
         "damage",
-        "name",
     )
 
     def __init__(
@@ -98,14 +81,6 @@ class FileShardLog:
         self._epochs = found.epochs
         self._deletions = Deletions(disk, folder / names.DELETIONS)
         self._deletions.forget(lambda offset: offset >= found.active.end or offset < found.start)
-
-    @property
-    def start_offset(self) -> Offset:
-        return self._start
-
-    @property
-    def end_offset(self) -> Offset:
-        return self._active.end
 
     # -- writing -------------------------------------------------------------------------------
 
@@ -194,64 +169,6 @@ class FileShardLog:
             self._save_epochs(epoch_history.cut_end(self._epochs, end))
         except (OSError, StorageError) as error:
             raise self.poison(f"a failed write could not be taken back: {error}") from error
-
-    # -- reading -------------------------------------------------------------------------------
-
-    def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
-        for _ in range(READ_ATTEMPTS_MAX):
-            segments = self._segments
-            try:
-                data = self._read(segments, offset, max_bytes, end)
-            except (CorruptRecord, FileNotFoundError):
-                if segments is self._segments:
-                    raise
-            else:
-                if segments is self._segments:
-                    return data
-            if offset < self._start:
-                raise OffsetOutOfRange(self.name, offset, self._start, self.end_offset)
-        raise StorageError(f"{self.name}: the segments changed {READ_ATTEMPTS_MAX} times in a read")
-
-    def _read(
-        self, segments: tuple[Segment, ...], offset: Offset, max_bytes: int, end: Offset
-    ) -> bytes:
-        first = max(bisect_right(segments, offset, key=by_base) - 1, 0)
-        for segment in segments[first:]:
-            if segment.base >= end:
-                break
-            if data := segment.read(offset, max_bytes, end):
-                return data
-        return b""
-
-    def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset] | None:
-        return self._by_key(key, end) if self.config.flag("index.key") else None
-
-    def _by_key(self, key: bytes, end: Offset) -> Iterator[Offset]:
-        for segment in reversed(self._segments):
-            for offset in self._index.by_key(segment.base, key):
-                if self._start <= offset < end:
-                    yield offset
-
-    def offsets_by_tag(self, tag: bytes, start: Offset, end: Offset) -> Iterator[Offset] | None:
-        return self._by_tag(tag, start, end) if self.config.flag("index.tag") else None
-
-    def _by_tag(self, tag: bytes, start: Offset, end: Offset) -> Iterator[Offset]:
-        for segment in self._segments:
-            if segment.end <= start:
-                continue
-            for offset in self._index.by_tag(segment.base, tag, max(start, self._start)):
-                if offset >= end:
-                    return
-                yield offset
-
-    def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset:
-        for segment in self._segments:
-            if segment.info().max_timestamp >= timestamp:
-                return max(segment.floor_by_timestamp(timestamp), self._start)
-        return max(self._active.base, self._start)
-
-    def segments(self) -> tuple[SegmentInfo, ...]:
-        return tuple(segment.info() for segment in self._segments)
 
     # -- history -------------------------------------------------------------------------------
 

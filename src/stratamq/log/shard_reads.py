@@ -1,0 +1,101 @@
+"""Reading a shard in segment files: by offset, key, tag and time.
+
+No lock is needed: segments are a tuple that is replaced whole, and a reader that finds it replaced
+under its hands reads again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from operator import attrgetter
+
+from stratamq.log.contract import SegmentInfo
+from stratamq.log.index import ShardIndex
+from stratamq.log.segment import Segment
+from stratamq.model.errors import CorruptRecord, OffsetOutOfRange, StorageError
+from stratamq.model.topic import TopicConfig
+from stratamq.model.types import Offset, ShardName, TimestampMs
+
+READ_ATTEMPTS_MAX = 100
+"""A reader meets as many changes of the segment list at most; each takes a file operation or
+more."""
+
+by_base = attrgetter("base")
+
+
+class ShardReads:
+    """The reading half of FileShardLog. It changes nothing; the writing half replaces what it
+    reads from."""
+
+    __slots__ = ("_index", "_segments", "_start", "config", "name")
+
+    name: ShardName
+    config: TopicConfig
+    _index: ShardIndex
+    _segments: tuple[Segment, ...]
+    _start: Offset
+
+    @property
+    def start_offset(self) -> Offset:
+        return self._start
+
+    @property
+    def end_offset(self) -> Offset:
+        return self._segments[-1].end
+
+    def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
+        for _ in range(READ_ATTEMPTS_MAX):
+            segments = self._segments
+            try:
+                data = self._read(segments, offset, max_bytes, end)
+            except (CorruptRecord, FileNotFoundError):
+                if segments is self._segments:
+                    raise
+            else:
+                if segments is self._segments:
+                    return data
+            if offset < self._start:
+                raise OffsetOutOfRange(self.name, offset, self._start, self.end_offset)
+        raise StorageError(f"{self.name}: the segments changed {READ_ATTEMPTS_MAX} times in a read")
+
+    def _read(
+        self, segments: tuple[Segment, ...], offset: Offset, max_bytes: int, end: Offset
+    ) -> bytes:
+        first = max(bisect_right(segments, offset, key=by_base) - 1, 0)
+        for segment in segments[first:]:
+            if segment.base >= end:
+                break
+            if data := segment.read(offset, max_bytes, end):
+                return data
+        return b""
+
+    def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset] | None:
+        return self._by_key(key, end) if self.config.flag("index.key") else None
+
+    def _by_key(self, key: bytes, end: Offset) -> Iterator[Offset]:
+        for segment in reversed(self._segments):
+            for offset in self._index.by_key(segment.base, key):
+                if self._start <= offset < end:
+                    yield offset
+
+    def offsets_by_tag(self, tag: bytes, start: Offset, end: Offset) -> Iterator[Offset] | None:
+        return self._by_tag(tag, start, end) if self.config.flag("index.tag") else None
+
+    def _by_tag(self, tag: bytes, start: Offset, end: Offset) -> Iterator[Offset]:
+        for segment in self._segments:
+            if segment.end <= start:
+                continue
+            for offset in self._index.by_tag(segment.base, tag, max(start, self._start)):
+                if offset >= end:
+                    return
+                yield offset
+
+    def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset:
+        for segment in self._segments:
+            if segment.info().max_timestamp >= timestamp:
+                return max(segment.floor_by_timestamp(timestamp), self._start)
+        return max(self._active.base, self._start)
+
+    def segments(self) -> tuple[SegmentInfo, ...]:
+        return tuple(segment.info() for segment in self._segments)
