@@ -165,6 +165,12 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             doc="Updates queued for one watcher. Met: they are dropped and it reads a snapshot.",
         ),
         Setting(
+            name="meta.reconcile.interval.ms",
+            default=10_000,
+            minimum=10,
+            doc="How often a quiet cache asks whether it missed a push; it then reads a snapshot.",
+        ),
+        Setting(
             name="create.topic.timeout.ms",
             default=30_000,
             minimum=1,
@@ -195,6 +201,24 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             default=5_000,
             minimum=10,
             doc="How often replicas save high watermarks. After a crash the leader tells the rest.",
+        ),
+        Setting(
+            name="offset.store",
+            default="meta",
+            choices=("meta", "cache"),
+            doc="Group offsets. meta: durable when committed. cache: stored every now and then.",
+        ),
+        Setting(
+            name="offset.cache.max",
+            default=1_000_000,
+            minimum=1,
+            doc="Cached group offsets there may be. Met: the commit of one more is refused.",
+        ),
+        Setting(
+            name="offset.dirty.max",
+            default=100_000,
+            minimum=1,
+            doc="Cached group offsets that are not stored yet. Met: commits wait for the disk.",
         ),
         Setting(
             name="offset.flush.interval.ms",
