@@ -95,7 +95,7 @@ class ShardReads:
         for segment in self._segments:
             if segment.info().max_timestamp >= timestamp:
                 return max(segment.floor_by_timestamp(timestamp), self._start)
-        return max(self._active.base, self._start)
+        return max(self._segments[-1].base, self._start)
 
     def segments(self) -> tuple[SegmentInfo, ...]:
         return tuple(segment.info() for segment in self._segments)
