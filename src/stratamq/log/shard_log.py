@@ -191,6 +191,7 @@ class FileShardLog(ShardReads):
                 self._truncate(max(end, self._start))
 
     def _truncate(self, end: Offset) -> None:
+        self.flush_index()  # the cut segment counts as indexed, so what it keeps must be
         kept = max(bisect_right(self._segments, end, key=by_base) - 1, 0)
         cut, newer = plan_cut(self._segments[kept], end), self._segments[kept + 1 :]
         active = cut.active
