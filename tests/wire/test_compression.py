@@ -6,7 +6,9 @@ import gzip
 import struct
 import subprocess
 import sys
+import tracemalloc
 from contextlib import suppress
+from types import ModuleType
 
 import cramjam
 import lz4.frame
@@ -247,8 +249,29 @@ def test_a_window_larger_than_kafka_allows_is_refused() -> None:
         decompress(Compression.ZSTD, huge, ROOM)
 
 
-def test_the_library_still_tells_a_full_buffer_as_we_read_it() -> None:
-    """`_translated` depends on these words."""
-    for module in (cramjam.gzip, cramjam.lz4, cramjam.zstd):
-        with pytest.raises(cramjam.DecompressionError, match="failed to write whole buffer"):
-            module.decompress_into(module.compress(TEXT), bytearray(10))
+@pytest.mark.parametrize("module", [cramjam.gzip, cramjam.lz4, cramjam.zstd])
+def test_the_library_fills_a_buffer_before_it_gives_up(module: ModuleType) -> None:
+    """Telling a full buffer from damaged data depends on it."""
+    out = bytearray(1000)
+    with pytest.raises(cramjam.DecompressionError):
+        module.decompress_into(module.compress(TEXT), out)
+    assert out == TEXT[:1000]
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_a_kept_error_keeps_no_buffer(codec: Compression) -> None:
+    damaged = bytearray(compress(codec, TEXT))
+    damaged[-20:] = bytes(20)
+    whole = compress(codec, bytes(1 << 20))
+    errors = []
+    tracemalloc.start()
+    try:
+        for _ in range(20):
+            for data, limit in ((damaged, 1 << 20), (whole, 1 << 19)):
+                with pytest.raises(InvalidInput) as caught:
+                    decompress(codec, data, limit)
+                errors.append(caught.value)
+        assert tracemalloc.get_traced_memory()[0] < 1 << 20
+    finally:
+        tracemalloc.stop()
+    assert {type(error) for error in errors} == {CorruptBatch, BatchTooLarge}

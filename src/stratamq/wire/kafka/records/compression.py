@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from enum import IntEnum
+from secrets import token_bytes
 from struct import Struct
 
 import cramjam
 
-from stratamq.model.errors import BatchTooLarge, CorruptBatch, UnsupportedFormat
+from stratamq.model.errors import BatchTooLarge, CorruptBatch, InvalidInput, UnsupportedFormat
 from stratamq.wire.kafka.records.layout import CODEC_MASK, Buffer
 
 
@@ -35,11 +36,11 @@ EXPANSION_MAX = {
 
 GZIP_LEVEL = 6
 ZSTD_LEVEL = 3
-"""Kafka's defaults. The library's own default for zstd is 11, ten times slower for little."""
+"""Kafka's defaults. The library's own default for zstd, 11, takes ten times as long."""
 
-FIRST_GUESS_BYTES = 1 << 16
-FIRST_GUESS_FACTOR = 8
-"""Most batches shrink by less than eight; those that shrank more cost a second attempt."""
+FIRST_ROOM_BYTES = 1 << 16
+ROOM_FACTOR = 8
+"""Most batches shrink by less than eight; those that shrank more cost further attempts."""
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_VERSIONS = b"\x00\x00\x00\x01\x00\x00\x00\x01"
@@ -48,6 +49,7 @@ XERIAL_BLOCK_BYTES = 1 << 15
 """snappy-java frames raw snappy in blocks; Java's default block size."""
 
 _BLOCK_LENGTH = Struct(">i")
+_MARK = token_bytes(16)
 
 
 def compress(codec: Compression, data: Buffer) -> bytes:
@@ -74,7 +76,7 @@ def decompress(codec: Compression, data: Buffer, limit: int) -> memoryview:
         if len(data) > limit:
             raise _too_large(codec, limit)
         return memoryview(data)
-    return _decompress_into(codec, _FRAMED[codec], data, limit)
+    return _decompress_framed(codec, data, limit)
 
 
 def codec_of(attributes: int) -> Compression:
@@ -95,28 +97,32 @@ _FRAMED: dict[Compression, Callable[[Buffer, bytearray], int]] = {
 }
 
 
-def _decompress_into(
-    codec: Compression, into: Callable[[Buffer, bytearray], int], data: Buffer, limit: int
-) -> memoryview:
-    guess = max(FIRST_GUESS_BYTES, len(data) * FIRST_GUESS_FACTOR)
-    if guess < limit:
-        out = bytearray(guess)
-        try:
-            return memoryview(out)[: into(data, out)]
-        except cramjam.DecompressionError:
-            pass  # too small a guess or damaged data: the attempt with all the room we give tells
-    out = bytearray(limit)
+def _decompress_framed(codec: Compression, data: Buffer, limit: int) -> memoryview:
+    room = min(limit, max(FIRST_ROOM_BYTES, len(data) * ROOM_FACTOR))
+    while (unpacked := _attempt(codec, data, room)) is None:
+        if room >= limit:
+            raise _too_large(codec, limit)
+        room = min(limit, room * ROOM_FACTOR)
+    return unpacked
+
+
+def _attempt(codec: Compression, data: Buffer, room: int) -> memoryview | None:
+    """What `data` unpacks to, or None when that is more than `room`.
+
+    The library fails with the same error for damage and for a full buffer. It fills the buffer
+    first, though: a mark at its end tells which it was.
+    """
+    out = bytearray(room + len(_MARK))
+    out[room:] = _MARK
     try:
-        return memoryview(out)[: into(data, out)]
+        size = _FRAMED[codec](data, out)
     except cramjam.DecompressionError as error:
-        raise _translated(codec, error, limit) from error
-
-
-def _translated(codec: Compression, error: Exception, limit: int) -> Exception:
-    """The library tells a full buffer from damage by text alone; only this place reads it."""
-    if "failed to write whole buffer" in str(error):
-        return _too_large(codec, limit)
-    return CorruptBatch(f"the {codec.name.lower()} data is damaged: {error}")
+        damaged = out.endswith(_MARK)
+        del out  # whoever keeps the error must not keep the buffer with it
+        if damaged:
+            raise CorruptBatch(f"the {codec.name.lower()} data is damaged: {error}") from error
+        return None
+    return memoryview(out)[:size] if size <= room else None
 
 
 def _too_large(codec: Compression, limit: int) -> BatchTooLarge:
@@ -145,8 +151,12 @@ def _decompress_snappy(data: memoryview, limit: int) -> memoryview:
     if data[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
         return memoryview(_decompress_raw(data, limit))
     out = bytearray()
-    for block in _xerial_blocks(data):
-        out += _decompress_raw(block, limit - len(out))
+    try:
+        for block in _xerial_blocks(data):
+            out += _decompress_raw(block, limit - len(out))
+    except InvalidInput:
+        out.clear()  # as in _attempt
+        raise
     return memoryview(out)
 
 
@@ -180,5 +190,6 @@ def _decompress_raw(data: memoryview, limit: int) -> bytearray:
         out = bytearray(claimed)
         cramjam.snappy.decompress_raw_into(data, out)
     except cramjam.DecompressionError as error:
+        out = bytearray()  # as in _attempt
         raise CorruptBatch(f"the snappy data is damaged: {error}") from error
     return out
