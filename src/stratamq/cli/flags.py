@@ -82,7 +82,7 @@ def _flag(setting: Setting) -> inspect.Parameter:
     topic = setting.name.startswith(TOPIC_PREFIX)
     option = typer.Option(
         flag_name(setting.name),
-        help=f"{setting.doc} [default: {shown(setting.default)}]",
+        help=f"{setting.doc} Default: {shown(setting.default)}.",
         metavar="|".join(setting.choices) or ("N" if type(setting.default) is int else "VALUE"),
         rich_help_panel="Topic defaults" if topic else _PANELS[setting.name],
         show_default=False,

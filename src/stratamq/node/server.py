@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from stratamq.model.config import NodeConfig
+from stratamq.node.core import NodeCore
+from stratamq.node.lock import LOCK_FILE
 
 log = logging.getLogger("stratamq.node")
 
 EXIT_FORCED = 1
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-LOCK_FILE = "LOCK"
 FILES_BESIDE_SEGMENTS = 512
 """Descriptors for RocksDB, sockets and the rest, on top of `files.open.max`."""
 
@@ -56,6 +57,16 @@ class Front(Protocol):
     async def start(self) -> Address: ...
 
     async def stop(self) -> None: ...
+
+
+FRONTS: tuple[Callable[[NodeConfig, NodeCore], Front], ...] = ()
+"""What makes each front, in the order in which they start. None is built yet."""
+
+
+async def run_node(config: NodeConfig, announce: Callable[[str], None]) -> None:
+    """A whole node: its core and every front there is."""
+    core = NodeCore(config)
+    await serve(config, core, [make(config, core) for make in FRONTS], announce)
 
 
 async def serve(

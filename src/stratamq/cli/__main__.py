@@ -1,0 +1,7 @@
+"""`python -m stratamq.cli`: the command where no script is installed."""
+
+from __future__ import annotations
+
+from stratamq.cli.main import app
+
+app(prog_name="stratamq")

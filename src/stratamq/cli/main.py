@@ -1,0 +1,30 @@
+"""`stratamq`: the command and its sub-commands."""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+import typer
+
+from stratamq.cli.config import print_config
+from stratamq.cli.doctor import print_findings
+from stratamq.cli.flags import with_config
+from stratamq.cli.server import run_server
+
+app = typer.Typer(
+    name="stratamq",
+    help="A message queue whose storage is the product.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("server")(with_config(run_server))
+app.command("config")(with_config(print_config))
+app.command("doctor")(with_config(print_findings))
+
+
+@app.command("version")
+def print_version() -> None:
+    """Print the version."""
+    typer.echo(importlib.metadata.version("stratamq"))

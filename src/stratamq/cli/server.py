@@ -1,0 +1,33 @@
+"""`stratamq server`: a node in this process, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import uvloop
+
+from stratamq.cli import logs
+from stratamq.cli.flags import fail
+from stratamq.model.config import NodeConfig
+from stratamq.model.errors import StrataError
+from stratamq.node.server import run_node
+
+
+def run_server(config: NodeConfig) -> None:
+    """Start a node with everything embedded.
+
+    Prints one line that begins with `ready` when it is. Ctrl-C stops it cleanly; twice, at once.
+    """
+    logs.setup(config)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        try:
+            runner.run(run_node(config, _announce))
+        except (StrataError, OSError) as error:
+            raise fail(error) from None
+
+
+def _announce(line: str) -> None:
+    """At once, whoever reads: a script that waits for the line must not wait for a buffer."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
