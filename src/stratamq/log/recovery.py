@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from stratamq.log import epochs, names, reader
+from stratamq.log import checkpoint, epochs, names, reader
 from stratamq.log.contract import PlacedBatch
 from stratamq.log.disk import Disk, read_all, replace_file, write_new
 from stratamq.log.index import IndexState, ShardIndex
@@ -94,7 +94,7 @@ class _Recovery:
 
     def run(self) -> Recovered:
         bases = self._sweep()
-        start = self._start_offset()
+        start = self._start_offset(bases)
         self.history = self._load_epochs(bases)
         loaded = self.history
         state = self.index.state()
@@ -104,7 +104,6 @@ class _Recovery:
         active = self._active(bases[-1], state) if bases else self._first(start)
         if start > active.end:
             sealed, active = self._continue_at(start, [*sealed, active])
-        start = max(start, sealed[0].base if sealed else active.base)
         history = epochs.cut_start(epochs.cut_end(self.history, active.end), start)
         if history != loaded:
             replace_file(self.disk, self.folder / names.EPOCHS, epochs.encode(history))
@@ -135,9 +134,15 @@ class _Recovery:
         self.disk.sync_folder(self.folder)
         self.disk.sync_folder(self.folder.parent)
 
-    def _start_offset(self) -> Offset:
+    def _start_offset(self, bases: list[Offset]) -> Offset:
+        """Where its file says; without one, where the segments begin."""
         path = self.folder / names.START_OFFSET
-        return Offset(int(read_all(self.disk, path)) if self.disk.exists(path) else 0)
+        if self.disk.exists(path):
+            try:
+                return checkpoint.decode(read_all(self.disk, path))
+            except StorageError as error:
+                self._report(f"{path}: {error}; the log begins with its first segment")
+        return bases[0] if bases else EARLIEST
 
     def _load_epochs(self, bases: list[Offset]) -> epochs.History:
         path = self.folder / names.EPOCHS

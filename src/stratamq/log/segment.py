@@ -60,6 +60,7 @@ class Segment(ABC):
 
     def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
         """Intact batches from the one holding `offset` on; see ShardStore.read."""
+        offset = max(offset, self.base)
         file, size = self.file(), self.size
         position = reader.locate(file, size, self._start_of(offset), offset)
         if position is None:

@@ -25,8 +25,8 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 
+from stratamq.log import checkpoint, names
 from stratamq.log import epochs as epoch_history
-from stratamq.log import names
 from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter
 from stratamq.log.deletions import Deletions
 from stratamq.log.disk import Disk, replace_file
@@ -241,6 +241,8 @@ class FileShardLog(ShardReads):
         with self._disk_errors():
             new = rewrite_segment(old, rewriter)
             if new is None:
+                if old is self._segments[0]:
+                    self._save_start(self._start)  # its base no longer tells
                 self._drop([old])
             elif new is not old:
                 self._segments = tuple(new if found is old else found for found in self._segments)
@@ -258,7 +260,7 @@ class FileShardLog(ShardReads):
         self._index.kv.write(rows)
 
     def _save_start(self, start: Offset) -> None:
-        replace_file(self._disk, self._folder / names.START_OFFSET, f"{start}\n".encode())
+        replace_file(self._disk, self._folder / names.START_OFFSET, checkpoint.encode(start))
         self._start = start
 
     def _save_epochs(self, history: epoch_history.History) -> None:
