@@ -60,8 +60,10 @@ class Segment(ABC):
 
     def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
         """Intact batches from the one holding `offset` on; see ShardStore.read."""
-        offset = max(offset, self.base)
-        file, size = self.file(), self.size
+        offset, size = max(offset, self.base), self.size
+        if not size:
+            return b""  # its file may not be made yet
+        file = self.file()
         position = reader.locate(file, size, self._start_of(offset), offset)
         if position is None:
             return b""
@@ -110,8 +112,7 @@ class ActiveSegment(Segment):
     def create(cls, disk: Disk, folder: Path, index: ShardIndex, base: Offset) -> ActiveSegment:
         """A new, empty file whose name is durable."""
         segment = cls(disk, folder, index, base)
-        disk.open(segment.path, create=True).truncate(0)
-        disk.sync_folder(folder)
+        segment.make_file()
         return segment
 
     @classmethod
@@ -124,6 +125,10 @@ class ActiveSegment(Segment):
         segment.size = size
         segment.end = state.indexed_end
         return segment
+
+    def make_file(self) -> None:
+        self.disk.open(self.path, create=True).truncate(0)
+        self.disk.sync_folder(self.folder)
 
     def append(self, batches: Sequence[PlacedBatch]) -> None:
         """One write for all. On OSError the file is as long as before as far as readers can

@@ -40,7 +40,7 @@ from stratamq.log.shard_reads import ShardReads, by_base
 from stratamq.log.truncation import plan_cut
 from stratamq.model.errors import DiskFull, ShardPoisoned, StorageError
 from stratamq.model.topic import TopicConfig
-from stratamq.model.types import Offset, ShardName, TimestampMs
+from stratamq.model.types import EARLIEST, Offset, ShardName, TimestampMs
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
@@ -53,6 +53,7 @@ class FileShardLog(ShardReads):
         "_deletions",
         "_disk",
         "_epochs",
+        "_epochs_saved",
         "_folder",
         "_indexes",
         "_poison",
@@ -73,25 +74,25 @@ class FileShardLog(ShardReads):
         self._index: ShardIndex = indexes.shard(name)
         self._poison: str | None = None
         indexing = Indexing(config.flag("index.key"), config.flag("index.tag"), decompressed_max)
-        found = recover(disk, folder, self._index, indexing)
+        with self._disk_errors():
+            found = recover(disk, folder, self._index, indexing)
+            self._deletions = Deletions(disk, folder / names.DELETIONS)
+            self._deletions.forget(lambda at: at >= found.active.end or at < found.start)
         self._active: ActiveSegment = found.active
         self._segments: tuple[Segment, ...] = (*found.sealed, found.active)
         self.damage = found.damage
         self._start = found.start
-        self._epochs = found.epochs
-        self._deletions = Deletions(disk, folder / names.DELETIONS)
-        self._deletions.forget(lambda offset: offset >= found.active.end or offset < found.start)
+        self._epochs = self._epochs_saved = found.epochs
 
     # -- writing -------------------------------------------------------------------------------
 
     def append(self, batches: Sequence[PlacedBatch], now_ms: TimestampMs) -> None:
         self._check_writable()
         assert batches[0].header.base_offset >= self.end_offset, "offsets never go back"
-        before = self._active, self._active.size, self._active.end
-        with self._disk_errors():
-            self._note_epochs(batches)
+        before = self._active, self._active.size, self._active.end, self._epochs
         try:
             with self._disk_errors():
+                self._note_epochs(batches)
                 self._write_runs(batches, now_ms)
         except DiskFull:
             self._undo(*before)
@@ -129,7 +130,12 @@ class FileShardLog(ShardReads):
     def flush_index(self) -> None:
         rows = self._index.kv.batch()
         self.stage_index(rows)
-        self._index.kv.write(rows)
+        self._write_rows(rows)
+
+    def _write_rows(self, rows: KVBatch, *, sync: bool = False) -> None:
+        """Rows that were staged and not written would be missing for ever."""
+        with self._or_poison():
+            self._index.kv.write(rows, sync=sync)
 
     def roll(self) -> None:
         self._check_writable()
@@ -140,7 +146,7 @@ class FileShardLog(ShardReads):
         old = self._active
         if not old.size:
             return
-        old.sync()
+        self.sync()
         self.flush_index()
         sealed = old.seal()
         new = ActiveSegment.create(self._disk, self._folder, self._index, old.end)
@@ -149,7 +155,7 @@ class FileShardLog(ShardReads):
         rows = self._index.kv.batch()
         self._index.drop_points(rows, old.base)
         new.stage(rows)
-        self._index.kv.write(rows)
+        self._write_rows(rows)
 
     def _note_epochs(self, batches: Sequence[PlacedBatch]) -> None:
         history = self._epochs
@@ -159,16 +165,17 @@ class FileShardLog(ShardReads):
             )
         self._save_epochs(history)
 
-    def _undo(self, active: ActiveSegment, size: int, end: Offset) -> None:
-        """Law 7: after DiskFull the store is as it was."""
-        try:
-            if active is not self._active:
-                self._truncate(end)
-            else:
+    def _undo(
+        self, active: ActiveSegment, size: int, end: Offset, epochs: epoch_history.History
+    ) -> None:
+        """Law 7: after DiskFull the store is as it was. The file of epochs may keep one too many:
+        it is written before the next batch, and recovery cuts what begins at the end."""
+        with self._or_poison():
+            if active is self._active and active.state.indexed_end <= end:
                 active.undo(size, end)
-            self._save_epochs(epoch_history.cut_end(self._epochs, end))
-        except (OSError, StorageError) as error:
-            raise self.poison(f"a failed write could not be taken back: {error}") from error
+            else:
+                self._cut(end)
+        self._epochs = epochs
 
     # -- history -------------------------------------------------------------------------------
 
@@ -179,6 +186,7 @@ class FileShardLog(ShardReads):
         return self._deletions.offsets
 
     def delete(self, offsets: Iterable[Offset]) -> None:
+        self._check_writable()
         with self._disk_errors():
             self._deletions.add(offsets)
 
@@ -187,10 +195,13 @@ class FileShardLog(ShardReads):
     def truncate(self, end: Offset) -> None:
         self._check_writable()
         if end < self.end_offset:
-            with self._disk_errors():
-                self._truncate(max(end, self._start))
+            with self._or_poison():
+                self._cut(max(end, self._start))
+                end = self.end_offset
+                self._deletions.forget(lambda offset: offset >= end)
+                self._save_epochs(epoch_history.cut_end(self._epochs, end))
 
-    def _truncate(self, end: Offset) -> None:
+    def _cut(self, end: Offset) -> None:
         self.flush_index()  # the cut segment counts as indexed, so what it keeps must be
         kept = max(bisect_right(self._segments, end, key=by_base) - 1, 0)
         cut, newer = plan_cut(self._segments[kept], end), self._segments[kept + 1 :]
@@ -203,39 +214,48 @@ class FileShardLog(ShardReads):
             self._index.drop_segment(rows, segment.base)
         self._disk.sync_folder(self._folder)
         cut.carry_out(rows)
-        self._index.kv.write(rows, sync=True)
-        self._deletions.forget(lambda offset: offset >= active.end)
-        self._save_epochs(epoch_history.cut_end(self._epochs, active.end))
+        self._write_rows(rows, sync=True)
 
     def trim(self, start: Offset) -> None:
+        self._check_writable()
         assert start <= self.end_offset, "a trim cannot go past the end"
         if start <= self._start:
             return
         with self._disk_errors():
             if start == self.end_offset:
                 self._roll()
-            self._save_start(start)
-            self._drop(segment for segment in self._segments[:-1] if segment.end <= start)
+            due = [segment for segment in self._segments[:-1] if segment.end <= start]
+            try:
+                self._save_start(start)
+            except OSError as error:
+                if error.errno not in NO_ROOM or not due:
+                    raise
+                self._drop(due)  # a full disk gets room this way and no other
+                self._save_start(start)
+            else:
+                self._drop(due)
             self._save_epochs(epoch_history.cut_start(self._epochs, start))
             self._deletions.forget(lambda offset: offset < start)
 
     def restart(self, start: Offset) -> None:
         self._check_writable()
-        with self._disk_errors():
-            for segment in reversed(self._segments):
+        gone = self._segments
+        self._active = ActiveSegment(self._disk, self._folder, self._index, start)
+        self._segments = (self._active,)
+        with self._or_poison():
+            for segment in reversed(gone):
                 _unlink(segment)
-            rows = self._index.kv.batch()
-            for segment in self._segments:
-                self._index.drop_segment(rows, segment.base)
-            self._active = ActiveSegment.create(self._disk, self._folder, self._index, start)
-            self._segments = (self._active,)
-            self._active.stage(rows)
-            self._index.kv.write(rows, sync=True)
             self._save_start(start)
+            self._active.make_file()
+            rows = self._index.kv.batch()
+            self._index.drop_segments_from(rows, EARLIEST)
+            self._active.stage(rows)
+            self._write_rows(rows, sync=True)
             self._deletions.forget(lambda _: True)
             self._save_epochs(())
 
     def rewrite(self, base_offset: Offset, rewriter: Rewriter) -> None:
+        self._check_writable()
         old = next(found for found in self._segments[:-1] if found.base == base_offset)
         assert isinstance(old, SealedSegment), "only sealed segments are rewritten"
         with self._disk_errors():
@@ -257,16 +277,17 @@ class FileShardLog(ShardReads):
             _unlink(segment)
             self._index.drop_segment(rows, segment.base)
         self._disk.sync_folder(self._folder)
-        self._index.kv.write(rows)
+        self._write_rows(rows)
 
     def _save_start(self, start: Offset) -> None:
         replace_file(self._disk, self._folder / names.START_OFFSET, checkpoint.encode(start))
         self._start = start
 
     def _save_epochs(self, history: epoch_history.History) -> None:
-        if history != self._epochs:
+        self._epochs = history
+        if history != self._epochs_saved:
             replace_file(self._disk, self._folder / names.EPOCHS, epoch_history.encode(history))
-            self._epochs = history
+            self._epochs_saved = history
 
     # -- end -----------------------------------------------------------------------------------
 
@@ -304,6 +325,16 @@ class FileShardLog(ShardReads):
         except OSError as error:
             if error.errno in NO_ROOM:
                 raise DiskFull(f"{self.name}: {error}") from error
+            raise self.poison(str(error)) from error
+
+    @contextmanager
+    def _or_poison(self) -> Iterator[None]:
+        """For what cannot be taken back: when it fails, only the disk knows how far it got."""
+        try:
+            yield
+        except ShardPoisoned:
+            raise
+        except (OSError, StorageError) as error:
             raise self.poison(str(error)) from error
 
 
