@@ -258,9 +258,10 @@ def test_the_library_fills_a_buffer_before_it_gives_up(module: ModuleType) -> No
     assert out == TEXT[:1000]
 
 
-@pytest.mark.parametrize("codec", PACKED)
-def test_a_kept_error_keeps_no_buffer(codec: Compression) -> None:
-    damaged = bytearray(compress(codec, TEXT))
+@pytest.mark.parametrize("name", ["gzip", "snappy, raw", "snappy, framed in blocks", "lz4", "zstd"])
+def test_a_kept_error_keeps_no_buffer(name: str) -> None:
+    codec, packed = FOREIGN[name]
+    damaged = bytearray(packed)
     damaged[-20:] = bytes(20)
     whole = compress(codec, bytes(1 << 20))
     errors = []
