@@ -105,8 +105,9 @@ class Inode:
         self.pending.clear()
 
     def lose_pending(self) -> None:
-        """A failed sync: readers still see the bytes, and no later sync will write them."""
-        self.pending.clear()
+        """A failed sync: readers still see the bytes, and no later sync will write them. A new
+        length is the journal's business and stays."""
+        self.pending = [change for change in self.pending if change.data is None]
 
     def copy(self) -> Inode:
         return Inode(bytearray(self.content), bytearray(self.durable), list(self.pending))

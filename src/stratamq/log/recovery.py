@@ -98,8 +98,6 @@ class _Recovery:
         self.history = self._load_epochs(bases)
         loaded = self.history
         state = self.index.state()
-        if not bases or state is None or state.segment != bases[-1]:
-            self._settle_names()
         sealed = [self._sealed(base, end, state) for base, end in pairwise(bases)]
         active = self._active(bases[-1], state) if bases else self._first(start)
         if start > active.end:
@@ -126,13 +124,6 @@ class _Recovery:
         for name in sorted(torn)[:-TORN_COPIES_MAX]:
             self.disk.unlink(self.folder / name)
         return sorted(bases)
-
-    def _settle_names(self) -> None:
-        """A process that was killed may have made or removed names and not synced them. What is
-        built on them now must not outlive them. Where the index knows the active segment, they
-        were synced: its row is written after that."""
-        self.disk.sync_folder(self.folder)
-        self.disk.sync_folder(self.folder.parent)
 
     def _start_offset(self, bases: list[Offset]) -> Offset:
         """Where its file says; without one, where the segments begin."""
@@ -244,6 +235,8 @@ class _Recovery:
                 self.index.kv.write(rows)
                 rows, size = self.index.kv.batch(), 0
         self.index.kv.write(rows)
+        if segment.size > segment.state.synced_position:
+            segment.write_again()
         if segment.end < last_known or segment.size < indexed:
             return self._take_back(segment)
         return self._settled(segment)

@@ -147,6 +147,16 @@ class ActiveSegment(Segment):
         self.size, self.end = size, end
         self._staged = [batch for batch in self._staged if batch.header.base_offset < end]
 
+    def write_again(self) -> None:
+        """Put every byte that is not known to be synced into the file anew: after an fsync that
+        failed, the kernel takes its bytes for written, and a sync alone would find nothing to
+        do."""
+        file, position = self._hold(), int(self.state.synced_position)
+        while position < self.size:
+            chunk = file.read(min(reader.SCAN_BYTES, self.size - position), position)
+            file.write([chunk], position)
+            position += len(chunk)
+
     def sync(self) -> None:
         if self.state.synced_position < self.size:
             self._hold().sync()

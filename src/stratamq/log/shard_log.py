@@ -56,6 +56,7 @@ class FileShardLog(ShardReads):
         "_epochs_saved",
         "_folder",
         "_indexes",
+        "_names_settled",
         "_poison",
         "damage",
     )
@@ -73,6 +74,7 @@ class FileShardLog(ShardReads):
         self.name, self.config = name, config
         self._index: ShardIndex = indexes.shard(name)
         self._poison: str | None = None
+        self._names_settled = False
         indexing = Indexing(config.flag("index.key"), config.flag("index.tag"), decompressed_max)
         with self._disk_errors():
             found = recover(disk, folder, self._index, indexing)
@@ -310,6 +312,16 @@ class FileShardLog(ShardReads):
     def _check_writable(self) -> None:
         if self._poison is not None:
             raise ShardPoisoned(f"{self.name} takes no writes: {self._poison}")
+        if not self._names_settled:
+            self._settle_names()
+
+    def _settle_names(self) -> None:
+        """Before the first write: a process that was killed may have made or removed names and not
+        synced them, and what is built on them must not outlive them."""
+        with self._disk_errors():
+            self._disk.sync_folder(self._folder)
+            self._disk.sync_folder(self._folder.parent)
+        self._names_settled = True
 
     def poison(self, reason: str) -> ShardPoisoned:
         """Refuse every write from now on; the error to raise."""
