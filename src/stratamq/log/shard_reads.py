@@ -49,9 +49,12 @@ class ShardReads:
             segments = self._segments
             try:
                 data = self._read(segments, offset, max_bytes, end)
-            except (CorruptRecord, FileNotFoundError):
+            except CorruptRecord:
                 if segments is self._segments:
                     raise
+            except OSError as error:
+                if segments is self._segments:
+                    raise StorageError(f"{self.name} cannot be read: {error}") from error
             else:
                 if segments is self._segments:
                     return data
