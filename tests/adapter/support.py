@@ -13,8 +13,10 @@ from stratamq.adapter.offsets import OffsetStorageManager
 from stratamq.adapter.shards import ShardManager, TopicTimeouts
 from stratamq.adapter.topics import TopicManager
 from stratamq.engine.contract import ShardSpec, StorageEngine
+from stratamq.engine.handler import StorageEngineHandler
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory import EngineMemory
+from stratamq.engine.rocksdb import EngineRocksDB
 from stratamq.engine.segment import EngineSegment
 from stratamq.meta.caches import BrokerCacheManager, StorageCacheManager
 from stratamq.meta.commands import Command, RegisterNode
@@ -29,6 +31,7 @@ ME = NodeId(1)
 
 ENGINES: dict[StorageType, type[StorageEngine]] = {
     StorageType.MEMORY: EngineMemory,
+    StorageType.ROCKSDB: EngineRocksDB,
     StorageType.SEGMENT: EngineSegment,
 }
 
@@ -114,6 +117,8 @@ class World:
         self.topics = BrokerCacheManager(self.meta)
         self.storage = StorageCacheManager(self.meta)
         self.groups = OffsetStorageManager(self.meta, self.clock)
+        self.engines: dict[StorageType, StorageEngine] = {}
+        self.handler = StorageEngineHandler(self.engines)
         self.drivers = StorageDriverManager(self.topics)
         for kind in ENGINES:
             self.drivers.register(kind.value, self._factory(kind))
@@ -128,7 +133,8 @@ class World:
             limits = EngineLimits(workers=1, reader_threads=1)
             folder = self.path / kind.value
             engine = ENGINES[kind](folder, clock=self.clock, limits=limits)  # type: ignore[call-arg]
-            adapter = FaultyAdapter(engine, self.groups)
+            self.engines[kind] = engine
+            adapter = FaultyAdapter(self.handler, kind, self.groups)
             adapter.faults = self.faults
             return adapter
 

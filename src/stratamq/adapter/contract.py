@@ -19,7 +19,7 @@ from stratamq.engine.contract import (
 )
 from stratamq.model.record import Record
 from stratamq.model.shard import ShardOffsets
-from stratamq.model.types import EARLIEST, LeaderEpoch, Offset, ShardName, TimestampMs
+from stratamq.model.types import EARLIEST, Offset, ShardName, TimestampMs
 
 
 class StorageAdapter(ABC):
@@ -132,7 +132,6 @@ class StorageAdapter(ABC):
         self,
         shard: ShardName,
         data: bytes,
-        leader_epoch: LeaderEpoch | None = None,
         *,
         acks: Acks | None = None,
     ) -> AppendResult: ...

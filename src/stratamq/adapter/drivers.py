@@ -34,7 +34,6 @@ from stratamq.model.shard import ShardOffsets
 from stratamq.model.topic import Topic
 from stratamq.model.types import (
     EARLIEST,
-    LeaderEpoch,
     Offset,
     TimestampMs,
 )
@@ -169,12 +168,11 @@ class StorageDriverManager:
         topic: str,
         partition: int,
         data: bytes,
-        leader_epoch: LeaderEpoch | None = None,
         *,
         acks: Acks | None = None,
     ) -> AppendResult:
         meta, driver = await self._route(topic)
-        return await driver.append_batch(shard_of(meta, partition), data, leader_epoch, acks=acks)
+        return await driver.append_batch(shard_of(meta, partition), data, acks=acks)
 
     # -- reading -------------------------------------------------------------------------------
 

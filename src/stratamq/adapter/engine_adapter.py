@@ -1,4 +1,4 @@
-"""Topics kept by our own engines: passes every call on."""
+"""Topics kept by our own engines: writes by the leader, wherever it is, reads by this node."""
 
 from __future__ import annotations
 
@@ -13,19 +13,24 @@ from stratamq.engine.contract import (
     OffsetStrategy,
     ReadLimit,
     ShardSpec,
-    StorageEngine,
 )
+from stratamq.engine.handler import StorageEngineHandler
 from stratamq.meta.commands import CommitOffset
 from stratamq.model.record import Record
 from stratamq.model.shard import ShardOffsets
-from stratamq.model.types import EARLIEST, LeaderEpoch, Offset, ShardName, TimestampMs
+from stratamq.model.topic import StorageType
+from stratamq.model.types import EARLIEST, Offset, ShardName, TimestampMs
 
 
 class EngineStorageAdapter(StorageAdapter):
-    """Messages by the engine, group offsets by the OffsetManager."""
+    """One storage type of a StorageEngineHandler; group offsets by the OffsetManager."""
 
-    def __init__(self, engine: StorageEngine, groups: OffsetManager) -> None:
-        self._engine = engine
+    def __init__(
+        self, handler: StorageEngineHandler, storage: StorageType, groups: OffsetManager
+    ) -> None:
+        self._handler = handler
+        self._storage = storage
+        self._engine = handler.engine(storage)
         self._groups = groups
 
     async def open(self) -> None:
@@ -51,12 +56,12 @@ class EngineStorageAdapter(StorageAdapter):
     # -- records -------------------------------------------------------------------------------
 
     async def write(self, shard: ShardName, record: Record, *, acks: Acks | None = None) -> Offset:
-        return await self._engine.write(shard, record)
+        return await self._handler.write(self._storage, shard, record, acks)
 
     async def batch_write(
         self, shard: ShardName, records: Sequence[Record], *, acks: Acks | None = None
     ) -> range:
-        return await self._engine.batch_write(shard, records)
+        return await self._handler.batch_write(self._storage, shard, records, acks)
 
     async def read_by_offset(
         self, shard: ShardName, offset: Offset, limit: ReadLimit = ReadLimit()
@@ -84,10 +89,10 @@ class EngineStorageAdapter(StorageAdapter):
         return await self._engine.read_by_key(shard, key, offset, limit, history=history)
 
     async def delete_by_key(self, shard: ShardName, key: bytes) -> int:
-        return await self._engine.delete_by_key(shard, key)
+        return await self._handler.delete_by_key(self._storage, shard, key)
 
     async def delete_by_offset(self, shard: ShardName, offset: Offset) -> bool:
-        return await self._engine.delete_by_offset(shard, offset)
+        return await self._handler.delete_by_offset(self._storage, shard, offset)
 
     async def get_offset_by_timestamp(
         self,
@@ -121,11 +126,10 @@ class EngineStorageAdapter(StorageAdapter):
         self,
         shard: ShardName,
         data: bytes,
-        leader_epoch: LeaderEpoch | None = None,
         *,
         acks: Acks | None = None,
     ) -> AppendResult:
-        return await self._engine.append_batch(shard, data, leader_epoch)
+        return await self._handler.append_batch(self._storage, shard, data, acks)
 
     async def fetch_batches(
         self, shard: ShardName, offset: Offset, bytes_max: int = 1 << 20

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from stratamq.engine.contract import ReadLimit
+from stratamq.engine.reads import record_bytes
 from stratamq.model.errors import ShardNotFound, StrataError
 from stratamq.model.record import Record
 from stratamq.model.shard import shard_name
@@ -82,7 +83,7 @@ def cut(found: list[Found], limit: ReadLimit) -> list[Found]:
     """Each partition kept to the limit; together they must too. The first record always comes."""
     size = 0
     for count, (_, record) in enumerate(found):
-        size += len(record.value or b"") + len(record.key or b"")
+        size += record_bytes(record)
         if count == limit.records_max or (size > limit.bytes_max and count):
             return found[:count]
     return found

@@ -1,1 +1,2 @@
-"""To be described by its first module."""
+"""A node, put together: `core` is its inside, `server` the process with fronts, `embedded` the
+Python API."""

@@ -1,0 +1,108 @@
+"""From a node's configuration to what its parts are made with. No part is started here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+from stratamq.adapter.offset_cache import OffsetCacheLimits, OffsetCacheManager
+from stratamq.adapter.offsets import OffsetManager, OffsetStorageManager
+from stratamq.adapter.shards import TopicTimeouts
+from stratamq.engine.contract import StorageEngine
+from stratamq.engine.limits import EngineLimits
+from stratamq.log.kv import RocksKV
+from stratamq.meta.caches import StorageCacheManager
+from stratamq.meta.client import MetaClient
+from stratamq.meta.limits import MetaLimits
+from stratamq.model.clock import Clock
+from stratamq.model.config import NodeConfig
+from stratamq.model.topic import StorageType
+
+META_FOLDER = "meta"
+OFFSETS_FOLDER = "offsets"
+
+ENGINES = {
+    StorageType.MEMORY: ("stratamq.engine.memory", "EngineMemory"),
+    StorageType.ROCKSDB: ("stratamq.engine.rocksdb", "EngineRocksDB"),
+    StorageType.SEGMENT: ("stratamq.engine.segment", "EngineSegment"),
+}
+"""By name: an engine that no topic uses is not even imported."""
+
+_ENGINE_LIMITS = {
+    "queue_requests_max": "io.queue.requests.max",
+    "queue_bytes_max": "io.queue.bytes.max",
+    "drain_requests_max": "io.drain.requests.max",
+    "drain_bytes_max": "io.drain.bytes.max",
+    "reader_threads": "reader.threads",
+    "open_files_max": "files.open.max",
+    "decompressed_bytes_max": "batch.decompressed.bytes.max",
+    "checkpoint_ms": "checkpoint.interval.ms",
+    "compaction_keys_max": "compaction.keys.max",
+    "memory_bytes_max": "memory.bytes.max",
+    "memory_age_ms_max": "memory.age.ms.max",
+    "memory_full": "memory.full",
+}
+
+_META_LIMITS = {
+    "topics_max": "meta.topics.max",
+    "partitions_per_topic_max": "meta.partitions.per.topic.max",
+    "shards_max": "meta.shards.max",
+    "groups_max": "meta.groups.max",
+    "pending_commands_max": "meta.pending.commands.max",
+    "watch_updates_max": "meta.watch.updates.max",
+}
+
+
+def engine_limits(config: NodeConfig) -> EngineLimits:
+    values = {field: config.values[name] for field, name in _ENGINE_LIMITS.items()}
+    if config.number("io.workers"):
+        values["workers"] = config.number("io.workers")
+    return EngineLimits(**values)  # type: ignore[arg-type]
+
+
+def meta_limits(config: NodeConfig) -> MetaLimits:
+    return MetaLimits(**{field: config.number(name) for field, name in _META_LIMITS.items()})
+
+
+def topic_timeouts(config: NodeConfig) -> TopicTimeouts:
+    return TopicTimeouts(
+        topic_s=seconds(config, "create.topic.timeout.ms"),
+        shard_s=seconds(config, "create.shard.timeout.ms"),
+    )
+
+
+def seconds(config: NodeConfig, name: str) -> float:
+    return config.number(name) / 1000
+
+
+def engine_maker(
+    kind: StorageType, config: NodeConfig, clock: Clock
+) -> Callable[[], StorageEngine]:
+    def make() -> StorageEngine:
+        module, name = ENGINES[kind]
+        engine_class = getattr(import_module(module), name)
+        engine: StorageEngine = engine_class(
+            config.data_dir, clock=clock, limits=engine_limits(config)
+        )
+        return engine
+
+    return make
+
+
+def offset_manager(
+    config: NodeConfig, meta: MetaClient, storage: StorageCacheManager, clock: Clock
+) -> OffsetManager:
+    if config.text("offset.store") == "meta":
+        return OffsetStorageManager(meta, clock)
+    folder: Path = config.data_dir / OFFSETS_FOLDER
+    return OffsetCacheManager(
+        lambda: RocksKV(folder),
+        lambda shard: storage.shard(shard) is not None,
+        clock,
+        OffsetCacheLimits(
+            flush_interval_s=seconds(config, "offset.flush.interval.ms"),
+            dirty_offsets_max=config.number("offset.dirty.max"),
+            offsets_max=config.number("offset.cache.max"),
+        ),
+    )

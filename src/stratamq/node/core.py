@@ -1,0 +1,129 @@
+"""A node's inside: everything between the disk and the fronts, put together.
+
+The one place that knows all parts. They start in this order and stop in reverse:
+
+    lock           nobody else has the folder
+    meta           the Meta Service and its store
+    caches         what this node knows of topics, shards and segments
+    groups         group offsets
+    drivers        engines, each when a topic needs it
+    topics         what a crash cut short is finished, shards are made to agree with the metadata
+    housekeeping   retention and compaction
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Mapping
+
+from stratamq.adapter.contract import StorageAdapter
+from stratamq.adapter.drivers import DriverFactory, StorageDriverManager
+from stratamq.adapter.engine_adapter import EngineStorageAdapter
+from stratamq.adapter.housekeeping import Housekeeper
+from stratamq.adapter.shards import ShardManager
+from stratamq.adapter.topics import TopicManager
+from stratamq.engine.contract import StorageEngine
+from stratamq.engine.handler import StorageEngineHandler
+from stratamq.meta.caches import BrokerCacheManager, StorageCacheManager
+from stratamq.meta.commands import RegisterNode
+from stratamq.meta.service import MetaService
+from stratamq.meta.store import RocksMetaStore
+from stratamq.model.clock import Clock, SystemClock
+from stratamq.model.config import NodeConfig
+from stratamq.model.topic import StorageType
+from stratamq.model.types import NodeId
+from stratamq.node import composition as make
+from stratamq.node.lock import DataDirLock
+
+log = logging.getLogger(__name__)
+
+
+class NodeCore:
+    """Made once, started once, stopped once, all on one event loop.
+
+    `storages` are kinds of storage of the user's own, by the name that topics give as
+    `storage.type`; what is no longer given here leaves its topics unreadable, not lost.
+    """
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        *,
+        clock: Clock | None = None,
+        storages: Mapping[str, DriverFactory] | None = None,
+    ) -> None:
+        clock = clock or SystemClock()
+        self.config = config
+        self.node_id = NodeId(config.number("node.id"))
+        self.lock = DataDirLock(config.data_dir)
+        store = RocksMetaStore(config.data_dir / make.META_FOLDER)
+        self.meta = MetaService(store, limits=make.meta_limits(config))
+        reconcile_s = make.seconds(config, "meta.reconcile.interval.ms")
+        self.broker_cache = BrokerCacheManager(self.meta, reconcile_s=reconcile_s)
+        self.storage_cache = StorageCacheManager(self.meta, reconcile_s=reconcile_s)
+        self.groups = make.offset_manager(config, self.meta, self.storage_cache, clock)
+        self.engines: dict[StorageType, StorageEngine] = {}
+        self.handler = StorageEngineHandler(self.engines)
+        self.drivers = StorageDriverManager(self.broker_cache)
+        self._register_drivers(clock, storages or {})
+        timeouts = make.topic_timeouts(config)
+        shards = ShardManager(self.meta, self.storage_cache, self.drivers, self.groups, timeouts)
+        self.topics = TopicManager(
+            self.node_id,
+            self.meta,
+            self.broker_cache,
+            self.drivers,
+            shards,
+            timeouts=timeouts,
+            defaults=config.topic_defaults.given,
+        )
+        self.housekeeper = Housekeeper(
+            self.broker_cache,
+            self.drivers,
+            self.topics,
+            interval_s=make.seconds(config, "housekeeping.interval.ms"),
+        )
+        self._started = contextlib.AsyncExitStack()
+
+    def _register_drivers(self, clock: Clock, storages: Mapping[str, DriverFactory]) -> None:
+        for kind in StorageType:
+            if kind.value not in storages:
+                self.drivers.register(kind.value, self._engine_driver(kind, clock))
+        for name, factory in storages.items():
+            self.drivers.register(name, factory)
+
+    def _engine_driver(self, kind: StorageType, clock: Clock) -> DriverFactory:
+        make_engine = make.engine_maker(kind, self.config, clock)
+
+        def make_driver() -> StorageAdapter:
+            self.engines[kind] = make_engine()
+            return EngineStorageAdapter(self.handler, kind, self.groups)
+
+        return make_driver
+
+    async def start(self) -> None:
+        """Ready for use on return. A start that fails takes down what had come up."""
+        async with contextlib.AsyncExitStack() as started:
+            self.lock.acquire()
+            started.callback(self.lock.release)
+            started.push_async_callback(self.meta.close)  # also when opening fails half-way
+            await self.meta.open()
+            await self.meta.submit(RegisterNode(node_id=self.node_id, address=self._address()))
+            for cache in (self.broker_cache, self.storage_cache):
+                await cache.start()
+                started.push_async_callback(cache.stop)
+            await self.groups.open()
+            started.push_async_callback(self.groups.close)
+            started.push_async_callback(self.drivers.close)
+            await self.topics.restore()
+            self.housekeeper.start()
+            started.push_async_callback(self.housekeeper.stop)
+            self._started = started.pop_all()
+
+    async def stop(self) -> None:
+        """Answer what is under way, store what is not stored yet, release everything."""
+        await self._started.aclose()
+
+    def _address(self) -> str:
+        return f"{self.config.text('host')}:{self.config.number('kafka.port')}"
