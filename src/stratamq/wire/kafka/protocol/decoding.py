@@ -27,7 +27,7 @@ from stratamq.wire.kafka.protocol.schema import (
     Sized,
     fields_of,
 )
-from stratamq.wire.kafka.protocol.source import Source
+from stratamq.wire.kafka.protocol.source import Source, stem
 
 _HELPERS = {
     "new": object.__new__,
@@ -115,7 +115,7 @@ class _Decoder:
 
     def _nullable_struct(self, kind: type, target: str) -> None:
         out = self._out
-        mark = out.fresh("n")
+        mark = out.fresh(f"has_{stem(target)}")
         self._run.append(("b", mark))
         self._flush()
         with out.block(f"if {mark} == 1:"):
@@ -127,7 +127,8 @@ class _Decoder:
 
     def _sized(self, kind: Sized, target: str, nullable: bool) -> None:
         out = self._out
-        length, end = self._length(kind.length_code), out.fresh("e")
+        length = self._length(kind.length_code, target)
+        end = out.fresh("end")
         if not nullable:
             out.line(f"{end} = pos + {length}")
             out.line(f"if not pos <= {end} <= size: raise bad_length({length}, pos)")
@@ -151,7 +152,7 @@ class _Decoder:
 
     def _array(self, kind: Array, target: str, nullable: bool) -> None:
         out = self._out
-        count = self._length("i")
+        count = self._length("i", target)
         if not nullable:
             self._elements(kind, target, count)
             return
@@ -175,7 +176,7 @@ class _Decoder:
             out.line(f"{target} = list(unpack_{element.name}s[{count}](buf, pos))")
             out.line(f"pos += {count} * {element.width}")
             return
-        items = out.fresh("a")
+        items = out.fresh(stem(target))
         out.line(f"room -= {count}")
         out.line(f"if room < 0: raise bad_count({count}, pos)")
         out.line(f"{target} = {items} = []")
@@ -185,7 +186,7 @@ class _Decoder:
 
     def _item(self, element: Sized | type) -> str:
         if isinstance(element, Sized):
-            item = self._out.fresh("s")
+            item = self._out.fresh("item")
             self._sized(element, item, nullable=False)
         else:
             item = self._struct(element)
@@ -198,7 +199,7 @@ class _Decoder:
         out = self._out
         for field in known:
             out.line(f"{var}.{field.name} = {default_text(field)}")
-        tags = out.fresh("t")
+        tags = out.fresh("tags")
         self._run.append(("B", tags))
         self._flush()
         if not known:
@@ -207,7 +208,7 @@ class _Decoder:
         with out.block(f"if {tags}:"):
             out.line(f"if {tags} > 127: {tags}, pos = uvarint_tail(buf, pos, {tags})")
             out.line(f"if {tags} > (size - pos) // 2: raise bad_count({tags}, pos)")
-            tag, end = out.fresh("tag"), out.fresh("e")
+            tag, end = out.fresh("tag"), out.fresh("end")
             out.line(f"{tag} = -1")
             with out.block(f"for _ in range({tags}):"):
                 out.line(f"{tag}, pos, {end} = tag_head(buf, pos, {tag})")
@@ -225,10 +226,10 @@ class _Decoder:
 
     # -- runs of fixed width -----------------------------------------------------------------------
 
-    def _length(self, code: str) -> str:
+    def _length(self, code: str, target: str) -> str:
         """Read a length or count into a new variable, -1 for null; its name."""
         out = self._out
-        length = out.fresh("n")
+        length = out.fresh(f"n_{stem(target)}")
         self._run.append(("B" if out.flexible else code, length))
         self._flush()
         if out.flexible:

@@ -22,7 +22,7 @@ from stratamq.wire.kafka.protocol.schema import (
     Message,
     Sized,
 )
-from stratamq.wire.kafka.protocol.source import Source
+from stratamq.wire.kafka.protocol.source import Source, stem
 
 _NULLS = {"h": rb"b'\xff\xff'", "i": rb"b'\xff\xff\xff\xff'"}
 _EMPTY_TAGS = "x"
@@ -86,13 +86,13 @@ class _Encoder:
             case _ if nullable:
                 self._nullable_struct(kind, value)
             case _:
-                var = self._out.fresh("o")
+                var = self._out.fresh(stem(value))
                 self._out.line(f"{var} = {value}")
                 self._struct(kind, var)
 
     def _nullable_struct(self, kind: type, value: str) -> None:
         out = self._out
-        var = out.fresh("o")
+        var = out.fresh(stem(value))
         self._flush()
         out.line(f"{var} = {value}")
         with out.block(f"if {var} is None:"):
@@ -104,7 +104,7 @@ class _Encoder:
 
     def _sized(self, kind: Sized, value: str, nullable: bool) -> None:
         out = self._out
-        data = out.fresh("b")
+        data = out.fresh(stem(value))
         if not nullable:
             out.line(f"{data} = {value}{'.encode()' if kind is STRING else ''}")
             self._sized_parts(kind, data)
@@ -133,7 +133,7 @@ class _Encoder:
 
     def _array(self, kind: Array, value: str, nullable: bool) -> None:
         out = self._out
-        items = out.fresh("a")
+        items = out.fresh(stem(value))
         if not nullable:
             out.line(f"{items} = {value}")
             self._elements(kind, items)
@@ -150,7 +150,7 @@ class _Encoder:
         if isinstance(kind.element, Fixed):
             self._run.append(("*" + kind.element.code, items))
             return
-        item = self._out.fresh("o")
+        item = self._out.fresh("item")
         self._length("i", f"len({items})")
         self._flush()
         with self._out.block(f"for {item} in {items}:"):
@@ -168,7 +168,7 @@ class _Encoder:
             self._run.append((_EMPTY_TAGS, ""))
             return
         self._flush()
-        tags = out.fresh("t")
+        tags = out.fresh("tags")
         out.line(f"{tags} = []")
         for field in known:
             value = f"{var}.{field.name}"
@@ -187,7 +187,7 @@ class _Encoder:
         out.line(f"put_{self._sink} = {self._sink}.append")
         self._value(field.kind, value, out.version in field.nullable)
         self._flush()
-        body = out.fresh("b")
+        body = out.fresh("body")
         out.line(f"{body} = b''.join({self._sink})")
         self._sink = around
         return body

@@ -125,8 +125,8 @@ def api_versions_response(
         error_code=error_code,
         api_keys=[_advertised(key, served[key]) for key in sorted(served)],
         throttle_time_ms=throttle_time_ms,
-        supported_features=supported_features,
-        finalized_features=finalized_features,
+        supported_features=list(supported_features),
+        finalized_features=list(finalized_features),
         finalized_features_epoch=finalized_features_epoch,
     )
 

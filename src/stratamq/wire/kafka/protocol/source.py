@@ -9,6 +9,11 @@ from typing import Any
 from stratamq.wire.kafka.protocol.schema import Field, Message, fields_of
 
 
+def stem(expression: str) -> str:
+    """The field's name in `o_1.name`: variables are called after what they hold."""
+    return expression.rpartition(".")[2]
+
+
 class Source:
     """Text that grows line by line, and the namespace it will run in."""
 
@@ -39,7 +44,7 @@ class Source:
     def fresh(self, stem: str) -> str:
         """A name that is not in use."""
         self._taken += 1
-        return f"{stem}{self._taken}"
+        return f"{stem}_{self._taken}"
 
     def bind(self, name: str, value: object) -> str:
         """Let the code say `name` and mean `value`."""
