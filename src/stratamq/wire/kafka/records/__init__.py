@@ -7,7 +7,7 @@ or count before it was held against the bytes that are there.
 
 from __future__ import annotations
 
-from stratamq.wire.kafka.records._kernel import find_batch, walk
+from stratamq.wire.kafka.records import _kernel
 from stratamq.wire.kafka.records.body import DECOMPRESSED_MAX
 from stratamq.wire.kafka.records.compression import Compression, compress, decompress
 from stratamq.wire.kafka.records.control import ControlType, control_type, encode_control
@@ -54,3 +54,6 @@ __all__ = [
     "scan_batch",
     "walk",
 ]
+
+walk = _kernel.walk
+find_batch = _kernel.find_batch

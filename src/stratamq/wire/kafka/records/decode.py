@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from stratamq.model.record import Record
-from stratamq.wire.kafka.records._kernel import decode_records
+from stratamq.wire.kafka.records import _kernel
 from stratamq.wire.kafka.records.body import DECOMPRESSED_MAX, record_bytes
 from stratamq.wire.kafka.records.header import BatchHeader
 from stratamq.wire.kafka.records.layout import Buffer
@@ -41,7 +41,7 @@ def _decode(
     header: BatchHeader, data: Buffer, decompressed_max: int, wanted: list[int] | None
 ) -> list[Record]:
     body = record_bytes(header, data, decompressed_max)
-    return decode_records(
+    return _kernel.decode_records(
         body.data,
         body.start,
         body.stop,

@@ -8,7 +8,7 @@ from crc32c import crc32c
 
 from stratamq.model.errors import BatchTooLarge
 from stratamq.model.record import Record
-from stratamq.wire.kafka.records._kernel import encode_records
+from stratamq.wire.kafka.records import _kernel
 from stratamq.wire.kafka.records.compression import Compression, compress
 from stratamq.wire.kafka.records.layout import (
     BATCH_LENGTH_MAX,
@@ -42,7 +42,7 @@ def encode_batch(
     (they must ascend from `base_offset`); without it they are numbered through. InvalidRecord for
     what no batch can hold.
     """
-    body, base_timestamp, max_timestamp, last_delta = encode_records(
+    body, base_timestamp, max_timestamp, last_delta = _kernel.encode_records(
         records, now_ms, base_offset, keep_offsets
     )
     attributes = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
-from stratamq.wire.kafka.records._kernel import drop_deltas
+from stratamq.wire.kafka.records import _kernel
 from stratamq.wire.kafka.records.body import DECOMPRESSED_MAX, record_bytes
 from stratamq.wire.kafka.records.compression import compress
 from stratamq.wire.kafka.records.decode import deltas_of
@@ -81,7 +81,7 @@ def drop_records(
     if not deltas:
         return _whole(header, data)
     body = record_bytes(header, data, decompressed_max)
-    kept, count = drop_deltas(
+    kept, count = _kernel.drop_deltas(
         body.data,
         body.start,
         body.stop,

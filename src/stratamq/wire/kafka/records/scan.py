@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from stratamq.model.types import NO_TIMESTAMP, TimestampMs
-from stratamq.wire.kafka.records._kernel import key_hash, scan_records
+from stratamq.wire.kafka.records import _kernel
 from stratamq.wire.kafka.records.body import record_bytes
 from stratamq.wire.kafka.records.header import BatchHeader
 from stratamq.wire.kafka.records.layout import Buffer
 
-__all__ = ["EMPTY_SCAN", "ENTRY_BYTES", "BatchScan", "key_hash", "scan_batch"]
+key_hash = _kernel.key_hash
+"""FNV-1a 64 of a key or tag: what its entries are found by."""
 
 ENTRY_BYTES = 12
 """A packed entry: FNV-1a 64 of the key or tag, then the offset delta (u32), both big-endian."""
@@ -43,7 +44,7 @@ def scan_batch(
     may have holes, as compaction leaves them.
     """
     body = record_bytes(header, data, decompressed_max)
-    packed_keys, packed_tags, max_timestamp, null_keys = scan_records(
+    packed_keys, packed_tags, max_timestamp, null_keys = _kernel.scan_records(
         body.data,
         body.start,
         body.stop,
