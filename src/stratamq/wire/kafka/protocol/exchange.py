@@ -60,13 +60,13 @@ def decode_request(
     frame: bytes, served: Served = ALL_VERSIONS, *, elements_max: int = ELEMENTS_MAX
 ) -> Request:
     """One request. Raises UnknownApi, UnsupportedVersion or MalformedMessage, nothing else."""
-    start = peek_request(frame)
-    versions = served.get(start.api_key)
+    key, version, correlation_id = peek_request(frame)
+    versions = served.get(key)
     if versions is None:
-        raise UnknownApi(start.api_key, start.api_version, start.correlation_id)
-    api, version = APIS[start.api_key], start.api_version
+        raise UnknownApi(key, version, correlation_id)
+    api = APIS[key]
     if not versions.first <= version <= versions.last:
-        raise UnsupportedVersion(api.name, api.key, version, start.correlation_id)
+        raise UnsupportedVersion(api.name, key, version, correlation_id)
     header, at = decode_request_header(frame, _request_header_version(api, version))
     return Request(header, decode(api.request, version, frame, at, elements_max=elements_max))
 

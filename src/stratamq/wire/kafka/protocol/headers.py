@@ -47,17 +47,21 @@ def response_header_version(api_key: int, *, flexible: bool) -> int:
     return 1 if flexible and api_key != API_VERSIONS_KEY else 0
 
 
-def peek_request(frame: bytes) -> RequestHeader:
-    """What all versions of the header begin with. From this the version is known."""
+def peek_request(frame: bytes) -> tuple[int, int, int]:
+    """API key, API version and correlation id: all headers begin with them.
+
+    The version of the header itself follows from the first two.
+    """
     if len(frame) < _FIXED.size:
         raise MalformedMessage(f"{len(frame)} bytes are too few for a request header")
-    return RequestHeader(*_FIXED.unpack_from(frame))
+    api_key, api_version, correlation_id = _FIXED.unpack_from(frame)
+    return api_key, api_version, correlation_id
 
 
 def decode_request_header(frame: bytes, header_version: int) -> tuple[RequestHeader, int]:
     """The header, and where the body begins."""
     if header_version == 0:
-        return peek_request(frame), _FIXED.size
+        return RequestHeader(*peek_request(frame)), _FIXED.size
     if len(frame) < _FIXED_AND_LENGTH.size:
         raise MalformedMessage(f"{len(frame)} bytes are too few for a request header")
     api_key, api_version, correlation_id, length = _FIXED_AND_LENGTH.unpack_from(frame)

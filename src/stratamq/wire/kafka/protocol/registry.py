@@ -72,7 +72,7 @@ class Api:
     response: type
 
     def is_flexible(self, version: int) -> bool:
-        return version in self.flexible
+        return self.flexible.first <= version <= self.flexible.last
 
 
 def _messages(families: Sequence[ModuleType]) -> Iterator[Message]:
