@@ -1,0 +1,78 @@
+"""How a family of Kafka APIs is written, and what it may use.
+
+A family (`produce`, `fetch`, `groups`, ...) is a class that is given `Services` and lists its
+handlers by request class. A handler takes a decoded request and the caller and returns the
+response message; `KafkaBroker` puts the families together, and what they handle is exactly what
+`ApiVersions` advertises.
+
+Failures: a handler turns our errors into codes per topic, partition or group wherever the response
+has room for them (`stratamq.broker.kafka.errors.code_of`). What it raises anyway is a bug, or means
+the connection cannot go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from stratamq.adapter.drivers import StorageDriverManager
+from stratamq.adapter.offsets import OffsetManager
+from stratamq.adapter.topics import TopicManager
+from stratamq.meta.caches import BrokerCacheManager, StorageCacheManager
+from stratamq.meta.service import MetaService
+from stratamq.model.clock import Clock
+from stratamq.model.config import NodeConfig
+from stratamq.model.types import NodeId
+from stratamq.wire.kafka.protocol import Versions
+
+ANONYMOUS = "User:ANONYMOUS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """Everything below the broker, already started."""
+
+    node_id: NodeId
+    config: NodeConfig
+    clock: Clock
+    meta: MetaService
+    topics: TopicManager
+    broker_cache: BrokerCacheManager
+    storage_cache: StorageCacheManager
+    drivers: StorageDriverManager
+    offsets: OffsetManager
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who asks, from where, and in which version of the API."""
+
+    version: int
+    client_id: str = ""
+    principal: str = ANONYMOUS
+    host: str = "127.0.0.1"
+    connection: int = 0
+
+
+Handler = Callable[[Any, Caller], Awaitable[Any]]
+"""Request and caller in, response out; None where the protocol sends no response (acks=0)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """A handler and, where not all versions that the codec knows are served, those that are."""
+
+    handler: Handler
+    versions: Versions | None = None
+
+
+class Family(Protocol):
+    """A few APIs that belong together."""
+
+    def handlers(self) -> Mapping[type, Handled]:
+        """By request class."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
