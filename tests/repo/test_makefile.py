@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 from pathlib import Path
 
@@ -34,6 +36,28 @@ def test_make_alone_prints_help_and_does_nothing_else() -> None:
 
 def test_the_demo_says_in_one_line_when_it_comes() -> None:
     assert len(make("demo").splitlines()) == 1
+
+
+def test_make_run_says_ready_once_and_stops_on_ctrl_c(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        ["make", "--silent", "-C", str(ROOT), "run", f"DATA={tmp_path}"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # Ctrl-C goes to the whole group, as in a terminal
+    )
+    try:
+        assert process.stdout
+        lines = iter(process.stdout.readline, "")
+        assert f"ready data={tmp_path} node=1\n" in lines, process.communicate()[1]
+        os.killpg(process.pid, signal.SIGINT)
+        output, errors = process.communicate(timeout=30)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    assert output == ""
+    assert errors.rstrip().endswith("stopped")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
