@@ -45,9 +45,11 @@ class Machine:
             f"cat > {target} <<'END'\n{text}\nEND\nchmod +x {target}\n",
         )
 
-    def ensure(self, *wanted: str, **env: str) -> subprocess.CompletedProcess[str]:
+    def ensure(
+        self, *wanted: str, script: Path = ROOT / "scripts" / "ensure", **env: str
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [shutil.which("bash") or "bash", ROOT / "scripts" / "ensure", *wanted],
+            [shutil.which("bash") or "bash", script, *wanted],
             capture_output=True,
             text=True,
             timeout=30,
@@ -143,6 +145,38 @@ def test_a_missing_compiler_stops_others_than_root(machine: Machine) -> None:
     result = machine.ensure("python", PYTHON=sys.executable)
     assert result.returncode == 1
     assert "apt-get install gcc" in result.stderr
+
+
+def ensure_for_tests(machine: Machine, tmp_path: Path, test: str) -> None:
+    """In a checkout with this one test file, installing all that is missing."""
+    checkout = tmp_path / "checkout"
+    (checkout / "scripts").mkdir(parents=True)
+    (checkout / "tests").mkdir()
+    shutil.copy(ROOT / "scripts" / "ensure", checkout / "scripts")
+    (checkout / "tests" / "test_it.py").write_text(test)
+    machine.user(0)
+    machine.apt("kcat")
+    result = machine.ensure("for-tests", script=checkout / "scripts" / "ensure")
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        '@pytest.mark.needs("kcat")\ndef test(): ...',
+        'pytestmark = pytest.mark.needs("sort", "kcat")',
+        'class Test:\n    @pytest.mark.needs("kcat")\n    def test(self): ...',
+    ],
+)
+def test_what_tests_name_is_installed(machine: Machine, tmp_path: Path, test: str) -> None:
+    ensure_for_tests(machine, tmp_path, test)
+    assert [line.split()[-1] for line in machine.installed().splitlines()] == ["kcat"]
+
+
+@pytest.mark.parametrize("test", ["", '"""As in `@pytest.mark.needs("kcat")`."""'])
+def test_what_no_test_needs_is_not_installed(machine: Machine, tmp_path: Path, test: str) -> None:
+    ensure_for_tests(machine, tmp_path, test)
+    assert machine.installed() == ""
 
 
 BARE_PYTHON = """#!/bin/sh
