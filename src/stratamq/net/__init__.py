@@ -1,0 +1,1 @@
+"""The only sockets: listening, connections with back-pressure, TLS."""

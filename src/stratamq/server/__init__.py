@@ -1,0 +1,1 @@
+"""Codec, stream and broker put together: what answers a connection."""
