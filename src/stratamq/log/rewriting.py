@@ -1,40 +1,70 @@
-"""Replacing a sealed segment by a smaller one, in one step that a crash cannot halve."""
+"""Replacing a sealed segment by a smaller one, in one step that a crash cannot halve.
+
+`Rewrite.prepare` writes the new log and its sidecars beside the old ones, under names that no
+reader looks at and recovery removes; whatever fails there changes nothing. `Rewrite.put_in_force`
+renames them. A crash before the log's rename leaves the old log, after it the new one; recovery
+makes missing sidecars anew.
+"""
 
 from __future__ import annotations
 
-from stratamq.log import names, reader
+from dataclasses import dataclass
+from pathlib import Path
+
+from stratamq.log import names, reader, sidecar
 from stratamq.log.contract import Rewriter
-from stratamq.log.disk import File
-from stratamq.log.segment import SealedSegment
+from stratamq.log.disk import File, write_new
+from stratamq.log.segment import SIDECARS, SealedSegment, collect_points
 from stratamq.model.errors import CorruptRecord
 
 BUFFER_BYTES = 1 << 20
 
 
-def rewrite_segment(old: SealedSegment, rewriter: Rewriter) -> SealedSegment | None:
-    """What `rewriter` leaves of the segment: the old one if nothing changed, None if nothing is
-    left.
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """What is left of a segment, ready to take its place."""
 
-    A crash before the rename leaves the old log (with or without sidecars), after it the new one;
-    recovery makes missing sidecars anew.
-    """
-    cleaned = old.path.with_name(old.path.name + names.CLEANED)
-    file = old.disk.open(cleaned, create=True)
-    file.truncate(0)
-    if not _write_rewritten(old, rewriter, file):
-        old.disk.unlink(cleaned)
-        return old
-    if not file.size():
-        old.disk.unlink(cleaned)
-        return None
-    file.sync()
-    old.unlink_sidecars()
-    old.disk.sync_folder(old.folder)
-    old.disk.rename(cleaned, old.path)
-    old.disk.sync_folder(old.folder)
-    new = SealedSegment(old.disk, old.folder, old.index, old.base, old.end)
-    new.rebuild_sidecars()
-    return new
+    old: SealedSegment
+    changed: bool
+    size_bytes: int
+
+    @classmethod
+    def prepare(cls, old: SealedSegment, rewriter: Rewriter) -> Rewrite:
+        file = old.disk.open(_cleaned(old.path), create=True)
+        file.truncate(0)
+        changed = _write_rewritten(old, rewriter, file)
+        prepared = cls(old, changed, file.size())
+        if prepared.changed and prepared.size_bytes:
+            file.sync()
+            prepared._write_sidecars(file)
+        else:
+            old.disk.unlink(_cleaned(old.path))
+        return prepared
+
+    def _write_sidecars(self, file: File) -> None:
+        base = self.old.base
+        found = reader.scan(file, self.size_bytes, 0, base)
+        offsets, times = collect_points(one for one in found if isinstance(one, reader.Intact))
+        for suffix, data in (
+            (names.OFFSET_INDEX, sidecar.encode_offset_points(base, offsets)),
+            (names.TIME_INDEX, sidecar.encode_time_points(base, times)),
+        ):
+            write_new(self.old.disk, _cleaned(self.old.sidecar(suffix)), data)
+
+    def put_in_force(self) -> SealedSegment:
+        """Readers that hold the old segment keep its content; the new one is returned."""
+        old = self.old
+        old.pin()
+        old.unlink_sidecars()  # first, and for good: they must never point into the new log
+        old.disk.sync_folder(old.folder)
+        for path in (old.path, *map(old.sidecar, SIDECARS)):
+            old.disk.rename(_cleaned(path), path)
+        old.disk.sync_folder(old.folder)
+        return SealedSegment(old.disk, old.folder, old.index, old.base, old.end)
+
+
+def _cleaned(path: Path) -> Path:
+    return path.with_name(path.name + names.CLEANED)
 
 
 def _write_rewritten(old: SealedSegment, rewriter: Rewriter, file: File) -> bool:

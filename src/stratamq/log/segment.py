@@ -24,6 +24,8 @@ from stratamq.wire.kafka.records import walk
 POINT_EVERY_RECORDS = 1000
 """Density of the sparse indexes: 10 million records have 10,000 points."""
 
+SIDECARS = (names.OFFSET_INDEX, names.TIME_INDEX)
+
 SPAN_MAX = (1 << 31) - 1
 """Offsets inside a segment are 32-bit signed in Kafka's index files."""
 
@@ -57,6 +59,9 @@ class Segment(ABC):
 
     def file(self) -> File:
         return self.disk.open(self.path)
+
+    def sidecar(self, suffix: str) -> Path:
+        return self.folder / names.segment_file(self.base, suffix)
 
     def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
         """Intact batches from the one holding `offset` on; see ShardStore.read."""
@@ -232,17 +237,28 @@ class ActiveSegment(Segment):
 class SealedSegment(Segment):
     """Immutable. Its sidecars are mapped when first needed."""
 
-    __slots__ = ("_first_timestamp", "_offsets", "_times")
+    __slots__ = ("_first_timestamp", "_offsets", "_pinned", "_times")
 
     def __init__(
         self, disk: Disk, folder: Path, index: ShardIndex, base: Offset, end: Offset
     ) -> None:
         super().__init__(disk, folder, index, base)
+        self._pinned: File | None = None
         self.size = self.file().size()
         self.end = end
         self._offsets: OffsetSidecar | None = None
         self._times: TimeSidecar | None = None
         self._first_timestamp: TimestampMs | None = None
+
+    def file(self) -> File:
+        return self._pinned or self.disk.open(self.path)
+
+    def pin(self) -> None:
+        """Hold on to log and sidecars: their names are about to mean other files, and readers that
+        are at work must not meet half of the old ones and half of the new."""
+        self._pinned = self.file()
+        self._offset_sidecar()
+        self._time_sidecar()
 
     def floor(self, offset: Offset) -> Position:
         return self._offset_sidecar().floor(offset)
@@ -269,14 +285,11 @@ class SealedSegment(Segment):
         self.disk.unlink(self.path)
 
     def unlink_sidecars(self) -> None:
-        for suffix in (names.OFFSET_INDEX, names.TIME_INDEX):
-            self.disk.unlink(self.folder / names.segment_file(self.base, suffix))
+        for suffix in SIDECARS:
+            self.disk.unlink(self.sidecar(suffix))
 
     def has_sidecars(self) -> bool:
-        return all(
-            self.disk.exists(self.folder / names.segment_file(self.base, suffix))
-            for suffix in (names.OFFSET_INDEX, names.TIME_INDEX)
-        )
+        return all(self.disk.exists(self.sidecar(suffix)) for suffix in SIDECARS)
 
     def rebuild_sidecars(self) -> None:
         write_sidecars(self, *collect_points(self.batches()))
@@ -292,7 +305,7 @@ class SealedSegment(Segment):
         return self._times
 
     def _map(self, suffix: str) -> Buffer:
-        return self.disk.map(self.folder / names.segment_file(self.base, suffix))
+        return self.disk.map(self.sidecar(suffix))
 
     def _first(self) -> TimestampMs:
         if self._first_timestamp is None:
@@ -332,4 +345,4 @@ def write_sidecars(segment: Segment, offsets: list[OffsetPoint], times: list[Tim
         (names.OFFSET_INDEX, sidecar.encode_offset_points(segment.base, offsets)),
         (names.TIME_INDEX, sidecar.encode_time_points(segment.base, times)),
     ):
-        replace_file(segment.disk, segment.folder / names.segment_file(segment.base, kind), data)
+        replace_file(segment.disk, segment.sidecar(kind), data)

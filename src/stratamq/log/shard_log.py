@@ -14,7 +14,7 @@ Order on disk, so that every crash leaves one story to tell:
 | roll     | data synced, index rows, sidecars, new segment file, then the old points dropped     |
 | truncate | newer segments from the newest on, the file cut, index rows, deletion marks, epochs  |
 | trim     | start offset, then segments from the oldest on                                       |
-| rewrite  | new file synced, sidecars removed, file renamed, new sidecars, deletion marks        |
+| rewrite  | new files synced, index synced, old sidecars removed, renames, deletion marks        |
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from stratamq.log.disk import Disk, replace_file
 from stratamq.log.index import IndexStore, ShardIndex
 from stratamq.log.kv import KVBatch
 from stratamq.log.recovery import Indexing, recover
-from stratamq.log.rewriting import rewrite_segment
+from stratamq.log.rewriting import Rewrite
 from stratamq.log.roll import must_roll
 from stratamq.log.segment import SPAN_MAX, ActiveSegment, SealedSegment, Segment
 from stratamq.log.shard_reads import ShardReads, by_base
@@ -261,14 +261,29 @@ class FileShardLog(ShardReads):
         old = next(found for found in self._segments[:-1] if found.base == base_offset)
         assert isinstance(old, SealedSegment), "only sealed segments are rewritten"
         with self._disk_errors():
-            new = rewrite_segment(old, rewriter)
-            if new is None:
-                if old is self._segments[0]:
-                    self._save_start(self._start)  # its base no longer tells
-                self._drop([old])
-            elif new is not old:
-                self._segments = tuple(new if found is old else found for found in self._segments)
+            prepared = Rewrite.prepare(old, rewriter)
+            if prepared.changed:
+                self._replace(prepared)
             self._deletions.forget(lambda offset: old.base <= offset < old.end)
+
+    def _replace(self, prepared: Rewrite) -> None:
+        old = prepared.old
+        self._settle_index()
+        if not prepared.size_bytes:
+            if old is self._segments[0]:
+                self._save_start(self._start)  # its base will no longer tell
+            self._drop([old])
+            return
+        with self._or_poison():
+            new = prepared.put_in_force()
+        self._segments = tuple(new if found is old else found for found in self._segments)
+
+    def _settle_index(self) -> None:
+        """A power cut may take the index back to when a sealed segment was active, and positions in
+        it would be wrong once it is rewritten. So the index must know better, durably."""
+        rows = self._index.kv.batch()
+        self._index.put_state(rows, self._active.state)
+        self._write_rows(rows, sync=True)
 
     def _drop(self, segments: Iterable[Segment]) -> None:
         """Oldest first, so that a crash leaves one contiguous log."""
