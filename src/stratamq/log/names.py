@@ -3,9 +3,9 @@
 {data}/{shard}/00000000000000000042.log          batches from offset 42 on
 {data}/{shard}/00000000000000000042.index        sealed: offset -> position
 {data}/{shard}/00000000000000000042.timeindex    sealed: time -> offset
-{data}/{shard}/00000000000000000042.log.cleaned  a rewrite that is not in force yet
-{data}/{shard}/00000000000000000042.log.torn-977 what was cut off at byte 977, kept for
-inspection {data}/{shard}/leader-epoch-checkpoint           Kafka's format
+{data}/{shard}/00000000000000000042.log.cleaned  a rewrite that is not in force yet, and its indexes
+{data}/{shard}/00000000000000000042.log.torn-977 what was cut off at byte 977, for inspection
+{data}/{shard}/leader-epoch-checkpoint           Kafka's format
 {data}/{shard}/deletions                         offsets deleted one by one
 {data}/{shard}/start-offset                      where the log begins after a trim
 {data}/{shard}/shard.json                        the shard's name and configs
