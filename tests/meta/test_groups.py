@@ -3,8 +3,18 @@ from __future__ import annotations
 import pytest
 
 from stratamq.meta.apply import apply
-from stratamq.meta.commands import CommitOffset, CommitOffsets, DeleteGroup, DeleteOffsets
-from stratamq.model.errors import InvalidInput, InvalidName, NotFound, ShardNotFound
+from stratamq.meta.commands import (
+    AddPendingOffsets,
+    CommitOffset,
+    CommitOffsets,
+    DeleteGroup,
+    DeleteOffsets,
+    DeleteTopic,
+    EndPendingOffsets,
+    RemoveTopic,
+    SaveGroup,
+)
+from stratamq.model.errors import InvalidInput, InvalidName, NotFound, ShardNotFound, StaleEpoch
 from stratamq.model.shard import shard_name
 from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
 from tests.meta.support import T1, after, topic, with_topic
@@ -60,3 +70,46 @@ def test_a_group_without_offsets_is_no_group() -> None:
     assert not state.groups
     with pytest.raises(NotFound):
         apply(state, DeleteGroup(group="g"))
+
+
+def save(epoch: int, group: str = "g", document: str = "{}") -> SaveGroup:
+    return SaveGroup(group=group, kind="classic", epoch=epoch, document=document)
+
+
+def pend(producer_id: int = 7, group: str = "g", **offsets: int) -> AddPendingOffsets:
+    entries = commit(group, **offsets).offsets
+    return AddPendingOffsets(producer_id=producer_id, group=group, offsets=entries)
+
+
+def test_members_of_a_group_are_kept_and_go_with_it() -> None:
+    state = after(save(1), save(2, document="[]"))
+    assert (state.members["g"].epoch, state.members["g"].document) == (2, "[]")
+    assert state.revision == 0, "nobody watches groups"
+    assert not after(DeleteGroup(group="g"), state=state).members
+
+
+def test_a_groups_epoch_never_goes_back() -> None:
+    with pytest.raises(StaleEpoch):
+        apply(after(save(2)), save(1))
+
+
+def test_pending_offsets_are_committed_by_the_end_of_their_transaction() -> None:
+    state = after(commit(a=1), pend(a=5), pend(8, a=9), state=with_topic())
+    assert state.groups["g"][A].offset == 1
+    end = EndPendingOffsets(producer_id=7, commit=True, commit_ms=TimestampMs(6))
+    state = after(end, end, state=state)
+    assert (state.groups["g"][A].offset, state.groups["g"][A].commit_ms) == (5, 6)
+    assert set(state.pending) == {8}
+
+
+def test_aborted_offsets_leave_no_trace() -> None:
+    before = after(commit(a=1), state=with_topic())
+    end = EndPendingOffsets(producer_id=7, commit=False)
+    assert after(pend(a=5), end, state=before) == before
+
+
+def test_pending_offsets_go_with_their_group_and_topic() -> None:
+    state = after(pend(a=5), state=with_topic())
+    assert not after(DeleteGroup(group="g"), state=state).pending
+    gone = after(DeleteTopic(topic_id=T1), RemoveTopic(topic_id=T1), state=state)
+    assert not gone.pending

@@ -63,7 +63,14 @@ STRATEGIES: dict[type, st.SearchStrategy[c.Command]] = {
     c.LoseNode: st.builds(c.LoseNode, node_id=nodes),
     c.CommitOffsets: st.builds(c.CommitOffsets, group=groups, offsets=entries),
     c.DeleteOffsets: st.builds(c.DeleteOffsets, group=groups, shards=st.frozensets(shards)),
+    c.SaveGroup: st.builds(
+        c.SaveGroup, group=groups, kind=st.just("classic"), epoch=numbers, document=st.just("{}")
+    ),
     c.DeleteGroup: st.builds(c.DeleteGroup, group=groups),
+    c.AddPendingOffsets: st.builds(
+        c.AddPendingOffsets, producer_id=numbers, group=groups, offsets=entries
+    ),
+    c.EndPendingOffsets: st.builds(c.EndPendingOffsets, producer_id=numbers, commit=st.booleans()),
 }
 
 
@@ -118,6 +125,9 @@ def check_laws(state: MetaState) -> None:
     for offsets_of in state.groups.values():
         assert offsets_of
         assert set(offsets_of) <= set(state.shards)
+    for waiting in state.pending.values():
+        assert waiting
+        assert {key.shard for key in waiting} <= set(state.shards)
     check_segments(state)
 
 
@@ -148,3 +158,6 @@ def entities(state: MetaState) -> Iterator[Entity]:
     yield from state.nodes.values()
     for offsets_of in state.groups.values():
         yield from offsets_of.values()
+    yield from state.members.values()
+    for waiting in state.pending.values():
+        yield from waiting.values()

@@ -33,7 +33,10 @@ RULES: dict[type, Callable[[MetaState, Any], list[Event]]] = {
     commands.LoseNode: rules_topics.lose_node,
     commands.CommitOffsets: rules_groups.commit_offsets,
     commands.DeleteOffsets: rules_groups.delete_offsets,
+    commands.SaveGroup: rules_groups.save_group,
     commands.DeleteGroup: rules_groups.delete_group,
+    commands.AddPendingOffsets: rules_groups.add_pending_offsets,
+    commands.EndPendingOffsets: rules_groups.end_pending_offsets,
 }
 
 

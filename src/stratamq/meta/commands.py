@@ -211,8 +211,38 @@ class DeleteOffsets:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteGroup:
+class SaveGroup:
+    """Remember a group's members. Its epoch never goes back, whatever protocol it changes to."""
+
     group: str
+    kind: str
+    epoch: int
+    document: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteGroup:
+    """Forget a group: its offsets, those that wait for a transaction, and its members."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddPendingOffsets:
+    """What a producer's transaction will commit for a group, all entries or none."""
+
+    producer_id: int
+    group: str
+    offsets: tuple[CommitOffset, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndPendingOffsets:
+    """The producer's transaction is over: what was pending is committed, or dropped. Idempotent."""
+
+    producer_id: int
+    commit: bool
+    commit_ms: TimestampMs = NO_TIMESTAMP
 
 
 Command = (
@@ -235,5 +265,8 @@ Command = (
     | LoseNode
     | CommitOffsets
     | DeleteOffsets
+    | SaveGroup
     | DeleteGroup
+    | AddPendingOffsets
+    | EndPendingOffsets
 )

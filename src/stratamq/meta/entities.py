@@ -131,5 +131,45 @@ class GroupOffset:
         return OffsetKey(self.group, self.shard)
 
 
-Entity = TopicMeta | ShardMeta | SegmentMeta | NodeMeta | GroupOffset
-EntityKey = TopicId | ShardName | SegmentKey | NodeId | OffsetKey
+class PendingKey(NamedTuple):
+    producer_id: int
+    group: str
+    shard: ShardName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingOffset:
+    """What a transaction will commit for a group, if it commits."""
+
+    producer_id: int
+    group: str
+    shard: ShardName
+    offset: Offset
+    metadata: str = ""
+    leader_epoch: LeaderEpoch = NO_EPOCH
+
+    @property
+    def key(self) -> PendingKey:
+        return PendingKey(self.producer_id, self.group, self.shard)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMeta:
+    """A group's members, as its coordinator wants to find them after a restart.
+
+    `kind` is the protocol, `epoch` the generation; `document` is the coordinator's own JSON, which
+    nobody else reads.
+    """
+
+    group: str
+    kind: str
+    epoch: int
+    document: str
+
+    @property
+    def key(self) -> str:
+        return self.group
+
+
+Entity = TopicMeta | ShardMeta | SegmentMeta | NodeMeta | GroupOffset | PendingOffset | GroupMeta
+EntityKey = TopicId | ShardName | SegmentKey | NodeId | OffsetKey | PendingKey | str

@@ -5,7 +5,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stratamq.meta.commands import Command, CommitOffsets, CreateShard, CreateTopic
+from stratamq.meta.commands import (
+    Command,
+    CommitOffsets,
+    CreateShard,
+    CreateTopic,
+    SaveGroup,
+)
 from stratamq.meta.state import MetaState
 from stratamq.model.errors import CapacityExceeded
 
@@ -32,6 +38,8 @@ def check_limits(state: MetaState, command: Command, limits: MetaLimits) -> None
             _check("partitions_per_topic_max", partition + 1, limits.partitions_per_topic_max)
         case CommitOffsets(group=group) if group not in state.groups:
             _check("groups_max", len(state.groups) + 1, limits.groups_max)
+        case SaveGroup(group=group) if group not in state.members:
+            _check("groups_max", len(state.members) + 1, limits.groups_max)
         case _:
             pass
 

@@ -13,8 +13,10 @@ from typing import Any
 from stratamq.meta.configs import topic_config
 from stratamq.meta.entities import (
     Entity,
+    GroupMeta,
     GroupOffset,
     NodeMeta,
+    PendingOffset,
     SegmentMeta,
     ShardMeta,
     TopicMeta,
@@ -44,9 +46,17 @@ def row_key(entity: Entity) -> bytes:
         case NodeMeta():
             return b"n%010d" % entity.node_id
         case GroupOffset():
-            group = entity.group.encode("utf-8", "surrogatepass")
-            # The length first: a group name may hold any character, a separator too.
-            return b"o" + len(group).to_bytes(2, "big") + group + entity.shard.encode()
+            return b"o" + _offset_key(entity)
+        case PendingOffset():
+            return b"p%020d" % entity.producer_id + _offset_key(entity)
+        case GroupMeta():
+            return b"m" + entity.group.encode("utf-8", "surrogatepass")
+
+
+def _offset_key(entity: GroupOffset | PendingOffset) -> bytes:
+    group = entity.group.encode("utf-8", "surrogatepass")
+    # The length first: a group name may hold any character, a separator too.
+    return len(group).to_bytes(2, "big") + group + entity.shard.encode()
 
 
 def row_value(entity: Entity) -> bytes:
@@ -117,6 +127,8 @@ _FIELDS: dict[type, Callable[[Any], Fields]] = {
     SegmentMeta: _plain_fields,
     NodeMeta: _plain_fields,
     GroupOffset: _plain_fields,
+    PendingOffset: _plain_fields,
+    GroupMeta: _plain_fields,
 }
 
 _ENTITIES: dict[bytes, Callable[[Fields], Entity]] = {
@@ -125,4 +137,6 @@ _ENTITIES: dict[bytes, Callable[[Fields], Entity]] = {
     b"g": _segment,
     b"n": lambda fields: NodeMeta(**fields),
     b"o": lambda fields: GroupOffset(**fields),
+    b"p": lambda fields: PendingOffset(**fields),
+    b"m": lambda fields: GroupMeta(**fields),
 }

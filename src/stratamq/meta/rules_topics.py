@@ -87,6 +87,8 @@ def remove_topic(state: MetaState, command: RemoveTopic) -> list[Event]:
     names = {shard.name for shard in shards}
     for offsets in state.groups.values():
         events += [Removed(offset) for shard, offset in offsets.items() if shard in names]
+    for pending in state.pending.values():
+        events += [Removed(offset) for key, offset in pending.items() if key.shard in names]
     return [*events, Removed(meta)]
 
 

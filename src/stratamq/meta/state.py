@@ -5,7 +5,7 @@ Laws
 1.  Shards of a topic are numbered 0, 1, 2, ... without holes.
 2.  Segments of a shard are numbered without holes, oldest first.
 3.  No two topics have names that are equal when `.` and `_` are.
-4.  `revision` counts the changes of everything but group offsets, which nobody watches.
+4.  `revision` counts the changes of everything but groups, which nobody watches.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ from typing import TypeVar
 
 from stratamq.meta.entities import (
     Entity,
+    GroupMeta,
     GroupOffset,
     NodeMeta,
+    OffsetKey,
+    PendingOffset,
     SegmentMeta,
     ShardMeta,
     TopicMeta,
@@ -35,6 +38,11 @@ V = TypeVar("V")
 
 Offsets = Mapping[ShardName, GroupOffset]
 """A group's offsets by shard."""
+
+Pending = Mapping[OffsetKey, PendingOffset]
+"""What a producer's transaction will commit."""
+
+_UNWATCHED = (GroupOffset, PendingOffset, GroupMeta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +63,8 @@ class MetaState:
     segments: PMap[ShardName, tuple[SegmentMeta, ...]] = field(default_factory=PMap)
     nodes: PMap[NodeId, NodeMeta] = field(default_factory=PMap)
     groups: PMap[str, Offsets] = field(default_factory=PMap)
+    members: PMap[str, GroupMeta] = field(default_factory=PMap)
+    pending: PMap[int, Pending] = field(default_factory=PMap)
     ids: PMap[str, TopicId] = field(default_factory=PMap)
     loads: Mapping[NodeId, NodeLoad] = field(default_factory=dict)
 
@@ -101,10 +111,11 @@ class MetaState:
 def evolve(state: MetaState, events: Sequence[Event]) -> MetaState:
     """The state after the events. The revision counts one step, however many events made it."""
     offsets = [event for event in events if isinstance(event.entity, GroupOffset)]
-    revision = state.revision + (len(offsets) < len(events))
+    watched = any(not isinstance(event.entity, _UNWATCHED) for event in events)
     for event in events:
         state = _moved(state, event)
-    return replace(state, revision=revision, groups=_groups_moved(state.groups, offsets))
+    groups = _groups_moved(state.groups, offsets)
+    return replace(state, revision=state.revision + watched, groups=groups)
 
 
 def _moved(state: MetaState, event: Event) -> MetaState:
@@ -120,6 +131,10 @@ def _moved(state: MetaState, event: Event) -> MetaState:
             return replace(state, nodes=_table(state.nodes, node.node_id, node, present))
         case GroupOffset():
             return state  # a commit touches many at once: see _groups_moved
+        case GroupMeta() as group:
+            return replace(state, members=_table(state.members, group.group, group, present))
+        case PendingOffset() as pending:
+            return _pending_moved(state, pending, present)
 
 
 def _table(table: PMap[K, V], key: K, value: V, present: bool) -> PMap[K, V]:
@@ -164,6 +179,14 @@ def _load(loads: dict[NodeId, NodeLoad], segment: SegmentMeta, sign: int) -> Non
             loads[node] = NodeLoad(load.leaders + leads, load.replicas + sign)
 
 
+def _pending_moved(state: MetaState, pending: PendingOffset, present: bool) -> MetaState:
+    kept = dict(state.pending.get(pending.producer_id, {}))
+    kept.pop(OffsetKey(pending.group, pending.shard), None)
+    if present:
+        kept[OffsetKey(pending.group, pending.shard)] = pending
+    return replace(state, pending=_table(state.pending, pending.producer_id, kept, bool(kept)))
+
+
 def _groups_moved(groups: PMap[str, Offsets], events: Sequence[Event]) -> PMap[str, Offsets]:
     """Each group's offsets are copied once, not once per offset."""
     changed: dict[str, dict[ShardName, GroupOffset]] = {}
@@ -189,6 +212,8 @@ def restored(entities: Iterable[Entity], revision: int) -> MetaState:
     segments: dict[ShardName, list[SegmentMeta]] = {}
     nodes: dict[NodeId, NodeMeta] = {}
     groups: dict[str, dict[ShardName, GroupOffset]] = {}
+    members: dict[str, GroupMeta] = {}
+    pending: dict[int, dict[OffsetKey, PendingOffset]] = {}
     loads: dict[NodeId, NodeLoad] = {}
     for entity in entities:
         match entity:
@@ -203,6 +228,11 @@ def restored(entities: Iterable[Entity], revision: int) -> MetaState:
                 nodes[entity.key] = entity
             case GroupOffset():
                 groups.setdefault(entity.group, {})[entity.shard] = entity
+            case GroupMeta():
+                members[entity.key] = entity
+            case PendingOffset():
+                waiting = pending.setdefault(entity.producer_id, {})
+                waiting[OffsetKey(entity.group, entity.shard)] = entity
     return MetaState(
         revision=revision,
         topics=PMap(topics),
@@ -210,6 +240,8 @@ def restored(entities: Iterable[Entity], revision: int) -> MetaState:
         segments=PMap({shard: _in_order(some) for shard, some in segments.items()}),
         nodes=PMap(nodes),
         groups=PMap(groups),
+        members=PMap(members),
+        pending=PMap(pending),
         ids=PMap({collision_key(one.topic.name): key for key, one in topics.items()}),
         loads=loads,
     )
