@@ -181,6 +181,17 @@ async def test_a_deleted_group_is_gone_for_good(reopen: Reopen) -> None:
             await manager.delete_group("g")
 
 
+async def test_single_offsets_of_a_group_can_be_deleted(reopen: Reopen) -> None:
+    manager = await reopen()
+    await manager.commit("g", [at(A, 1), at(B, 2)])
+    await manager.commit("h", [at(A, 3)])
+    await manager.delete("g", [A, UNKNOWN])
+    await manager.delete("nobody", [A])
+    manager = await reopen()
+    assert set(await manager.committed("g")) == {B}
+    assert set(await manager.committed("h")) == {A}
+
+
 async def test_forgotten_shards_stay_forgotten(cached: Cached) -> None:
     manager = await cached.open()
     await manager.commit("g", [at(A, 1), at(B, 2)])

@@ -128,6 +128,13 @@ class OffsetCacheManager(OffsetManager):
         self._open_kv()
         return sorted(self._groups)
 
+    async def delete(self, group: str, shards: Collection[ShardName]) -> None:
+        self._open_kv()
+        offsets = self._groups.get(group, {})
+        for offset in [offsets[shard] for shard in shards if shard in offsets]:
+            self._drop(offset)
+        await self.flush()
+
     async def delete_group(self, group: str) -> None:
         self._open_kv()
         if group not in self._groups:

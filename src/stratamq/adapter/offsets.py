@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 
 from stratamq.meta.client import MetaClient
-from stratamq.meta.commands import CommitOffset, CommitOffsets, DeleteGroup
+from stratamq.meta.commands import CommitOffset, CommitOffsets, DeleteGroup, DeleteOffsets
 from stratamq.meta.state import Offsets
 from stratamq.model.clock import Clock
 from stratamq.model.types import ShardName
@@ -38,6 +38,10 @@ class OffsetManager(ABC):
 
     @abstractmethod
     async def groups(self) -> Collection[str]: ...
+
+    @abstractmethod
+    async def delete(self, group: str, shards: Collection[ShardName]) -> None:
+        """Forget the group's offsets in these shards; those it has none in are left out."""
 
     @abstractmethod
     async def delete_group(self, group: str) -> None: ...
@@ -67,6 +71,9 @@ class OffsetStorageManager(OffsetManager):
 
     async def groups(self) -> Collection[str]:
         return await self._meta.groups()
+
+    async def delete(self, group: str, shards: Collection[ShardName]) -> None:
+        await self._meta.submit(DeleteOffsets(group=group, shards=frozenset(shards)))
 
     async def delete_group(self, group: str) -> None:
         await self._meta.submit(DeleteGroup(group=group))
