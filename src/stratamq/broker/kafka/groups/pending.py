@@ -1,0 +1,79 @@
+"""Group offsets that wait for the end of a transaction.
+
+The seam to the transaction coordinator: it calls `add` for TxnOffsetCommit, and `commit` or `abort`
+when the transaction is over. All three are durable when they return, and the last two may be
+repeated, so a coordinator that was killed half-way just finishes again after its restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stratamq.adapter.offsets import OffsetManager, OffsetStorageManager
+from stratamq.meta.commands import AddPendingOffsets, CommitOffset, EndPendingOffsets
+from stratamq.meta.entities import OffsetKey, PendingOffset
+from stratamq.meta.service import MetaService
+from stratamq.model.clock import Clock
+from stratamq.model.types import ShardName
+
+
+class PendingOffsets:
+    """What transactions will commit, by producer id. Kept in the Meta Service."""
+
+    def __init__(self, meta: MetaService, offsets: OffsetManager, clock: Clock) -> None:
+        self._meta = meta
+        self._offsets = offsets
+        self._clock = clock
+
+    async def add(self, group: str, producer_id: int, offsets: Sequence[CommitOffset]) -> None:
+        """All entries or none; a later one for the same shard replaces the earlier."""
+        await self._meta.submit(
+            AddPendingOffsets(producer_id=producer_id, group=group, offsets=tuple(offsets))
+        )
+
+    async def commit(self, producer_id: int) -> None:
+        """What the producer added is what its groups have read from now on."""
+        in_meta = isinstance(self._offsets, OffsetStorageManager)
+        if not in_meta:  # committed first: after a crash between the two it is committed again
+            for group, entries in self._by_group(producer_id).items():
+                await self._offsets.commit(group, entries)
+        await self._end(producer_id, commit=in_meta)
+
+    async def abort(self, producer_id: int) -> None:
+        await self._end(producer_id, commit=False)
+
+    def groups(self, producer_id: int) -> set[str]:
+        """The groups for which the producer has something pending."""
+        return set(self._by_group(producer_id))
+
+    def producers(self, group: str) -> set[int]:
+        return {
+            producer_id
+            for producer_id, waiting in self._meta.state.pending.items()
+            if any(key.group == group for key in waiting)
+        }
+
+    def is_pending(self, group: str, shard: ShardName) -> bool:
+        key = OffsetKey(group, shard)
+        return any(key in waiting for waiting in self._meta.state.pending.values())
+
+    async def _end(self, producer_id: int, *, commit: bool) -> None:
+        now = self._clock.now_ms()
+        await self._meta.submit(
+            EndPendingOffsets(producer_id=producer_id, commit=commit, commit_ms=now)
+        )
+
+    def _by_group(self, producer_id: int) -> dict[str, list[CommitOffset]]:
+        groups: dict[str, list[CommitOffset]] = {}
+        for pending in self._meta.state.pending.get(producer_id, {}).values():
+            groups.setdefault(pending.group, []).append(_entry(pending))
+        return groups
+
+
+def _entry(pending: PendingOffset) -> CommitOffset:
+    return CommitOffset(
+        shard=pending.shard,
+        offset=pending.offset,
+        metadata=pending.metadata,
+        leader_epoch=pending.leader_epoch,
+    )
