@@ -9,7 +9,7 @@ import pytest
 from stratamq.adapter.shards import TopicTimeouts
 from stratamq.engine.limits import EngineLimits
 from stratamq.meta.limits import MetaLimits
-from stratamq.model.config import load
+from stratamq.model.config import ALL_SETTINGS, load
 from stratamq.node import composition
 
 
@@ -40,5 +40,5 @@ def _other(name: str) -> object:
     if name == "io.workers":
         return 1 if EngineLimits().workers != 1 else 2
     if isinstance(value, int):
-        return value + 1
+        return value - 1 if value == ALL_SETTINGS[name].maximum else value + 1
     return {"memory.full": "refuse", "log.level": "debug", "log.format": "json"}.get(name, value)

@@ -14,6 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PROMISED = {"setup", "run", "test", "test-long", "check", "bench", "demo", "clean", "constraints"}
 
+OUTSIDE = {name: value for name, value in os.environ.items() if name not in ("ARGS", "MAKEFLAGS")}
+"""Without what the `make test` around this test was told."""
+
 
 def make(*arguments: str) -> str:
     result = subprocess.run(
@@ -22,6 +25,7 @@ def make(*arguments: str) -> str:
         text=True,
         timeout=30,
         check=True,
+        env=OUTSIDE,
     )
     return result.stdout
 
@@ -44,6 +48,7 @@ def test_make_run_says_ready_once_and_stops_on_ctrl_c(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        env=OUTSIDE,
         start_new_session=True,  # Ctrl-C goes to the whole group, as in a terminal
     )
     try:

@@ -7,6 +7,7 @@ the `text` block behind it is its output. `...` stands for anything.
 from __future__ import annotations
 
 import fnmatch
+import os
 import re
 import signal
 import subprocess
@@ -70,6 +71,7 @@ class Session:
             text=True,
             timeout=SECONDS_MAX,
             check=True,
+            env={name: value for name, value in os.environ.items() if name != "MAKEFLAGS"},
         ).stdout
 
     def _start(self, command: str) -> str:
