@@ -10,6 +10,7 @@ import asyncio
 import os
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from stratamq.engine.contract import ShardSpec
 from stratamq.engine.engine import BatchEngine
@@ -18,11 +19,13 @@ from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory import MemoryKeeper
 from stratamq.engine.memory_store import MemoryShardStore
 from stratamq.engine.pool import IOPool
+from stratamq.engine.segment_keeper import SegmentKeeper
 from stratamq.model.clock import SystemClock
 from stratamq.model.record import Record
 from stratamq.model.types import Offset, ShardName
 from stratamq.wire.kafka.records import check_batch, encode_batch, place_batch, scan_batch
 
+NOWHERE = Path("/nonexistent")
 SHARD = ShardName("bench_0")
 BATCHES = 60_000
 PRODUCERS = 128
@@ -39,7 +42,7 @@ class CountingKeeper(MemoryKeeper):
 
 async def requests_per_second(batch: bytes) -> float:
     clock, limits = SystemClock(), EngineLimits()
-    keeper = CountingKeeper(limits)
+    keeper = CountingKeeper(limits, SegmentKeeper(NOWHERE, limits), NOWHERE)
     engine = BatchEngine(keeper, IOPool(keeper.commit, clock, limits), clock, limits)
     await engine.open()
     await engine.create_shard(ShardSpec(name=SHARD))

@@ -2,42 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory_segment import weight_of
 from stratamq.engine.memory_store import MemoryShardStore
-from stratamq.log.contract import PlacedBatch, SegmentInfo
+from stratamq.engine.persisted_store import PersistedShardStore
+from stratamq.log.contract import PlacedBatch, SegmentInfo, ShardStore
 from stratamq.model.errors import CapacityExceeded
 from stratamq.model.types import TimestampMs
+
+Candidate = tuple[MemoryShardStore, SegmentInfo]
 
 
 class Capacity:
     """Counts what stores weigh and evicts whole segments, the oldest of all shards first.
 
     A segment's age is that of its newest record. An active segment is sealed and goes when no
-    sealed one is left: it must be the reason why memory is full."""
+    sealed one is left: it must be the reason why memory is full. Segments that are to be persisted
+    are not evicted: they are sealed, and leave when the disk has them."""
 
     def __init__(self, limits: EngineLimits) -> None:
         self._limits = limits
-        self._stores: list[MemoryShardStore] = []
+        self._stores: dict[MemoryShardStore, ShardStore] = {}
+        self._age_checked_ms = 0
         self.used_bytes = 0
 
     def weigh(self, change: int) -> None:
         self.used_bytes += change
 
-    def adopt(self, store: MemoryShardStore) -> MemoryShardStore:
-        self._stores.append(store)
-        return store
+    def adopt(self, memory: MemoryShardStore, store: ShardStore) -> None:
+        """`store` is what stands before `memory`: itself, or one that persists it."""
+        self._stores[memory] = store
 
-    def release(self, store: object) -> None:
-        self._stores = [kept for kept in self._stores if kept is not store]
+    def release(self, memory: MemoryShardStore) -> None:
+        del self._stores[memory]
 
     def make_room(self, batches: Sequence[PlacedBatch], now_ms: TimestampMs) -> None:
         """Room for the batches, or CapacityExceeded."""
         limits = self._limits
-        if limits.memory_age_ms_max >= 0:
-            self.evict_older(TimestampMs(now_ms - limits.memory_age_ms_max))
+        if now_ms - self._age_checked_ms > limits.memory_age_ms_max // 10 >= 0:
+            self.evict_old(now_ms)
         needed = sum(map(weight_of, batches))
         if self.used_bytes + needed <= limits.memory_bytes_max:
             return
@@ -45,40 +50,60 @@ class Capacity:
             raise self._full(needed)
         while self.used_bytes + needed > limits.memory_bytes_max:
             if not self._evict_oldest():
+                self._seal_heaviest()
                 raise self._full(needed)
 
-    def evict_older(self, oldest_ms: TimestampMs) -> None:
-        """Evict every segment whose newest record is older."""
-        for store in self._stores:
-            for segment in store.segments():
+    def evict_old(self, now_ms: TimestampMs) -> None:
+        """Evict every segment whose newest record is over the age limit. Looking at all shards
+        takes time: writers do it no more often than ten times in that age."""
+        self._age_checked_ms = now_ms
+        if self._limits.memory_age_ms_max < 0:
+            return
+        oldest_ms = now_ms - self._limits.memory_age_ms_max
+        for memory in self._stores:
+            for segment in memory.segments():
                 if not segment.size_bytes or segment.max_timestamp >= oldest_ms:
                     break
-                _evict(store, segment)
+                self._evict(memory, segment)
 
     def _evict_oldest(self) -> bool:
-        victim = self._oldest(sealed=True) or self._oldest(sealed=False)
-        if victim is None:
+        oldest = self._oldest(sealed=True) or self._oldest(sealed=False)
+        if oldest is None:
             return False
-        _evict(*victim)
+        self._evict(*oldest)
         return True
 
-    def _oldest(self, sealed: bool) -> tuple[MemoryShardStore, SegmentInfo] | None:
-        firsts = ((store, store.segments()[0]) for store in self._stores)
-        candidates = [
-            (store, segment)
-            for store, segment in firsts
-            if segment.size_bytes and segment.active is not sealed
-        ]
+    def _oldest(self, sealed: bool) -> Candidate | None:
+        candidates = (
+            (memory, segment)
+            for memory, segment in self._firsts()
+            if segment.active is not sealed and not self._is_persisted(memory)
+        )
         return min(candidates, key=lambda found: found[1].max_timestamp, default=None)
+
+    def _firsts(self) -> Iterator[Candidate]:
+        for memory in self._stores:
+            first = memory.snapshot()[0]
+            if first.size_bytes:
+                yield memory, first.info(active=len(memory.snapshot()) == 1)
+
+    def _seal_heaviest(self) -> None:
+        """What is persisted gives room by being sealed and moved."""
+        persisted = [memory for memory in self._stores if self._is_persisted(memory)]
+        if persisted:
+            max(persisted, key=lambda memory: memory.snapshot()[-1].weight).roll()
+
+    def _evict(self, memory: MemoryShardStore, segment: SegmentInfo) -> None:
+        if segment.active:
+            memory.roll()
+        if not self._is_persisted(memory):
+            memory.trim(segment.end_offset)
+
+    def _is_persisted(self, memory: MemoryShardStore) -> bool:
+        return isinstance(self._stores[memory], PersistedShardStore)
 
     def _full(self, needed: int) -> CapacityExceeded:
         return CapacityExceeded(
             f"{needed} bytes do not fit: {self.used_bytes} of "
             f"{self._limits.memory_bytes_max} bytes of memory are in use"
         )
-
-
-def _evict(store: MemoryShardStore, segment: SegmentInfo) -> None:
-    if segment.active:
-        store.roll()
-    store.trim(segment.end_offset)

@@ -20,6 +20,7 @@ from stratamq.engine.contract import (
     ReadLimit,
     ShardSpec,
     StorageEngine,
+    Unsubscribe,
 )
 from stratamq.engine.executor import Executor
 from stratamq.engine.expiry import expiry_of
@@ -45,6 +46,7 @@ from stratamq.model.types import (
     ShardName,
     TimestampMs,
 )
+from stratamq.wire.kafka.records import Buffer
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -86,6 +88,9 @@ class BatchEngine(StorageEngine):
     def segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
         return self._shard(shard).store.segments()
 
+    def subscribe(self, shard: ShardName, callback: Callable[[], None]) -> Unsubscribe:
+        return self._shard(shard).watch(callback)
+
     async def recover_shard(self, shard: ShardName) -> None:
         await self._registry.recover(shard)
 
@@ -104,7 +109,7 @@ class BatchEngine(StorageEngine):
         return range(result.base_offset, result.last_offset + 1)
 
     async def append_batch(
-        self, shard: ShardName, data: bytes, leader_epoch: LeaderEpoch | None = None
+        self, shard: ShardName, data: Buffer, leader_epoch: LeaderEpoch | None = None
     ) -> AppendResult:
         request = intake.from_batch(
             self._writable(shard), data, leader_epoch, self._limits.decompressed_bytes_max
@@ -246,6 +251,7 @@ class BatchEngine(StorageEngine):
             target.high_watermark = committed
             raise
         target.high_watermark = min(target.high_watermark, target.store.end_offset)
+        target.moved()
 
     def epochs(self, shard: ShardName) -> tuple[EpochStart, ...]:
         return self._shard(shard).store.epochs()
@@ -261,6 +267,7 @@ class BatchEngine(StorageEngine):
         if target.replicated and reached > target.high_watermark:
             target.high_watermark = reached
             self._registry.watermark_moved(target)
+            target.moved()
 
     # -- housekeeping --------------------------------------------------------------------------
 
@@ -271,6 +278,7 @@ class BatchEngine(StorageEngine):
             raise OffsetOutOfRange(shard, start, old, committed)
         if start > old:
             await self._change(target, lambda: target.store.trim(start))
+            target.moved()
         return target.store.start_offset
 
     async def roll(self, shard: ShardName) -> None:
@@ -280,7 +288,10 @@ class BatchEngine(StorageEngine):
     async def apply_retention(self, shard: ShardName) -> int:
         target = self._shard(shard)
         committed, now_ms = target.committed(), self._clock.now_ms()
-        return await self._change(target, lambda: housekeeping.retain(target, committed, now_ms))
+        deleted = await self._change(target, lambda: housekeeping.retain(target, committed, now_ms))
+        if deleted:
+            target.moved()
+        return deleted
 
     async def compact(self, shard: ShardName) -> int:
         target = self._shard(shard)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
@@ -43,7 +42,7 @@ class Executor(Protocol):
 
 class Inline:
     """Everything at once, on the event loop: right for memory, where a thread hop costs more than
-    the work. Shards that are persisted may touch the disk: their readers go to a thread."""
+    the work."""
 
     def __init__(self, commit: Commit, clock: Clock) -> None:
         self._commit, self._clock = commit, clock
@@ -70,8 +69,6 @@ class Inline:
             return work()
 
     async def read(self, shard: Shard, work: Callable[[], T]) -> T:
-        if shard.spec.config.flag("memory.persist"):
-            return await asyncio.to_thread(work)
         return work()
 
     async def call(self, work: Callable[[], T]) -> T:

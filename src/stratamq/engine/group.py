@@ -10,7 +10,7 @@ from stratamq.engine.shard import Shard
 from stratamq.log.contract import PlacedBatch, ShardStore
 from stratamq.model.errors import NotLeader, OffsetNotConsecutive, ShardPoisoned, StrataError
 from stratamq.model.types import NO_TIMESTAMP, LeaderEpoch, Offset, TimestampMs
-from stratamq.wire.kafka.records import BatchHeader, BatchScan, place_batch
+from stratamq.wire.kafka.records import BatchHeader, BatchScan, Buffer, place_batch
 
 
 class Append:
@@ -23,7 +23,7 @@ class Append:
         self,
         shard: Shard,
         header: BatchHeader,
-        data: bytes,
+        data: Buffer,
         scan: BatchScan,
         epoch: LeaderEpoch | None,
     ) -> None:
@@ -136,6 +136,8 @@ class Group:
         """After the commit, on the event loop: readers may see it."""
         if self.error is None and self.batches and not self.shard.replicated:
             self.shard.high_watermark = self.end
+            if self.shard.watchers:
+                self.shard.moved()
 
 
 def gather(requests: Sequence[Append | AppendReplica], now_ms: TimestampMs) -> list[Group]:

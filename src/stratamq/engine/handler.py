@@ -15,6 +15,7 @@ from stratamq.model.errors import InvalidConfig, NotLeader
 from stratamq.model.record import Record
 from stratamq.model.topic import StorageType
 from stratamq.model.types import LeaderEpoch, NodeId, Offset, ShardName
+from stratamq.wire.kafka.records import Buffer
 
 
 class Local(NamedTuple):
@@ -50,7 +51,7 @@ class Forwarder(Protocol):
     ) -> range: ...
 
     async def append_batch(
-        self, node: NodeId, shard: ShardName, data: bytes, acks: Acks | None
+        self, node: NodeId, shard: ShardName, data: Buffer, acks: Acks | None
     ) -> AppendResult: ...
 
     async def delete_by_key(self, node: NodeId, shard: ShardName, key: bytes) -> int: ...
@@ -95,7 +96,7 @@ class StorageEngineHandler:
         return await self._to(leader, shard).batch_write(leader.node, shard, records, acks)
 
     async def append_batch(
-        self, storage: StorageType, shard: ShardName, data: bytes, acks: Acks | None = None
+        self, storage: StorageType, shard: ShardName, data: Buffer, acks: Acks | None = None
     ) -> AppendResult:
         leader = self._leadership.leader_of(shard)
         if isinstance(leader, Local):

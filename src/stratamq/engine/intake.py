@@ -14,6 +14,7 @@ from stratamq.model.types import LeaderEpoch, TimestampMs
 from stratamq.wire.kafka.records import (
     BatchHeader,
     BatchScan,
+    Buffer,
     check_batch,
     check_crc,
     encode_batch,
@@ -24,7 +25,7 @@ from stratamq.wire.kafka.records import (
 
 
 def from_batch(
-    shard: Shard, data: bytes, epoch: LeaderEpoch | None, decompressed_max: int
+    shard: Shard, data: Buffer, epoch: LeaderEpoch | None, decompressed_max: int
 ) -> Append:
     """A batch as a producer made it. Every record is walked: what does not add up must not be
     stored, since every later reader would fall over it."""
@@ -64,7 +65,7 @@ def from_leader(shard: Shard, data: bytes, decompressed_max: int) -> AppendRepli
     return AppendReplica(shard, batches)
 
 
-def _scan(shard: Shard, header: BatchHeader, data: bytes, decompressed_max: int) -> BatchScan:
+def _scan(shard: Shard, header: BatchHeader, data: Buffer, decompressed_max: int) -> BatchScan:
     """Marks that end a transaction are nobody's records: they have no keys to find."""
     indexed = not header.is_control
     scan = scan_batch(

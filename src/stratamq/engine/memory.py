@@ -1,64 +1,165 @@
-"""EngineMemory: microseconds, and gone with the process."""
+"""EngineMemory: microseconds, and gone with the process, except what `memory.persist` saves."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from stratamq.engine.capacity import Capacity
-from stratamq.engine.contract import ShardSpec
+from stratamq.engine.contract import AppendResult, ShardSpec
 from stratamq.engine.engine import BatchEngine
 from stratamq.engine.executor import Inline
-from stratamq.engine.group import Group
-from stratamq.engine.keeper import Kept
+from stratamq.engine.group import Append, AppendReplica, Group
+from stratamq.engine.keeper import Keeper, Kept
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory_store import MemoryShardStore
+from stratamq.engine.persisted_store import PersistedShardStore
+from stratamq.engine.persister import Persister
+from stratamq.engine.segment_keeper import SegmentKeeper
+from stratamq.engine.shard import Shard
 from stratamq.log.contract import ShardStore
 from stratamq.model.clock import Clock, SystemClock
-from stratamq.model.errors import StrataError
+from stratamq.model.errors import CapacityExceeded, StrataError
 from stratamq.model.types import Offset, ShardName
+
+T = TypeVar("T")
+FOLDER = "memory"
 
 
 class MemoryKeeper:
-    """Keeps shards in memory, within a capacity that all of them share."""
+    """Keeps shards in memory, within a capacity that all of them share.
 
-    def __init__(self, limits: EngineLimits) -> None:
-        self._capacity = Capacity(limits)
+    `disk` keeps what is persisted. It is opened when the first shard needs it, or when it was there
+    before: without persisted shards there is nothing on disk at all.
+    """
+
+    def __init__(self, limits: EngineLimits, disk: Keeper, disk_folder: Path) -> None:
+        self.capacity = Capacity(limits)
+        self._disk, self._disk_folder = disk, disk_folder
+        self._disk_is_open = False
 
     def open(self) -> Sequence[Kept]:
-        return []
+        if not self._disk_folder.exists():
+            return []
+        self._disk_is_open = True
+        return [
+            Kept(kept.spec, self._persisted(kept.spec, kept.store), kept.high_watermark)
+            for kept in self._disk.open()
+        ]
 
     def create(self, spec: ShardSpec) -> ShardStore:
-        return self._capacity.adopt(MemoryShardStore(spec.config, weigh=self._capacity.weigh))
+        if not spec.config.flag("memory.persist"):
+            memory = MemoryShardStore(spec.config, weigh=self.capacity.weigh)
+            self.capacity.adopt(memory, memory)
+            return memory
+        if not self._disk_is_open:
+            self._disk.open()
+            self._disk_is_open = True
+        return self._persisted(spec, self._disk.create(spec))
+
+    def _persisted(self, spec: ShardSpec, disk: ShardStore) -> PersistedShardStore:
+        memory = MemoryShardStore(spec.config, disk.end_offset, self.capacity.weigh)
+        store = PersistedShardStore(disk, memory)
+        self.capacity.adopt(memory, store)
+        return store
 
     def configure(self, spec: ShardSpec, store: ShardStore) -> None:
-        assert isinstance(store, MemoryShardStore), "every store here was created here"
-        store.config = spec.config
+        if isinstance(store, PersistedShardStore):
+            self._disk.configure(spec, store.disk)
+        _memory(store).config = spec.config
 
     def reopen(self, spec: ShardSpec, store: ShardStore) -> ShardStore:
+        """Memory cannot be poisoned, its disk can."""
+        if isinstance(store, PersistedShardStore):
+            store.disk = self._disk.reopen(spec, store.disk)
         return store
 
     def destroy(self, spec: ShardSpec, store: ShardStore) -> None:
-        store.destroy()
-        self._capacity.release(store)
+        if isinstance(store, PersistedShardStore):
+            self._disk.destroy(spec, store.disk)
+        _memory(store).destroy()
+        self.capacity.release(_memory(store))
 
     def commit(self, groups: Sequence[Group]) -> None:
         for group in groups:
             try:
-                self._capacity.make_room(group.batches, group.now_ms)
+                self.capacity.make_room(group.batches, group.now_ms)
                 group.store.append(group.batches, group.now_ms)
             except StrataError as error:
                 group.error = error
 
     def save_high_watermarks(self, marks: Mapping[ShardName, Offset]) -> None:
-        pass
+        if self._disk_is_open:
+            self._disk.save_high_watermarks(marks)
 
     def close(self) -> None:
-        pass
+        if self._disk_is_open:
+            self._disk.close()
+
+
+class MemoryExecutor(Inline):
+    """Inline, with the persister beside it."""
+
+    def __init__(self, keeper: MemoryKeeper, clock: Clock, limits: EngineLimits) -> None:
+        super().__init__(keeper.commit, clock)
+        self._persister = Persister(clock)
+        self._waits = limits.memory_full == "evict"
+        self._persisted: dict[Shard, None] = {}
+
+    async def append(self, request: Append | AppendReplica) -> AppendResult:
+        shard = request.shard
+        if isinstance(shard.store, PersistedShardStore):
+            self._persisted[shard] = None
+        if not self._persisted:
+            return await super().append(request)
+        result = await self._append_with_patience(request)
+        self._persister.poke(shard)
+        return result
+
+    async def _append_with_patience(self, request: Append | AppendReplica) -> AppendResult:
+        """Memory that is full of segments on their way to disk will have room again."""
+        while True:
+            try:
+                return await super().append(request)
+            except CapacityExceeded:
+                self.poke_all()
+                if not (self._waits and self._persister.busy):
+                    raise
+                await self._persister.wait()
+
+    async def run(self, shard: Shard, work: Callable[[], T]) -> T:
+        if not isinstance(shard.store, PersistedShardStore):
+            return await super().run(shard, work)
+        async with self._persister.lock:
+            done = await super().run(shard, work)
+        self._persister.poke(shard)
+        return done
+
+    async def read(self, shard: Shard, work: Callable[[], T]) -> T:
+        """The old part of a persisted shard is on disk, and the event loop does not wait for
+        disks."""
+        if isinstance(shard.store, PersistedShardStore):
+            return await asyncio.to_thread(work)
+        return work()
+
+    async def drain(self) -> None:
+        """What is still in memory is sealed and moved, so that a clean stop loses nothing."""
+        for shard in self._persisted:
+            if not shard.gone:
+                async with self._persister.lock:
+                    shard.store.roll()
+                self._persister.poke(shard)
+        await self._persister.wait()
+
+    def poke_all(self) -> None:
+        for shard in self._persisted:
+            self._persister.poke(shard)
 
 
 class EngineMemory(BatchEngine):
-    """All in memory, all on the event loop. `data_dir` is where persisted segments go."""
+    """All in memory, all on the event loop. Persisted segments go to `{data_dir}/memory`."""
 
     def __init__(
         self,
@@ -68,5 +169,25 @@ class EngineMemory(BatchEngine):
         limits: EngineLimits | None = None,
     ) -> None:
         clock, limits = clock or SystemClock(), limits or EngineLimits()
-        keeper = MemoryKeeper(limits)
-        super().__init__(keeper, Inline(keeper.commit, clock), clock, limits)
+        folder = data_dir / FOLDER
+        keeper = MemoryKeeper(limits, SegmentKeeper(folder, limits), folder)
+        self._capacity = keeper.capacity
+        self._writer = MemoryExecutor(keeper, clock, limits)
+        super().__init__(keeper, self._writer, clock, limits)
+
+    @property
+    def used_bytes(self) -> int:
+        """Memory that all shards take, about."""
+        return self._capacity.used_bytes
+
+    async def apply_retention(self, shard: ShardName) -> int:
+        self._shard(shard)
+        self._capacity.evict_old(self._clock.now_ms())
+        self._writer.poke_all()
+        return await super().apply_retention(shard)
+
+
+def _memory(store: ShardStore) -> MemoryShardStore:
+    memory = store.memory if isinstance(store, PersistedShardStore) else store
+    assert isinstance(memory, MemoryShardStore), "every store here was created here"
+    return memory

@@ -56,6 +56,10 @@ class MemoryShardStore:
     def end_offset(self) -> Offset:
         return self._segments[-1].end
 
+    def snapshot(self) -> tuple[MemorySegment, ...]:
+        """The segments of this moment; the last may still grow."""
+        return self._segments
+
     @property
     def weight(self) -> int:
         return sum(segment.weight for segment in self._segments)
@@ -96,26 +100,14 @@ class MemoryShardStore:
         return b""
 
     def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset] | None:
-        return self._by_key(key_hash(key), end) if self.config.flag("index.key") else None
-
-    def _by_key(self, hashed: int, end: Offset) -> Iterator[Offset]:
-        for segment in reversed(self._segments):
-            for offset in reversed(offsets_of(segment.keys, hashed)):
-                if self._start <= offset < end:
-                    yield Offset(offset)
+        if not self.config.flag("index.key"):
+            return None
+        return _newest_first(self._segments, key_hash(key), end)
 
     def offsets_by_tag(self, tag: bytes, start: Offset, end: Offset) -> Iterator[Offset] | None:
-        return self._by_tag(key_hash(tag), start, end) if self.config.flag("index.tag") else None
-
-    def _by_tag(self, hashed: int, start: Offset, end: Offset) -> Iterator[Offset]:
-        for segment in self._segments:
-            if segment.end <= start:
-                continue
-            offsets = offsets_of(segment.tags, hashed)
-            for offset in offsets[bisect_left(offsets, max(start, self._start)) :]:
-                if offset >= end:
-                    return
-                yield Offset(offset)
+        if not self.config.flag("index.tag"):
+            return None
+        return _oldest_first(self._segments, key_hash(tag), start, end)
 
     def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset:
         for segment in self._segments:
@@ -138,17 +130,25 @@ class MemoryShardStore:
     def delete(self, offsets: Iterable[Offset]) -> None:
         self._deleted.update(offsets)
 
+    def begin_epochs(self, before: epoch_history.History) -> None:
+        """What is known of the leaders before the first batch here."""
+        for epoch, start in self._epochs:
+            before = epoch_history.extended(before, epoch, start)
+        self._epochs = before
+
     # -- changing the past ---------------------------------------------------------------------
 
     def truncate(self, end: Offset) -> None:
         end = max(end, self._start)
         if end >= self.end_offset:
             return
-        kept = max(bisect_right(self._segments, end, key=by_base) - 1, 0)
-        cut = self._segments[kept].cut(end)
+        kept = bisect_right(self._segments, end, key=by_base) - 1
+        # What lay before the first segment may have been compacted away.
+        cut = self._segments[kept].cut(end) if kept >= 0 else MemorySegment(end)
         if cut.end < self._start:  # the batch that held the start is gone: nothing is left
             self.restart(self._start)
             return
+        kept = max(kept, 0)
         self._replace((*self._segments[:kept], cut))
         self._forget(lambda offset: offset < cut.end)
         self._epochs = epoch_history.cut_end(self._epochs, cut.end)
@@ -178,14 +178,15 @@ class MemoryShardStore:
             left = rewriter(header, memoryview(data))
             if left is not None:
                 header = read_header(left)
-                new.append(PlacedBatch(header, left, self._scan(header, left)))
+                new.append(PlacedBatch(header, left, self.scan(header, left)))
         new.end = old.end
         kept = (new,) if new.batches else ()
         at = self._segments.index(old)
         self._replace((*self._segments[:at], *kept, *self._segments[at + 1 :]))
         self._forget(lambda offset: not old.base <= offset < old.end)
 
-    def _scan(self, header: BatchHeader, data: bytes) -> BatchScan:
+    def scan(self, header: BatchHeader, data: bytes) -> BatchScan:
+        """What a stored batch was indexed by when it came."""
         if header.is_control:
             return EMPTY_SCAN
         keys, tags = self.config.flag("index.key"), self.config.flag("index.tag")
@@ -211,3 +212,21 @@ class MemoryShardStore:
 
     def destroy(self) -> None:
         self.restart(self._start)
+
+
+def _newest_first(segments: Sequence[MemorySegment], hashed: int, end: Offset) -> Iterator[Offset]:
+    for segment in reversed(segments):
+        for offset in reversed(offsets_of(segment.keys, hashed)):
+            if offset < end:
+                yield Offset(offset)
+
+
+def _oldest_first(
+    segments: Sequence[MemorySegment], hashed: int, start: Offset, end: Offset
+) -> Iterator[Offset]:
+    for segment in segments:
+        offsets = offsets_of(segment.tags, hashed)
+        for offset in offsets[bisect_left(offsets, start) :]:
+            if offset >= end:
+                return
+            yield Offset(offset)

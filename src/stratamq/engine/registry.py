@@ -103,6 +103,7 @@ class Registry:
             if shard is None:
                 return
             shard.gone = True
+            shard.moved()
             if shard.flush_timer is not None:
                 shard.flush_timer.cancel()
             self._unsaved.discard(shard)
@@ -126,6 +127,7 @@ class Registry:
             await self._executor.run(shard, lambda: self._reopen(shard))
             end = shard.store.end_offset
             shard.high_watermark = min(shard.high_watermark, end) if shard.replicated else end
+            shard.moved()
 
     def _reopen(self, shard: Shard) -> None:
         shard.adopt(self._keeper.reopen(shard.spec, shard.store))

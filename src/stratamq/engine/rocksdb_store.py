@@ -221,19 +221,20 @@ class RocksShardStore:
         if cut < self._start:  # the batch that held the start goes: nothing is left
             self.restart(self._start)
             return
-        kept = max(bisect_right(self._segments, end, key=by_base) - 1, 0)
-        active = self._shortened(self._segments[kept], cut)
+        kept = bisect_right(self._segments, end, key=by_base)
+        # What lay before the first segment may have been compacted away.
+        active = self._shortened(self._segments[kept - 1], cut) if kept else SegmentRow(cut, cut)
         history = epoch_history.cut_end(self._epochs, cut)
         rows = self._rows.kv.batch()
         self._rows.drop_batches_from(rows, end)
-        for segment in self._segments[kept + 1 :]:
+        for segment in self._segments[kept:]:
             self._rows.drop_whole_segment(rows, segment)
         self._rows.drop_from(rows, active.base, cut)
         self._rows.put_segment(rows, active)
         self._rows.drop_marks(rows, cut, None)
         self._rows.replace_epochs(rows, history)
         self._rows.kv.write(rows, sync=True)
-        self._segments = (*self._segments[:kept], active)
+        self._segments = (*self._segments[: max(kept - 1, 0)], active)
         self._epochs = history
         self._deleted = {offset for offset in self._deleted if offset < cut}
 

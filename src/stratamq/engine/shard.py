@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from asyncio import TimerHandle
+from collections.abc import Callable
 
 from stratamq.engine.contract import ShardSpec
 from stratamq.log.contract import ShardStore
@@ -53,6 +54,7 @@ class Shard:
         "spec",
         "stamps",
         "store",
+        "watchers",
     )
 
     def __init__(self, spec: ShardSpec, store: ShardStore, high_watermark: Offset | None) -> None:
@@ -63,6 +65,7 @@ class Shard:
         self.generation = 0
         self.poison: str | None = None
         self.flush_timer: TimerHandle | None = None
+        self.watchers: dict[object, Callable[[], None]] = {}
         self.configure(spec)
         self.adopt(store)
         self.high_watermark = self._first_watermark(high_watermark)
@@ -111,6 +114,22 @@ class Shard:
         store = self.store
         start, end = store.start_offset, store.end_offset
         return ShardOffsets(start, max(start, min(self.high_watermark, end)), end)
+
+    # -- those who wait for a change; on the event loop alone ----------------------------------
+
+    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back at each change of start or high watermark. What is returned ends it."""
+        ticket = object()
+        self.watchers[ticket] = callback
+
+        def forget() -> None:
+            self.watchers.pop(ticket, None)
+
+        return forget
+
+    def moved(self) -> None:
+        for callback in tuple(self.watchers.values()):
+            callback()
 
     def check_writable(self) -> None:
         if self.gone:

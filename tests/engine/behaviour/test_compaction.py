@@ -182,3 +182,19 @@ async def test_compacting_nothing_gives_nothing(engine: StorageEngine) -> None:
     assert await engine.compact(S) == 0
     await engine.write(S, record(b"v", b"k"))
     assert await engine.compact(S) == 0
+
+
+async def test_truncating_where_compaction_left_nothing(engine: StorageEngine) -> None:
+    await engine.create_shard(spec())
+    await fill_segments(engine, [record(b"v")] * 3, [record(b"v", b"k", b"t")] * 2, [])
+    for offset in range(3):
+        await engine.delete_by_offset(S, Offset(offset))
+    await engine.compact(S)
+    assert await stored(engine) == [3, 4]
+    await engine.truncate(S, Offset(2))
+    assert engine.offsets(S) == (0, 2, 2)
+    assert [segment.base_offset for segment in engine.segments(S)] == [2]
+    assert await engine.batch_write(S, [record(b"w", b"k", b"t")] * 3) == range(2, 5)
+    assert offsets(await read_all(engine)) == [2, 3, 4]
+    assert offsets(await engine.read_by_key(S, b"k", history=True)) == [4, 3, 2]
+    assert offsets(await engine.read_by_tag(S, b"t")) == [2, 3, 4]

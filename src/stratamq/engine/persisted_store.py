@@ -1,0 +1,207 @@
+"""A memory shard whose sealed segments go to disk: the old part there, the young part in memory.
+
+    start_offset ......... disk ......... boundary ....... memory ....... end_offset
+
+Sealed memory segments are copied to the disk in the background, oldest first, and leave memory when
+they are safe there. What was not sealed is lost with the process; offsets then go on where the disk
+ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from itertools import chain
+
+from stratamq.engine.memory_segment import MemorySegment
+from stratamq.engine.memory_store import MemoryShardStore
+from stratamq.log import epochs as epoch_history
+from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter, SegmentInfo, ShardStore
+from stratamq.model.errors import OffsetOutOfRange
+from stratamq.model.types import Offset, TimestampMs
+
+READ_ATTEMPTS_MAX = 100
+"""Segments that may move to disk while one read looks for its own."""
+
+
+class EitherSet(Set[Offset]):
+    """Offsets that are in one of two sets."""
+
+    def __init__(self, old: Set[Offset], young: Set[Offset]) -> None:
+        self._old, self._young = old, young
+
+    def __contains__(self, offset: object) -> bool:
+        return offset in self._young or offset in self._old
+
+    def __iter__(self) -> Iterator[Offset]:
+        return iter({*self._old, *self._young})
+
+    def __len__(self) -> int:
+        return len(self._old) + len(self._young)
+
+
+class PersistedShardStore:
+    """See ShardStore. All but `copy` and reading is done on the event loop's thread, never while a
+    `copy` is under way; appending alone may happen beside it, since it touches the newest
+    segment."""
+
+    __slots__ = ("_start", "disk", "memory")
+
+    def __init__(self, disk: ShardStore, memory: MemoryShardStore) -> None:
+        self.disk, self.memory = disk, memory
+        self._start = disk.start_offset
+        self._tell_epochs()
+
+    def _tell_epochs(self) -> None:
+        """Memory knows the epoch it goes on with, in case the disk is emptied."""
+        boundary = self.memory.snapshot()[0].base
+        self.memory.begin_epochs(epoch_history.cut_start(self.disk.epochs(), boundary))
+
+    # -- moving --------------------------------------------------------------------------------
+
+    def oldest_sealed(self) -> MemorySegment | None:
+        """The segment that goes next."""
+        first, *others = self.memory.snapshot()
+        return first if others else None
+
+    def copy(self, segment: MemorySegment, now_ms: TimestampMs) -> None:
+        """Make a sealed segment durable, with its deletion marks. May be repeated after a
+        failure."""
+        left = [
+            PlacedBatch(header, data, self.memory.scan(header, data))
+            for header, data in segment.items()
+            if header.base_offset >= self.disk.end_offset
+        ]
+        if left:
+            self.disk.append(left, now_ms)
+        self.disk.roll()
+        self.disk.trim(max(self.disk.start_offset, min(self._start, self.disk.end_offset)))
+        deleted = [mark for mark in self.memory.deleted() if segment.base <= mark < segment.end]
+        if deleted:
+            self.disk.delete(deleted)
+
+    def release(self, segment: MemorySegment) -> None:
+        """The disk has it: readers find it there."""
+        self.memory.trim(segment.end)
+
+    # -- ends ----------------------------------------------------------------------------------
+
+    @property
+    def start_offset(self) -> Offset:
+        return self._start
+
+    @property
+    def end_offset(self) -> Offset:
+        return self.memory.end_offset
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def append(self, batches: Sequence[PlacedBatch], now_ms: TimestampMs) -> None:
+        self.memory.append(batches, now_ms)
+
+    def sync(self) -> None:
+        pass
+
+    def roll(self) -> None:
+        self.memory.roll()
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
+        for _ in range(READ_ATTEMPTS_MAX):
+            if offset < self.disk.end_offset:
+                bound = min(end, self.disk.end_offset)
+                if data := self.disk.read(offset, max_bytes, bound):
+                    return data
+            boundary = self.memory.snapshot()[0].base
+            data = self.memory.read(offset, max_bytes, end)
+            if self.memory.snapshot()[0].base == boundary:
+                return data
+        raise OffsetOutOfRange("a persisted shard", offset, self.start_offset, self.end_offset)
+
+    def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset] | None:
+        young, old = self.memory.offsets_by_key(key, end), self.disk.offsets_by_key(key, end)
+        if young is None or old is None:
+            return None
+        return _once(chain(young, old), lambda offset, before: offset < before)
+
+    def offsets_by_tag(self, tag: bytes, start: Offset, end: Offset) -> Iterator[Offset] | None:
+        young = self.memory.offsets_by_tag(tag, start, end)
+        old = self.disk.offsets_by_tag(tag, start, end)
+        if young is None or old is None:
+            return None
+        return _once(chain(old, young), lambda offset, before: offset > before)
+
+    def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset:
+        floor = self.disk.floor_by_timestamp(timestamp)
+        return floor if floor < self.disk.end_offset else self.memory.floor_by_timestamp(timestamp)
+
+    def segments(self) -> tuple[SegmentInfo, ...]:
+        """A segment that is being copied is still memory's."""
+        young = self.memory.segments()
+        boundary = young[0].base_offset
+        old = (segment for segment in self.disk.segments() if segment.base_offset < boundary)
+        return (*(segment._replace(active=False) for segment in old), *young)
+
+    # -- history -------------------------------------------------------------------------------
+
+    def epochs(self) -> tuple[EpochStart, ...]:
+        history = self.disk.epochs()
+        for epoch, start in self.memory.epochs():
+            history = epoch_history.extended(history, epoch, start)
+        return epoch_history.cut_start(history, self._start)
+
+    def deleted(self) -> Set[Offset]:
+        return EitherSet(self.disk.deleted(), self.memory.deleted())
+
+    def delete(self, offsets: Iterable[Offset]) -> None:
+        doomed, boundary = set(offsets), self.disk.end_offset
+        old = {offset for offset in doomed if offset < boundary}
+        self.memory.delete(doomed - old)
+        if old:
+            self.disk.delete(old)
+
+    # -- changing the past ---------------------------------------------------------------------
+
+    def truncate(self, end: Offset) -> None:
+        if end >= self.disk.end_offset:
+            self.memory.truncate(end)
+        else:
+            self.disk.truncate(end)
+            self.disk.roll()
+            self.memory.restart(self.disk.end_offset)
+        self._tell_epochs()
+
+    def trim(self, start: Offset) -> None:
+        self._start = start
+        if start <= self.disk.end_offset:
+            self.disk.trim(start)
+        else:
+            self.memory.trim(start)
+            self.disk.restart(self.memory.snapshot()[0].base)
+
+    def restart(self, start: Offset) -> None:
+        self._start = start
+        self.disk.restart(start)
+        self.memory.restart(start)
+
+    def rewrite(self, base_offset: Offset, rewriter: Rewriter) -> None:
+        young = any(segment.base == base_offset for segment in self.memory.snapshot())
+        (self.memory if young else self.disk).rewrite(base_offset, rewriter)
+
+    # -- end -----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        self.disk.close()
+
+    def destroy(self) -> None:
+        self.memory.destroy()
+        self.disk.destroy()
+
+
+def _once(offsets: Iterator[Offset], follows: Callable[[Offset, Offset], bool]) -> Iterator[Offset]:
+    """A segment on its way to disk is in both places for a moment; its offsets come once. Memory is
+    looked at first, so that a segment cannot slip from one to the other unseen."""
+    before: Offset | None = None
+    for offset in offsets:
+        if before is None or follows(offset, before):
+            before = offset
+            yield offset

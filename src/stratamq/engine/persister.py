@@ -1,0 +1,71 @@
+"""Moves sealed segments of persisted memory shards to disk, in the background.
+
+One segment at a time: they share one disk. Writers do not wait for it, unless memory is full.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from stratamq.engine.memory_segment import MemorySegment
+from stratamq.engine.persisted_store import PersistedShardStore
+from stratamq.engine.shard import Shard
+from stratamq.model.clock import Clock
+from stratamq.model.errors import StrataError
+
+logger = logging.getLogger(__name__)
+
+
+class Persister:
+    """`lock` is held while a segment is copied: whoever changes the past of a persisted shard holds
+    it too. A segment that could not be copied stays in memory and is tried again with the next
+    one."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._task: asyncio.Task[None] | None = None
+        self._waiting: dict[Shard, None] = {}
+        self.lock = asyncio.Lock()
+
+    @property
+    def busy(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    def poke(self, shard: Shard) -> None:
+        """Something of this shard may have been sealed."""
+        store = shard.store
+        if isinstance(store, PersistedShardStore) and store.oldest_sealed() is not None:
+            self._waiting[shard] = None
+            if not self.busy:
+                self._task = asyncio.create_task(self._move_all())
+
+    async def wait(self) -> None:
+        """Until nothing is left to move, or cannot be moved."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def _move_all(self) -> None:
+        while self._waiting:
+            shard = next(iter(self._waiting))
+            del self._waiting[shard]
+            try:
+                await self._move(shard)
+            except StrataError as error:
+                logger.error("%s was not persisted: %s", shard.name, error)
+
+    async def _move(self, shard: Shard) -> None:
+        while not shard.gone:
+            async with self.lock:
+                store = shard.store
+                assert isinstance(store, PersistedShardStore), "only those are poked"
+                segment = store.oldest_sealed()
+                if segment is None:
+                    return
+                await asyncio.to_thread(_copier(store, segment, self._clock))
+                store.release(segment)
+
+
+def _copier(store: PersistedShardStore, segment: MemorySegment, clock: Clock) -> Callable[[], None]:
+    return lambda: store.copy(segment, clock.now_ms())
