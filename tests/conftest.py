@@ -13,7 +13,7 @@ import shutil
 import pytest
 from hypothesis import HealthCheck, settings
 
-from stratamq.cli.doctor import JAVA_MAJOR_MIN, java_major
+from stratamq.cli.java import JAVA_MAJOR_MIN, java_major
 
 pytest_plugins = ["pytester"]
 

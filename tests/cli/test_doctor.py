@@ -13,6 +13,7 @@ import pytest
 
 from stratamq.cli import doctor
 from stratamq.cli.doctor import Verdict
+from stratamq.cli.java import java_major, parse_java_version
 from stratamq.model.config import NodeConfig, load
 
 
@@ -97,7 +98,7 @@ def test_a_clock_before_our_time_is_a_fail(tmp_path: Path, monkeypatch: pytest.M
     ],
 )
 def test_java_versions(text: str, major: int | None) -> None:
-    assert doctor.parse_java_version(text) == major
+    assert parse_java_version(text) == major
 
 
 @pytest.mark.parametrize(
@@ -116,4 +117,4 @@ def test_java_that_cannot_run_is_no_java(tmp_path: Path, monkeypatch: pytest.Mon
     java.write_text("not a program")
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert doctor.java_major() is None
+    assert java_major() is None

@@ -7,10 +7,8 @@ would not keep its promises; a `warn` means that something will be missing or sl
 from __future__ import annotations
 
 import os
-import re
 import resource
 import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -20,6 +18,7 @@ from typing import NamedTuple
 
 import typer
 
+from stratamq.cli.java import JAVA_MAJOR_MIN, java_major
 from stratamq.model.config import NodeConfig
 from stratamq.node.server import FILES_BESIDE_SEGMENTS, is_in_use
 
@@ -29,8 +28,6 @@ FREE_BYTES_FAIL = GIB // 4
 CLOCK_AHEAD_S_MAX = 60
 BORN_S = 1_735_689_600
 """2025-01-01, before the first release: a clock that shows less is wrong."""
-JAVA_MAJOR_MIN = 17
-JAVA_SECONDS_MAX = 10
 
 
 class Verdict(StrEnum):
@@ -121,28 +118,6 @@ CHECKS: dict[str, Callable[[NodeConfig], Finding]] = {
     "clock": check_clock,
     "java": check_java,
 }
-
-
-def java_major() -> int | None:
-    """The major version of JAVA_HOME's Java or of the one on the PATH; None when there is none."""
-    home = os.environ.get("JAVA_HOME")
-    program = shutil.which("java", path=str(Path(home) / "bin")) if home else None
-    program = program or shutil.which("java")
-    if program is None:
-        return None
-    try:
-        answer = subprocess.run(
-            [program, "-version"], capture_output=True, text=True, timeout=JAVA_SECONDS_MAX
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return parse_java_version(answer.stderr + answer.stdout)
-
-
-def parse_java_version(text: str) -> int | None:
-    """17 for `openjdk version "17.0.15"`, 8 for `java version "1.8.0_392"`."""
-    found = re.search(r'version "(?:1\.)?(\d+)', text)
-    return int(found[1]) if found else None
 
 
 def _nearest_existing(folder: Path) -> Path:
