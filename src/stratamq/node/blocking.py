@@ -56,6 +56,9 @@ class LoopThread:
             raise
 
     def stop(self) -> None:
+        """Abandoned iterators are ended and the loop's own threads with it."""
+        self.run(self._loop.shutdown_asyncgens())
+        self.run(self._loop.shutdown_default_executor())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

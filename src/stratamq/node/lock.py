@@ -54,6 +54,8 @@ class DataDirLock:
         """The file stays: deleting it would let two nodes lock two files of the same name."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
+            # Closing would not do while a child that was just forked still has a copy.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
 
