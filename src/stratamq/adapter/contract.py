@@ -7,7 +7,7 @@ it with `StorageDriverManager.register`; the rest of the node does not notice.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from stratamq.engine.acks import Acks
 from stratamq.engine.contract import (
@@ -16,10 +16,21 @@ from stratamq.engine.contract import (
     OffsetStrategy,
     ReadLimit,
     ShardSpec,
+    Unsubscribe,
 )
+from stratamq.log.contract import SegmentInfo
 from stratamq.model.record import Record
 from stratamq.model.shard import ShardOffsets
-from stratamq.model.types import EARLIEST, Offset, ShardName, TimestampMs
+from stratamq.model.types import (
+    EARLIEST,
+    NO_EPOCH,
+    NO_OFFSET,
+    LeaderEpoch,
+    Offset,
+    ShardName,
+    TimestampMs,
+)
+from stratamq.wire.kafka.records import Buffer
 
 
 class StorageAdapter(ABC):
@@ -131,7 +142,7 @@ class StorageAdapter(ABC):
     async def append_batch(
         self,
         shard: ShardName,
-        data: bytes,
+        data: Buffer,
         *,
         acks: Acks | None = None,
     ) -> AppendResult: ...
@@ -140,6 +151,20 @@ class StorageAdapter(ABC):
     async def fetch_batches(
         self, shard: ShardName, offset: Offset, bytes_max: int = 1 << 20
     ) -> FetchResult: ...
+
+    # -- what a place without logs of its own leaves as it is -----------------------------------
+
+    def subscribe(self, shard: ShardName, callback: Callable[[], None]) -> Unsubscribe:
+        """Call back when start or high watermark may have moved. Without it, those who wait for new
+        messages look again when their time is over."""
+        return lambda: None
+
+    def segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
+        return ()
+
+    def end_of_epoch(self, shard: ShardName, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
+        """The largest known epoch <= `epoch`, and where it ends; (-1, -1) when there is none."""
+        return NO_EPOCH, NO_OFFSET
 
     # -- housekeeping --------------------------------------------------------------------------
 

@@ -25,7 +25,9 @@ from stratamq.engine.contract import (
     FetchResult,
     OffsetStrategy,
     ReadLimit,
+    Unsubscribe,
 )
+from stratamq.log.contract import SegmentInfo
 from stratamq.meta.caches import BrokerCacheManager
 from stratamq.meta.configs import storage_name
 from stratamq.model.errors import AlreadyExists, Closed, InvalidConfig
@@ -34,10 +36,12 @@ from stratamq.model.shard import ShardOffsets
 from stratamq.model.topic import Topic
 from stratamq.model.types import (
     EARLIEST,
+    LeaderEpoch,
     Offset,
     TimestampMs,
 )
 from stratamq.wire.kafka.partitioner import partition_for_key
+from stratamq.wire.kafka.records import Buffer
 
 DriverFactory = Callable[[], StorageAdapter]
 """Makes a driver that is not open yet."""
@@ -167,7 +171,7 @@ class StorageDriverManager:
         self,
         topic: str,
         partition: int,
-        data: bytes,
+        data: Buffer,
         *,
         acks: Acks | None = None,
     ) -> AppendResult:
@@ -230,6 +234,24 @@ class StorageDriverManager:
     async def offsets(self, topic: str, partition: int) -> ShardOffsets:
         meta, driver = await self._route(topic)
         return await driver.offsets(shard_of(meta, partition))
+
+    async def segments(self, topic: str, partition: int) -> tuple[SegmentInfo, ...]:
+        meta, driver = await self._route(topic)
+        return driver.segments(shard_of(meta, partition))
+
+    async def end_of_epoch(
+        self, topic: str, partition: int, epoch: LeaderEpoch
+    ) -> tuple[LeaderEpoch, Offset]:
+        """The largest known epoch <= `epoch`, and where it ends; (-1, -1) when there is none."""
+        meta, driver = await self._route(topic)
+        return driver.end_of_epoch(shard_of(meta, partition), epoch)
+
+    async def subscribe(
+        self, topic: str, partition: int, callback: Callable[[], None]
+    ) -> Unsubscribe:
+        """Call back on the event loop when start or high watermark may have moved."""
+        meta, driver = await self._route(topic)
+        return driver.subscribe(shard_of(meta, partition), callback)
 
     async def get_offset_by_timestamp(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from stratamq.adapter.contract import StorageAdapter
 from stratamq.adapter.offsets import OffsetManager
@@ -13,13 +13,16 @@ from stratamq.engine.contract import (
     OffsetStrategy,
     ReadLimit,
     ShardSpec,
+    Unsubscribe,
 )
 from stratamq.engine.handler import StorageEngineHandler
+from stratamq.log.contract import SegmentInfo
 from stratamq.meta.commands import CommitOffset
 from stratamq.model.record import Record
 from stratamq.model.shard import ShardOffsets
 from stratamq.model.topic import StorageType
-from stratamq.model.types import EARLIEST, Offset, ShardName, TimestampMs
+from stratamq.model.types import EARLIEST, LeaderEpoch, Offset, ShardName, TimestampMs
+from stratamq.wire.kafka.records import Buffer
 
 
 class EngineStorageAdapter(StorageAdapter):
@@ -125,7 +128,7 @@ class EngineStorageAdapter(StorageAdapter):
     async def append_batch(
         self,
         shard: ShardName,
-        data: bytes,
+        data: Buffer,
         *,
         acks: Acks | None = None,
     ) -> AppendResult:
@@ -135,6 +138,15 @@ class EngineStorageAdapter(StorageAdapter):
         self, shard: ShardName, offset: Offset, bytes_max: int = 1 << 20
     ) -> FetchResult:
         return await self._engine.fetch_batches(shard, offset, bytes_max)
+
+    def subscribe(self, shard: ShardName, callback: Callable[[], None]) -> Unsubscribe:
+        return self._engine.subscribe(shard, callback)
+
+    def segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
+        return self._engine.segments(shard)
+
+    def end_of_epoch(self, shard: ShardName, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
+        return self._engine.end_of_epoch(shard, epoch)
 
     # -- housekeeping --------------------------------------------------------------------------
 

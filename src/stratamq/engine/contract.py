@@ -7,7 +7,7 @@ Async methods may be called from many tasks of one event loop. Records are seen 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -17,6 +17,9 @@ from stratamq.model.record import Record
 from stratamq.model.shard import ShardOffsets
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import EARLIEST, LeaderEpoch, Offset, ShardName, TimestampMs
+from stratamq.wire.kafka.records import Buffer
+
+Unsubscribe = Callable[[], None]
 
 
 class ReadLimit(NamedTuple):
@@ -95,6 +98,11 @@ class StorageEngine(ABC):
     def segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]: ...
 
     @abstractmethod
+    def subscribe(self, shard: ShardName, callback: Callable[[], None]) -> Unsubscribe:
+        """Call back on the event loop whenever start or high watermark may have moved, and when the
+        shard goes. The callback must be quick: writers wait for it."""
+
+    @abstractmethod
     async def recover_shard(self, shard: ShardName) -> None:
         """Open a poisoned shard anew from what its disk really holds."""
 
@@ -159,9 +167,13 @@ class StorageEngine(ABC):
 
     @abstractmethod
     async def append_batch(
-        self, shard: ShardName, data: bytes, leader_epoch: LeaderEpoch | None = None
+        self, shard: ShardName, data: Buffer, leader_epoch: LeaderEpoch | None = None
     ) -> AppendResult:
-        """Validate one batch, give it its offsets, store it, make it as durable as `flush` says."""
+        """Validate one batch, give it its offsets, store it, make it as durable as `flush` says.
+
+        Batches of one shard are stored in the order of the calls. `data` may be a view into a
+        larger buffer, which must not change until the answer is there.
+        """
 
     @abstractmethod
     async def fetch_batches(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from asyncio import TimerHandle
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from stratamq.model.shard import ShardOffsets
 from stratamq.model.topic import Flush
 from stratamq.model.types import NO_EPOCH, LeaderEpoch, Offset
 from stratamq.wire.kafka.records import Compression
+
+logger = logging.getLogger(__name__)
 
 _CODECS = {
     "producer": Compression.NONE,
@@ -128,8 +131,12 @@ class Shard:
         return forget
 
     def moved(self) -> None:
+        """Tell them. What a watcher does wrong is not the writer's fault."""
         for callback in tuple(self.watchers.values()):
-            callback()
+            try:
+                callback()
+            except Exception:
+                logger.exception("%s: a watcher failed", self.name)
 
     def check_writable(self) -> None:
         if self.gone:

@@ -99,7 +99,7 @@ def check_crc(data: Buffer, header: BatchHeader, position: int = 0) -> bool:
     return crc32c(memoryview(data)[position + CHECKED_AT : end]) == header.crc
 
 
-def check_batch(data: bytes, max_bytes: int) -> BatchHeader:
+def check_batch(data: Buffer, max_bytes: int) -> BatchHeader:
     """Hold what a producer sent to everything that can be told without walking its records.
 
     `data` must be exactly one batch.
