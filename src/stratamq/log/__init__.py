@@ -6,9 +6,11 @@ The ladder, each file using the ones below it:
     shard_reads reading it: by offset, key, tag and time
     recovery    what is done with the files of an unclean stop
     segment     one run of batches: a `.log` file with its indexes
+    reader      from an offset to batches, the short way
+    scan        every batch of a file, trusting nothing
     index       indexes of active segments, keys and tags, in the KV store
     sidecar     `.index` and `.timeindex` of sealed segments, Kafka's formats
-    deletions, epochs, checkpoint    small files beside the segments
+    deletions, epochs, checkpoint  small files beside the segments
     names       every file name there is
     disk, kv    the doors to the file system and to RocksDB
 

@@ -195,13 +195,13 @@ class ShardIndex:
 
     # -- looking up ----------------------------------------------------------------------------
 
-    def floor_offset(self, segment: Offset, offset: Offset) -> Position:
-        """Where to begin a forward scan for `offset`."""
+    def floor_offset(self, segment: Offset, offset: Offset) -> OffsetPoint | None:
+        """The last point at or before `offset`: where to begin a forward scan for it."""
         prefix = self._prefix(OFFSETS, segment)
-        relative = min(offset - segment + 1, RELATIVE_MAX)
-        for _, value in self.kv.scan_back(prefix, prefix + U32.pack(relative)):
-            return Position(U32.unpack(value)[0])
-        return Position(0)
+        relative = min(max(offset - segment + 1, 0), RELATIVE_MAX)
+        for row in self.kv.scan_back(prefix, prefix + U32.pack(relative)):
+            return _offset_point(segment, row)
+        return None
 
     def floor_time(self, segment: Offset, timestamp: TimestampMs) -> Offset:
         """An offset so that every record of the segment before it is older than `timestamp`."""
@@ -211,10 +211,7 @@ class ShardIndex:
         return segment
 
     def offset_points(self, segment: Offset) -> list[OffsetPoint]:
-        return [
-            OffsetPoint(Offset(segment + U32.unpack(key[-4:])[0]), Position(U32.unpack(value)[0]))
-            for key, value in self._rows(OFFSETS, segment)
-        ]
+        return [_offset_point(segment, row) for row in self._rows(OFFSETS, segment)]
 
     def time_points(self, segment: Offset) -> list[TimePoint]:
         return [
@@ -254,3 +251,8 @@ class ShardIndex:
 
     def _prefix(self, kind: bytes, segment: Offset) -> bytes:
         return self._id + kind + U64.pack(segment)
+
+
+def _offset_point(segment: Offset, row: tuple[bytes, bytes]) -> OffsetPoint:
+    key, value = row
+    return OffsetPoint(Offset(segment + U32.unpack(key[-4:])[0]), Position(U32.unpack(value)[0]))

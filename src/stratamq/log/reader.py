@@ -1,65 +1,133 @@
-"""Reading batches out of a segment file: locate, read whole ones, and step over damage.
+"""Reading batches out of a segment file: find the one that holds an offset, read whole ones.
 
-A batch is *intact* when its header is plausible, its bytes are all there and its CRC fits.
-Everything that leaves this module is intact.
+Everything that leaves this module passed its CRC and stands where its neighbours say it belongs.
+The way there is short when nothing is wrong: from the index point before the offset by the batches'
+own lengths. When anything looks odd (a gap, a batch that overlaps the next, a point that is not
+what the index says), the stretch is walked with care (`stratamq.log.scan`), and what cannot be read
+is reported with file and position.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from stratamq.log.disk import File
+from stratamq.log.scan import HEADER_BYTES, Damage, Stretch, crc_fits, scan
+from stratamq.log.sidecar import OffsetPoint
 from stratamq.model.errors import CorruptRecord, InvalidInput
 from stratamq.model.types import Offset, Position
-from stratamq.wire.kafka.records import BatchHeader, find_batch, read_header, walk
+from stratamq.wire.kafka.records import BatchHeader, BatchSpan, find_batch, read_header, walk
 
 WINDOW_BYTES = 128 << 10
 """Read at once while looking for an offset: about one stretch between two index points."""
 
-SCAN_BYTES = 4 << 20
-"""Read at once while scanning a whole segment."""
 
-HEADER_BYTES = 61
-CRC_AT = 17
-CRC_FROM = 21
-MAGIC_AT = 16
-MAGIC = b"\x02"
+class View(NamedTuple):
+    """A segment's file at one moment. `floor` gives the index point at or before an offset."""
 
+    path: str
+    file: File
+    size: int
+    base: Offset
+    end: Offset
+    floor: Callable[[Offset], OffsetPoint | None]
 
-class Intact(NamedTuple):
-    """One whole batch of a scan."""
-
-    position: Position
-    header: BatchHeader
-    data: bytes
+    def stretch(self) -> Stretch:
+        return Stretch(self.file, self.size, self.end)
 
 
-class Damage(NamedTuple):
-    """A stretch that is not made of intact batches. `end` is None when nothing intact follows."""
+class Place(NamedTuple):
+    """Where a batch begins, and what is known of it: its first offset, or its last."""
 
-    position: Position
-    end: Position | None
+    position: int
+    first_offset: Offset | None = None
+    last_offset: Offset | None = None
+
+    def fits(self, base_offset: int, last_offset: int) -> bool:
+        return (self.first_offset is None or base_offset >= self.first_offset) and (
+            self.last_offset is None or last_offset == self.last_offset
+        )
 
 
-def locate(file: File, size: int, position: int, offset: Offset) -> int | None:
-    """Position of the first batch that ends at or after `offset`; None when the file has none.
+def locate(view: View, offset: Offset, known: Place | None = None) -> Position | None:
+    """Position of the batch that holds `offset`, or of the next there is; None when the file has
+    none. CorruptRecord when the batch that held it is damaged."""
+    position = _by_index(view, offset, known or _point_before(view, offset))
+    return Position(position) if position is not None else _by_scan(view, offset)
 
-    `position` must be the start of a batch. Where the way is blocked by damage, the answer is the
-    damage: the caller that reads there reports it.
-    """
-    while position < size:
-        chunk = file.read(min(WINDOW_BYTES, size - position), position)
+
+def _point_before(view: View, offset: Offset) -> Place:
+    point = view.floor(offset)
+    if point is None:
+        return Place(0, view.base)
+    return Place(point.position, last_offset=point.last_offset)
+
+
+# -- the short way -------------------------------------------------------------------------------
+
+
+def _by_index(view: View, offset: Offset, place: Place) -> int | None:
+    """The position, if nothing on the way is odd."""
+    position = place.position
+    while position < view.size:
+        chunk = view.file.read(min(WINDOW_BYTES, view.size - position), position)
         found = find_batch(chunk, offset)
         if found >= 0:
-            return position + found
-        hop = _end_of_spans(chunk) or _size_of_large(chunk, size - position, offset)
+            here = place if position == place.position else None
+            sure = _is_sure(view, chunk, position, found, offset, here)
+            return position + found if sure else None
+        hop = _end_of_spans(chunk) or _size_of_large(chunk, view.size - position, offset)
         if not hop:
-            return position
+            return None
         position += hop
     return None
+
+
+def _is_sure(
+    view: View, chunk: bytes, start: int, found: int, offset: Offset, place: Place | None
+) -> bool:
+    """Whether the batch found in this window is the one, by all that its neighbours tell."""
+    header = read_header(chunk, found)
+    following = _header_at(view, chunk, start, found + header.size_bytes)
+    if header.last_offset >= view.end:
+        return False
+    if following is not None and following.base_offset <= header.last_offset:
+        return False
+    if place is not None and found == 0:
+        return place.fits(header.base_offset, header.last_offset) and (
+            header.base_offset <= offset or place.first_offset is not None
+        )
+    if header.base_offset <= offset:
+        return True
+    return place is not None and _in_order(chunk, found, place)
+
+
+def _in_order(chunk: bytes, found: int, place: Place) -> bool:
+    """A gap: was it always there, or does a batch on the way pretend to be elsewhere?"""
+    spans = walk(chunk)
+    if not place.fits(spans[0].base_offset, spans[0].last_offset):
+        return False
+    last_offset = spans[0].base_offset - 1
+    for span in spans:
+        if span.base_offset <= last_offset:
+            return False
+        if span.position == found:
+            break
+        last_offset = span.last_offset
+    return True
+
+
+def _header_at(view: View, chunk: bytes, start: int, at: int) -> BatchHeader | None:
+    """The header at this place of the window or behind it, if there is one."""
+    if start + at + HEADER_BYTES > view.size:
+        return None
+    try:
+        if at + HEADER_BYTES <= len(chunk):
+            return read_header(chunk, at)
+        return read_header(view.file.read(HEADER_BYTES, start + at))
+    except InvalidInput:
+        return None
 
 
 def _end_of_spans(chunk: bytes) -> int:
@@ -77,125 +145,97 @@ def _size_of_large(chunk: bytes, room: int, offset: Offset) -> int:
     return header.size_bytes if header.size_bytes <= room and header.last_offset < offset else 0
 
 
-def read_intact(file: File, size: int, position: int, max_bytes: int, end: Offset) -> bytes:
+# -- the careful way -----------------------------------------------------------------------------
+
+
+def _by_scan(view: View, offset: Offset) -> Position | None:
+    if offset >= view.end:
+        return None
+    damage: Damage | None = None
+    for found in scan(view.stretch(), _trusted_before(view, offset), view.base):
+        if isinstance(found, Damage):
+            damage = found
+        elif found.header.last_offset < offset:
+            damage = None  # it ended before the offset
+        elif damage is not None and found.header.base_offset > offset:
+            raise _corrupt(view, damage.position, offset, found.header.base_offset, DAMAGED)
+        else:
+            return found.position
+    if damage is not None:
+        raise _corrupt(view, damage.position, offset, view.end, DAMAGED)
+    return None
+
+
+DAMAGED = "no intact batch that belongs there"
+
+
+def _trusted_before(view: View, offset: Offset) -> int:
+    """Where to begin: one index point earlier than needed, so that the batch in question has one
+    before it as a witness; at the start if the log does not bear the index out."""
+    point = view.floor(offset)
+    earlier = view.floor(Offset(point.last_offset - 1)) if point is not None else None
+    if earlier is None:
+        return 0
+    header = _header_at(view, b"", earlier.position, 0)
+    return earlier.position if header and header.last_offset == earlier.last_offset else 0
+
+
+# -- whole batches -------------------------------------------------------------------------------
+
+
+def read_intact(view: View, position: int, max_bytes: int, end: Offset, offset: Offset) -> bytes:
     """Intact batches from `position` on: as many as fit `max_bytes`, at least one, all below `end`.
 
-    Empty when the first batch reaches past `end`; None of the promises hold for a damaged first
-    batch: that raises InvalidInput, for the caller to explain.
+    Empty when the first batch reaches past `end`. CorruptRecord when it is damaged.
     """
-    room = size - position
-    chunk = file.read(min(max(max_bytes, HEADER_BYTES), room), position)
+    room = view.size - position
+    chunk = view.file.read(min(max(max_bytes, HEADER_BYTES), room), position)
     header = read_header(chunk)
     if header.last_offset >= end:
         return b""
     if header.size_bytes > len(chunk):
-        chunk = file.read(min(header.size_bytes, room), position)
-    return chunk[: _intact_bytes(chunk, max_bytes, end)]
+        chunk = view.file.read(min(header.size_bytes, room), position)
+    good = _intact_bytes(chunk, max_bytes, end)
+    if not good:
+        raise _crc_error(view, position, header, offset)
+    return chunk[:good]
 
 
 def _intact_bytes(chunk: bytes, max_bytes: int, end: Offset) -> int:
     view = memoryview(chunk)
-    stop = 0
-    for position, size, _, last_offset, _ in walk(chunk):
+    spans = walk(chunk)
+    stop, expected = 0, -1
+    for number, (position, size, base_offset, last_offset, _) in enumerate(spans):
         after = position + size
         if last_offset >= end or (after > max_bytes and stop):
             break
+        if stop and base_offset != expected and not _is_gap(spans, number, expected):
+            break
         if not crc_fits(view[position:after]):
             break
-        stop = after
-    if not stop:
-        raise InvalidInput("its checksum does not fit")
+        stop, expected = after, last_offset + 1
     return stop
 
 
-def crc_fits(batch: memoryview) -> bool:
-    return crc32c(batch[CRC_FROM:]) == int.from_bytes(batch[CRC_AT:CRC_FROM], "big")
+def _is_gap(spans: list[BatchSpan], number: int, expected: int) -> bool:
+    """Whether the batch leaves a gap and the one behind it agrees. In doubt the answer ends, and
+    the next read looks closer."""
+    if spans[number].base_offset < expected or number + 1 == len(spans):
+        return False
+    return spans[number + 1].base_offset > spans[number].last_offset
 
 
-def scan(file: File, size: int, position: int, expected: Offset) -> Iterator[Intact | Damage]:
-    """Everything from `position` to `size`, in order, intact batches and the damage between
-    them."""
-    while position < size:
-        chunk = file.read(min(SCAN_BYTES, size - position), position)
-        used = 0
-        for batch in _intact_of(chunk, position, expected):
-            used = batch.position + batch.header.size_bytes - position
-            expected = Offset(batch.header.next_offset)
-            yield batch
-        position += used
-        if not used:
-            large = _large_batch(file, size, position, expected)
-            if large is None:
-                resume = next_intact(file, size, position, expected)
-                yield Damage(Position(position), resume)
-                if resume is None:
-                    return
-                position = resume
-            else:
-                yield large
-                position += large.header.size_bytes
-                expected = Offset(large.header.next_offset)
+def _crc_error(view: View, position: int, header: BatchHeader, offset: Offset) -> CorruptRecord:
+    """The batch there is damaged; reading may go on at the next that is intact."""
+    next_offset = view.end
+    for found in scan(view.stretch(), position, min(header.base_offset, offset)):
+        if not isinstance(found, Damage):
+            next_offset = found.header.base_offset
+            break
+    return _corrupt(view, position, offset, next_offset, "its checksum does not fit")
 
 
-def _intact_of(chunk: bytes, start: int, expected: Offset) -> Iterator[Intact]:
-    view = memoryview(chunk)
-    for position, size, base_offset, last_offset, _ in walk(chunk):
-        if base_offset < expected or not crc_fits(view[position : position + size]):
-            return
-        expected = Offset(last_offset + 1)
-        data = chunk[position : position + size]
-        yield Intact(Position(start + position), read_header(data), data)
-
-
-def _large_batch(file: File, size: int, position: int, expected: Offset) -> Intact | None:
-    """The batch at `position` if it is intact, however large."""
-    try:
-        header = read_header(file.read(HEADER_BYTES, position))
-    except InvalidInput:
-        return None
-    if header.base_offset < expected or header.size_bytes > size - position:
-        return None
-    data = file.read(header.size_bytes, position)
-    if len(data) < header.size_bytes or not crc_fits(memoryview(data)):
-        return None
-    return Intact(Position(position), header, data)
-
-
-def next_intact(file: File, size: int, position: int, expected: Offset) -> Position | None:
-    """Where the next intact batch begins after the damage at `position`.
-
-    Usually the damaged batch's own length still leads there. If not, every magic byte is a
-    candidate.
-    """
-    try:
-        hop = position + read_header(file.read(HEADER_BYTES, position)).size_bytes
-    except InvalidInput:
-        hop = size
-    if hop < size and _large_batch(file, size, hop, expected) is not None:
-        return Position(hop)
-    return _search(file, size, position + 1, expected)
-
-
-def _search(file: File, size: int, position: int, expected: Offset) -> Position | None:
-    while position + HEADER_BYTES <= size:
-        chunk = file.read(min(SCAN_BYTES, size - position), position)
-        at = chunk.find(MAGIC, MAGIC_AT)
-        while at >= 0:
-            candidate = position + at - MAGIC_AT
-            if _large_batch(file, size, candidate, expected) is not None:
-                return Position(candidate)
-            at = chunk.find(MAGIC, at + 1)
-        position += max(len(chunk) - MAGIC_AT, 1)
-    return None
-
-
-def explain(
-    file: File, path: str, size: int, position: int, offset: Offset, end: Offset, reason: str
+def _corrupt(
+    view: View, position: int, offset: Offset, next_offset: Offset, reason: str
 ) -> CorruptRecord:
-    """The error for damage at `position`: which offsets cannot be read, and where reading may go
-    on."""
-    resume = next_intact(file, size, position, offset)
-    next_offset = end
-    if resume is not None:
-        next_offset = Offset(read_header(file.read(HEADER_BYTES, resume)).base_offset)
-    return CorruptRecord(path, position, offset, max(next_offset, offset + 1), reason)
+    return CorruptRecord(view.path, position, offset, max(next_offset, offset + 1), reason)

@@ -23,16 +23,16 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from stratamq.log import checkpoint, epochs, names, reader
+from stratamq.log import checkpoint, epochs, names
 from stratamq.log.contract import PlacedBatch
 from stratamq.log.disk import Disk, read_all, replace_file, write_new
 from stratamq.log.index import IndexState, ShardIndex
-from stratamq.log.reader import Damage, Intact
-from stratamq.log.segment import ActiveSegment, SealedSegment, Segment
+from stratamq.log.scan import Damage, Intact, Stretch, scan
+from stratamq.log.segment import SPAN_MAX, ActiveSegment, SealedSegment, Segment
 from stratamq.log.truncation import plan_cut
 from stratamq.model.errors import InvalidInput, StorageError
-from stratamq.model.types import EARLIEST, Offset, Position
-from stratamq.wire.kafka.records import EMPTY_SCAN, BatchScan, scan_batch
+from stratamq.model.types import EARLIEST, NO_EPOCH, Offset, Position
+from stratamq.wire.kafka.records import EMPTY_SCAN, BatchScan, place_batch, scan_batch
 
 logger = logging.getLogger(__name__)
 
@@ -80,30 +80,39 @@ class Recovered:
     damage: list[str] = field(default_factory=list)
 
 
-def recover(disk: Disk, folder: Path, index: ShardIndex, indexing: Indexing) -> Recovered:
-    """Everything in the table above. May itself be cut off by a crash and repeated."""
+def recover(
+    disk: Disk, folder: Path, index: ShardIndex, indexing: Indexing, *, gaps: bool
+) -> Recovered:
+    """Everything in the table above. May itself be cut off by a crash and repeated.
+
+    `gaps`: whether the batches of an active segment may leave gaps between them.
+    """
     disk.make_folder(folder)
-    return _Recovery(disk, folder, index, indexing).run()
+    return _Recovery(disk, folder, index, indexing, gaps).run()
 
 
 class _Recovery:
-    def __init__(self, disk: Disk, folder: Path, index: ShardIndex, indexing: Indexing) -> None:
+    def __init__(
+        self, disk: Disk, folder: Path, index: ShardIndex, indexing: Indexing, gaps: bool
+    ) -> None:
         self.disk, self.folder, self.index, self.indexing = disk, folder, index, indexing
+        self.gaps = gaps
         self.damage: list[str] = []
+        self.loaded: epochs.History | None = None
         self.history: epochs.History = ()
 
     def run(self) -> Recovered:
         bases = self._sweep()
         start = self._start_offset(bases)
-        self.history = self._load_epochs(bases)
-        loaded = self.history
+        self.loaded = self._load_epochs()
+        self.history = self._epochs_of_log(bases) if self.loaded is None else self.loaded
         state = self.index.state()
         sealed = [self._sealed(base, end, state) for base, end in pairwise(bases)]
         active = self._active(bases[-1], state) if bases else self._first(start)
         if start > active.end:
             sealed, active = self._continue_at(start, [*sealed, active])
         history = epochs.cut_start(epochs.cut_end(self.history, active.end), start)
-        if history != loaded:
+        if history != self.loaded:
             replace_file(self.disk, self.folder / names.EPOCHS, epochs.encode(history))
         return Recovered(sealed, active, start, history, self.damage)
 
@@ -135,7 +144,8 @@ class _Recovery:
                 self._report(f"{path}: {error}; the log begins with its first segment")
         return bases[0] if bases else EARLIEST
 
-    def _load_epochs(self, bases: list[Offset]) -> epochs.History:
+    def _load_epochs(self) -> epochs.History | None:
+        """None when what is there cannot be used."""
         path = self.folder / names.EPOCHS
         if not self.disk.exists(path):
             return ()
@@ -143,12 +153,13 @@ class _Recovery:
             return epochs.decode(read_all(self.disk, path))
         except StorageError as error:
             self._report(f"{path}: {error}; rebuilt from the log")
-            return self._epochs_of_log(bases)
+            return None
 
     def _epochs_of_log(self, bases: list[Offset]) -> epochs.History:
         history: epochs.History = ()
         for base in bases:
-            segment = SealedSegment(self.disk, self.folder, self.index, base, base)
+            end = Offset(base + SPAN_MAX)
+            segment = SealedSegment(self.disk, self.folder, self.index, base, end)
             for _, header, _ in segment.batches():
                 history = epochs.extended(history, header.leader_epoch, Offset(header.base_offset))
         return history
@@ -219,13 +230,16 @@ class _Recovery:
         indexed, synced = state.indexed_position, state.synced_position
         last_known = state.indexed_end
         rows, size = self.index.kv.batch(), 0
-        for found in reader.scan(segment.file(), segment.size, synced, segment.end):
+        limit = Offset(segment.base + SPAN_MAX)
+        stretch = Stretch(segment.file(), segment.size, limit, self.gaps)
+        for found in scan(stretch, synced, segment.end):
             if isinstance(found, Damage):
                 if found.end is None:
                     self._cut_tail(segment, found.position)
                     break
                 self._report_damage(segment, found)
                 continue
+            found = self._with_its_epoch(segment, found)
             self._note_epoch(found)
             segment.end = Offset(found.header.next_offset)
             if found.position >= indexed:
@@ -289,6 +303,17 @@ class _Recovery:
         self.history = epochs.extended(
             self.history, header.leader_epoch, Offset(header.base_offset)
         )
+
+    def _with_its_epoch(self, segment: ActiveSegment, found: Intact) -> Intact:
+        """A batch's CRC does not cover its leader epoch. But the history was durable before the
+        batch was written: where they differ, the batch is set right."""
+        header, last = found.header, found.header.last_offset
+        known = [entry.epoch for entry in self.loaded or () if entry.start_offset <= last]
+        if not known or header.leader_epoch in (known[-1], NO_EPOCH):
+            return found
+        header, data = place_batch(header, found.data, header.base_offset, known[-1])
+        segment.file().write([data], found.position)
+        return Intact(found.position, header, data)
 
     def _report_damage(self, segment: Segment, damage: Damage) -> None:
         until = "the end" if damage.end is None else f"byte {damage.end}"

@@ -11,9 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from stratamq.log import names, reader, sidecar
+from stratamq.log import names, sidecar
 from stratamq.log.contract import Rewriter
 from stratamq.log.disk import File, write_new
+from stratamq.log.scan import Damage, Intact, Stretch, scan
 from stratamq.log.segment import SIDECARS, SealedSegment, collect_points
 from stratamq.model.errors import CorruptRecord
 
@@ -43,8 +44,8 @@ class Rewrite:
 
     def _write_sidecars(self, file: File) -> None:
         base = self.old.base
-        found = reader.scan(file, self.size_bytes, 0, base)
-        offsets, times = collect_points(one for one in found if isinstance(one, reader.Intact))
+        found = scan(Stretch(file, self.size_bytes, self.old.end), 0, base)
+        offsets, times = collect_points(one for one in found if isinstance(one, Intact))
         for suffix, data in (
             (names.OFFSET_INDEX, sidecar.encode_offset_points(base, offsets)),
             (names.TIME_INDEX, sidecar.encode_time_points(base, times)),
@@ -73,7 +74,7 @@ def _write_rewritten(old: SealedSegment, rewriter: Rewriter, file: File) -> bool
     size = written = 0
     changed = False
     for found in old.scan():
-        if isinstance(found, reader.Damage):
+        if isinstance(found, Damage):
             raise _refusal(old, found)
         data = rewriter(found.header, memoryview(found.data))
         changed = changed or data is None or data != found.data
@@ -87,7 +88,7 @@ def _write_rewritten(old: SealedSegment, rewriter: Rewriter, file: File) -> bool
     return changed
 
 
-def _refusal(old: SealedSegment, damage: reader.Damage) -> CorruptRecord:
+def _refusal(old: SealedSegment, damage: Damage) -> CorruptRecord:
     """A damaged segment is evidence: it stays as it is until it is repaired."""
     return CorruptRecord(
         str(old.path), damage.position, old.base, old.end, "a damaged segment is not rewritten"

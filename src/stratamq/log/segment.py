@@ -16,8 +16,8 @@ from stratamq.log.contract import PlacedBatch, SegmentInfo
 from stratamq.log.disk import Buffer, Disk, File, replace_file
 from stratamq.log.index import IndexState, ShardIndex
 from stratamq.log.kv import KVBatch
+from stratamq.log.scan import SCAN_BYTES, Damage, Intact, scan
 from stratamq.log.sidecar import OffsetPoint, OffsetSidecar, TimePoint, TimeSidecar
-from stratamq.model.errors import InvalidInput
 from stratamq.model.types import NO_TIMESTAMP, Offset, Position, TimestampMs
 from stratamq.wire.kafka.records import walk
 
@@ -43,8 +43,8 @@ class Segment(ABC):
         self._hint = (base, 0)
 
     @abstractmethod
-    def floor(self, offset: Offset) -> Position:
-        """Start of some batch at or before the one that holds `offset`."""
+    def floor(self, offset: Offset) -> OffsetPoint | None:
+        """The last index point at or before `offset`."""
 
     @abstractmethod
     def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset:
@@ -68,30 +68,29 @@ class Segment(ABC):
         offset, size = max(offset, self.base), self.size
         if not size:
             return b""  # its file may not be made yet
-        file = self.file()
-        position = reader.locate(file, size, self._start_of(offset), offset)
+        view = self.view(size)
+        position = reader.locate(view, offset, self._hinted(offset))
         if position is None:
             return b""
-        try:
-            data = reader.read_intact(file, size, position, max_bytes, end)
-        except InvalidInput as error:
-            raise reader.explain(
-                file, str(self.path), size, position, offset, self.end, str(error)
-            ) from None
+        data = reader.read_intact(view, position, max_bytes, end, offset)
         if data:
             self._hint = (_next_offset(data), position + len(data))
         return data
 
-    def scan(self, position: int = 0) -> Iterator[reader.Intact | reader.Damage]:
-        return reader.scan(self.file(), self.size, position, self.base)
+    def view(self, size: int) -> reader.View:
+        """The segment as it is now. `size` is taken first: a writer raises the end before it."""
+        return reader.View(str(self.path), self.file(), size, self.base, self.end, self.floor)
 
-    def batches(self, position: int = 0) -> Iterator[reader.Intact]:
-        return (found for found in self.scan(position) if isinstance(found, reader.Intact))
+    def scan(self, position: int = 0) -> Iterator[Intact | Damage]:
+        return scan(self.view(self.size).stretch(), position, self.base)
 
-    def _start_of(self, offset: Offset) -> int:
+    def batches(self, position: int = 0) -> Iterator[Intact]:
+        return (found for found in self.scan(position) if isinstance(found, Intact))
+
+    def _hinted(self, offset: Offset) -> reader.Place | None:
         """A consumer that reads on where it stopped needs no index."""
         hinted, position = self._hint
-        return position if hinted == offset else self.floor(offset)
+        return reader.Place(position, offset) if hinted == offset else None
 
 
 def _next_offset(data: bytes) -> Offset:
@@ -141,8 +140,8 @@ class ActiveSegment(Segment):
         file = self._hold()
         file.write([batch.data for batch in batches], self.size)
         self._staged.extend(batches)
-        self.size += sum(len(batch.data) for batch in batches)
         self.end = Offset(batches[-1].header.next_offset)
+        self.size += sum(len(batch.data) for batch in batches)
         if self.state.first_timestamp == NO_TIMESTAMP:
             self.state.first_timestamp = TimestampMs(batches[0].header.max_timestamp)
 
@@ -158,7 +157,7 @@ class ActiveSegment(Segment):
         do."""
         file, position = self._hold(), int(self.state.synced_position)
         while position < self.size:
-            chunk = file.read(min(reader.SCAN_BYTES, self.size - position), position)
+            chunk = file.read(min(SCAN_BYTES, self.size - position), position)
             file.write([chunk], position)
             position += len(chunk)
 
@@ -211,7 +210,7 @@ class ActiveSegment(Segment):
         write_sidecars(self, offsets, times)
         return SealedSegment(self.disk, self.folder, self.index, self.base, self.end)
 
-    def floor(self, offset: Offset) -> Position:
+    def floor(self, offset: Offset) -> OffsetPoint | None:
         return self.index.floor_offset(self.base, offset)
 
     def points(self) -> tuple[list[OffsetPoint], list[TimePoint]]:
@@ -260,7 +259,7 @@ class SealedSegment(Segment):
         self._offset_sidecar()
         self._time_sidecar()
 
-    def floor(self, offset: Offset) -> Position:
+    def floor(self, offset: Offset) -> OffsetPoint | None:
         return self._offset_sidecar().floor(offset)
 
     def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset:
@@ -316,7 +315,7 @@ class SealedSegment(Segment):
         return self._first_timestamp
 
 
-def collect_points(batches: Iterable[reader.Intact]) -> tuple[list[OffsetPoint], list[TimePoint]]:
+def collect_points(batches: Iterable[Intact]) -> tuple[list[OffsetPoint], list[TimePoint]]:
     """The points that an active segment with these batches would have been sealed with."""
     offsets: list[OffsetPoint] = []
     times: list[TimePoint] = []

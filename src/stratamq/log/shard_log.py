@@ -77,7 +77,7 @@ class FileShardLog(ShardReads):
         self._names_settled = False
         indexing = Indexing(config.flag("index.key"), config.flag("index.tag"), decompressed_max)
         with self._disk_errors():
-            found = recover(disk, folder, self._index, indexing)
+            found = recover(disk, folder, self._index, indexing, gaps=config.compacts)
             self._deletions = Deletions(disk, folder / names.DELETIONS)
             self._deletions.forget(lambda at: at >= found.active.end or at < found.start)
         self._active: ActiveSegment = found.active

@@ -58,8 +58,8 @@ class OffsetSidecar:
         self._base, self._data = base, data
         self._entries = len(data) // OFFSET_ENTRY.size
 
-    def floor(self, offset: Offset) -> Position:
-        """Where to begin a forward scan for `offset`."""
+    def floor(self, offset: Offset) -> OffsetPoint | None:
+        """The last point at or before `offset`: where to begin a forward scan for it."""
         low, high = 0, self._entries
         while low < high:
             middle = (low + high) // 2
@@ -67,7 +67,7 @@ class OffsetSidecar:
                 low = middle + 1
             else:
                 high = middle
-        return self.point(low - 1).position if low else Position(0)
+        return self.point(low - 1) if low else None
 
     def point(self, number: int) -> OffsetPoint:
         relative, position = OFFSET_ENTRY.unpack_from(self._data, number * OFFSET_ENTRY.size)

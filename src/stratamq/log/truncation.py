@@ -13,9 +13,9 @@ from stratamq.log.index import IndexState
 from stratamq.log.kv import KVBatch
 from stratamq.log.segment import ActiveSegment, SealedSegment, Segment
 from stratamq.log.sidecar import OffsetPoint, TimePoint
-from stratamq.model.errors import InvalidInput
+from stratamq.model.errors import CorruptRecord
 from stratamq.model.types import NO_TIMESTAMP, Offset, Position, TimestampMs
-from stratamq.wire.kafka.records import read_header
+from stratamq.wire.kafka.records import HEADER_BYTES, read_header
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +62,16 @@ def plan_cut(target: Segment, end: Offset) -> Cut:
 
 def _cut_at(target: Segment, end: Offset) -> tuple[Position, Offset]:
     """Position and offset at which a file that must not hold `end` has to stop."""
-    file = target.file()
-    position = reader.locate(file, target.size, target.floor(end), end)
+    if end <= target.base:
+        return Position(0), target.base
+    try:
+        position = reader.locate(target.view(target.size), end)
+    except CorruptRecord as damage:
+        return Position(damage.position), end
     if position is None:
         return Position(target.size), min(end, target.end)
-    try:
-        header = read_header(file.read(reader.HEADER_BYTES, position))
-    except InvalidInput:
-        return Position(position), end
-    return Position(position), Offset(min(end, header.base_offset))
+    header = read_header(target.file().read(HEADER_BYTES, position))
+    return position, Offset(min(end, header.base_offset))
 
 
 def tail_state(

@@ -1,0 +1,221 @@
+"""Walking a segment file batch by batch, trusting nothing.
+
+A batch is *intact* when its header is plausible, its bytes are all there and its CRC fits. The CRC
+does not cover the base offset, so there the neighbours are the witnesses: a batch that continues
+the one before it is believed; one that leaves a gap, as compaction does, is believed unless the
+batch behind it contradicts.
+
+Behind damage the walk goes on where the damaged batch's own length leads. If that was damaged too,
+every magic byte is a candidate; but a record may hold batches of its own, so a candidate counts
+only if the damaged batch's CRC fits up to it, or if batches follow it to the end of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from stratamq.log.disk import File
+from stratamq.model.errors import InvalidInput
+from stratamq.model.types import Offset, Position
+from stratamq.wire.kafka.records import BatchHeader, read_header, walk
+
+SCAN_BYTES = 4 << 20
+"""Read at once while scanning a whole segment."""
+
+HEADER_BYTES = 61
+LENGTH_AT = 8
+LENGTH_END = 12
+LENGTH_MIN = HEADER_BYTES - LENGTH_END
+MAGIC_AT = 16
+MAGIC = b"\x02"
+CRC_AT = 17
+CRC_FROM = 21
+
+
+class Intact(NamedTuple):
+    """One whole batch of a scan."""
+
+    position: Position
+    header: BatchHeader
+    data: bytes
+
+    @property
+    def end(self) -> int:
+        return self.position + self.header.size_bytes
+
+
+class Damage(NamedTuple):
+    """A stretch that is not made of intact batches. `end` is None when nothing intact follows."""
+
+    position: Position
+    end: Position | None
+
+
+class Stretch(NamedTuple):
+    """A file and what is known of the offsets in it: all are below `limit`. Where `gaps` are not
+    to be expected, one is believed only if batches that continue each other follow it."""
+
+    file: File
+    size: int
+    limit: Offset
+    gaps: bool = True
+
+
+def scan(stretch: Stretch, position: int, expected: Offset) -> Iterator[Intact | Damage]:
+    """Everything from `position` to the end, in order: intact batches from `expected` on, and the
+    damage between them."""
+    while position < stretch.size:
+        before = position
+        for batch in _intact_run(stretch, position, expected):
+            position, expected = batch.end, batch.header.next_offset
+            yield batch
+        if position > before:
+            continue
+        batch_here = _believed_at(stretch, position, expected)
+        if batch_here is None:
+            batch_here = _behind_damage(stretch, position, expected)
+            yield Damage(Position(position), batch_here.position if batch_here else None)
+            if batch_here is None:
+                return
+        yield batch_here
+        position, expected = batch_here.end, batch_here.header.next_offset
+
+
+def _intact_run(stretch: Stretch, start: int, expected: Offset) -> Iterator[Intact]:
+    """Intact batches at `start`, as many as one read brings."""
+    chunk = stretch.file.read(min(SCAN_BYTES, stretch.size - start), start)
+    view = memoryview(chunk)
+    for position, size, base_offset, last_offset, _ in walk(chunk):
+        if base_offset != expected or last_offset >= stretch.limit:
+            return  # left to the closer look
+        if not crc_fits(view[position : position + size]):
+            return
+        expected = Offset(last_offset + 1)
+        data = chunk[position : position + size]
+        yield Intact(Position(start + position), read_header(data), data)
+
+
+def _believed_at(stretch: Stretch, position: int, expected: Offset) -> Intact | None:
+    batch = intact_at(stretch, position)
+    return batch if batch is not None and _is_believed(stretch, batch, expected) else None
+
+
+def _is_believed(stretch: Stretch, batch: Intact, expected: Offset) -> bool:
+    """Whether the batch is where it says, by what comes before it and behind it."""
+    if batch.header.base_offset < expected or batch.header.last_offset >= stretch.limit:
+        return False
+    while batch.header.base_offset != expected:
+        following = intact_at(stretch, batch.end)
+        if following is None:
+            return stretch.gaps
+        if following.header.base_offset <= batch.header.last_offset:
+            # One of two that overlap is wrong: the one without which the others fit.
+            least = expected + batch.header.last_offset_delta + 1
+            return stretch.gaps and following.header.base_offset < least
+        if stretch.gaps:
+            return True
+        batch, expected = following, batch.header.next_offset
+    return True
+
+
+def intact_at(stretch: Stretch, position: int) -> Intact | None:
+    """The batch at `position` if its bytes are right, wherever it says it belongs."""
+    file, room = stretch.file, stretch.size - position
+    if room < HEADER_BYTES:
+        return None
+    try:
+        header = read_header(file.read(HEADER_BYTES, position))
+    except InvalidInput:
+        return None
+    size = header.size_bytes
+    if header.last_offset_delta < 0 or size > room:
+        return None
+    if size > SCAN_BYTES and _crc_of(file, position + CRC_FROM, position + size) != header.crc:
+        return None  # a length that is damaged itself must not cost its size in memory
+    data = file.read(size, position)
+    if len(data) < size or not crc_fits(memoryview(data)):
+        return None
+    return Intact(Position(position), header, data)
+
+
+def crc_fits(batch: memoryview) -> bool:
+    return crc32c(batch[CRC_FROM:]) == int.from_bytes(batch[CRC_AT:CRC_FROM], "big")
+
+
+def _crc_of(file: File, position: int, end: int) -> int:
+    crc = 0
+    while position < end:
+        chunk = file.read(min(SCAN_BYTES, end - position), position)
+        if not chunk:
+            break
+        crc = crc32c(chunk, crc)
+        position += len(chunk)
+    return crc
+
+
+# -- behind damage -------------------------------------------------------------------------------
+
+
+def _behind_damage(stretch: Stretch, position: int, expected: Offset) -> Intact | None:
+    """The next batch after the damaged one at `position`."""
+    head = stretch.file.read(HEADER_BYTES, position)
+    length = int.from_bytes(head[LENGTH_AT:LENGTH_END], "big", signed=True)
+    if length >= LENGTH_MIN:
+        batch = intact_at(stretch, position + LENGTH_END + length)
+        if batch is not None and _follows(stretch, head, batch, expected):
+            return batch
+    return _search(stretch, position, head, expected)
+
+
+def _follows(stretch: Stretch, head: bytes, batch: Intact, expected: Offset) -> bool:
+    """Whether the batch fits behind a damaged one with this header."""
+    if len(head) == HEADER_BYTES:
+        delta = int.from_bytes(head[23:27], "big", signed=True)
+        if batch.header.base_offset == expected + delta + 1:
+            return batch.header.last_offset < stretch.limit
+    return _is_believed(stretch, batch, expected)
+
+
+def _search(stretch: Stretch, damaged: int, head: bytes, expected: Offset) -> Intact | None:
+    crc = int.from_bytes(head[CRC_AT:CRC_FROM], "big")
+    for position in _candidates(stretch, damaged + 1, expected):
+        batch = intact_at(stretch, position)
+        if batch is None:
+            continue
+        only_length = _crc_of(stretch.file, damaged + CRC_FROM, position) == crc
+        if (only_length or _leads_to_end(stretch, position)) and _follows(
+            stretch, head, batch, expected
+        ):
+            return batch
+    return None
+
+
+def _candidates(stretch: Stretch, position: int, expected: Offset) -> Iterator[int]:
+    """Positions where a magic byte is in its place and the base offset is possible."""
+    while position + HEADER_BYTES <= stretch.size:
+        chunk = stretch.file.read(min(SCAN_BYTES, stretch.size - position), position)
+        at = chunk.find(MAGIC, MAGIC_AT)
+        while at >= 0:
+            start = at - MAGIC_AT
+            if expected <= int.from_bytes(chunk[start : start + 8], "big") < stretch.limit:
+                yield position + start
+            at = chunk.find(MAGIC, at + 1)
+        position += max(len(chunk) - MAGIC_AT, 1)
+
+
+def _leads_to_end(stretch: Stretch, position: int) -> bool:
+    """Whether plausible batches follow each other from here to the end of the file."""
+    while position < stretch.size:
+        chunk = stretch.file.read(min(SCAN_BYTES, stretch.size - position), position)
+        spans = walk(chunk)
+        if spans:
+            position += spans[-1].position + spans[-1].size
+            continue
+        try:
+            position += read_header(chunk).size_bytes
+        except InvalidInput:
+            return False
+    return position == stretch.size
