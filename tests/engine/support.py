@@ -94,6 +94,16 @@ async def fetch_all(engine: StorageEngine, shard: ShardName = S) -> bytes:
     return data
 
 
+async def stored(engine: StorageEngine) -> list[int]:
+    """Offsets of the records that take up space."""
+    found: list[int] = []
+    offset = engine.offsets(S).start
+    while data := await engine.read_raw(S, Offset(offset)):
+        found += offsets(decoded(data))
+        offset = headers(data)[-1].next_offset
+    return found
+
+
 async def fill_segments(engine: StorageEngine, *groups: Sequence[Record]) -> None:
     """One segment per group; the last one stays active."""
     for number, group in enumerate(groups):

@@ -26,6 +26,8 @@ class Capacity:
         self._limits = limits
         self._stores: dict[MemoryShardStore, ShardStore] = {}
         self._age_checked_ms = 0
+        self.evicted: list[MemoryShardStore] = []
+        """Stores whose start has moved since somebody last emptied this list."""
         self.used_bytes = 0
 
     def weigh(self, change: int) -> None:
@@ -98,6 +100,7 @@ class Capacity:
             memory.roll()
         if not self._is_persisted(memory):
             memory.trim(segment.end_offset)
+            self.evicted.append(memory)
 
     def _is_persisted(self, memory: MemoryShardStore) -> bool:
         return isinstance(self._stores[memory], PersistedShardStore)

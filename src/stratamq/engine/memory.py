@@ -39,6 +39,7 @@ class MemoryKeeper:
         self.capacity = Capacity(limits)
         self._disk, self._disk_folder = disk, disk_folder
         self._disk_is_open = False
+        self._shards: dict[ShardStore, Shard] = {}
 
     def open(self) -> Sequence[Kept]:
         if not self._disk_folder.exists():
@@ -81,14 +82,24 @@ class MemoryKeeper:
             self._disk.destroy(spec, store.disk)
         _memory(store).destroy()
         self.capacity.release(_memory(store))
+        self._shards.pop(store, None)
 
     def commit(self, groups: Sequence[Group]) -> None:
         for group in groups:
+            self._shards[group.store] = group.shard
             try:
                 self.capacity.make_room(group.batches, group.now_ms)
                 group.store.append(group.batches, group.now_ms)
             except StrataError as error:
                 group.error = error
+        self.tell_evicted()
+
+    def tell_evicted(self) -> None:
+        """A shard that had to give way hears of it from here; it took no part in the commit."""
+        if self.capacity.evicted:
+            moved, self.capacity.evicted = set(self.capacity.evicted), []
+            for store in moved:
+                self._shards[store].moved()
 
     def save_high_watermarks(self, marks: Mapping[ShardName, Offset]) -> None:
         if self._disk_is_open:
@@ -104,6 +115,7 @@ class MemoryExecutor(Inline):
 
     def __init__(self, keeper: MemoryKeeper, clock: Clock, limits: EngineLimits) -> None:
         super().__init__(keeper.commit, clock)
+        self._capacity = keeper.capacity
         self._persister = Persister(clock)
         self._waits = limits.memory_full == "evict"
         self._persisted: dict[Shard, None] = {}
@@ -119,15 +131,18 @@ class MemoryExecutor(Inline):
         return result
 
     async def _append_with_patience(self, request: Append | AppendReplica) -> AppendResult:
-        """Memory that is full of segments on their way to disk will have room again."""
+        """Memory that is full of segments on their way to disk will have room again, unless the
+        disk does not take them."""
         while True:
             try:
                 return await super().append(request)
             except CapacityExceeded:
+                used_bytes = self._capacity.used_bytes
                 self.poke_all()
-                if not (self._waits and self._persister.busy):
+                if self._waits:
+                    await self._persister.wait()
+                if self._capacity.used_bytes >= used_bytes:
                     raise
-                await self._persister.wait()
 
     async def run(self, shard: Shard, work: Callable[[], T]) -> T:
         if not isinstance(shard.store, PersistedShardStore):
@@ -171,18 +186,19 @@ class EngineMemory(BatchEngine):
         clock, limits = clock or SystemClock(), limits or EngineLimits()
         folder = data_dir / FOLDER
         keeper = MemoryKeeper(limits, SegmentKeeper(folder, limits), folder)
-        self._capacity = keeper.capacity
+        self._memory_keeper = keeper
         self._writer = MemoryExecutor(keeper, clock, limits)
         super().__init__(keeper, self._writer, clock, limits)
 
     @property
     def used_bytes(self) -> int:
         """Memory that all shards take, about."""
-        return self._capacity.used_bytes
+        return self._memory_keeper.capacity.used_bytes
 
     async def apply_retention(self, shard: ShardName) -> int:
         self._shard(shard)
-        self._capacity.evict_old(self._clock.now_ms())
+        self._memory_keeper.capacity.evict_old(self._clock.now_ms())
+        self._memory_keeper.tell_evicted()
         self._writer.poke_all()
         return await super().apply_retention(shard)
 

@@ -54,6 +54,8 @@ class Registry:
                 if shard.flush_timer is not None:
                     shard.flush_timer.cancel()
             await self._executor.drain()
+            if self._saving is not None:
+                await self._saving
             await self._save_watermarks()
             await self._executor.call(self._keeper.close)
             await self._executor.close()

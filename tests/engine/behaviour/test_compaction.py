@@ -20,19 +20,10 @@ from tests.engine.support import (
     read_all,
     record,
     spec,
+    stored,
     values,
     write_all,
 )
-
-
-async def stored(engine: StorageEngine) -> list[int]:
-    """Offsets of the records that take up space."""
-    found: list[int] = []
-    offset = engine.offsets(S).start
-    while data := await engine.read_raw(S, Offset(offset)):
-        found += offsets(decoded(data))
-        offset = headers(data)[-1].next_offset
-    return found
 
 
 def size(engine: StorageEngine) -> int:

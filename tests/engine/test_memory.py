@@ -1,0 +1,321 @@
+"""EngineMemory alone: how much it may hold, what gives way, and what it writes to disk."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from stratamq.engine.limits import EngineLimits
+from stratamq.engine.memory import EngineMemory
+from stratamq.engine.persisted_store import PersistedShardStore
+from stratamq.model.clock import ManualClock
+from stratamq.model.errors import CapacityExceeded, DiskFull, OffsetOutOfRange
+from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
+from tests.engine.support import (
+    NOW,
+    S,
+    T,
+    batch,
+    decoded,
+    fetch_all,
+    offsets,
+    read_all,
+    record,
+    spec,
+    stored,
+    values,
+    write_all,
+)
+
+KIB = 1024
+
+
+@asynccontextmanager
+async def memory(
+    folder: Path, clock: ManualClock | None = None, **limits: object
+) -> AsyncIterator[EngineMemory]:
+    engine = EngineMemory(
+        folder,
+        clock=clock or ManualClock(NOW),
+        limits=EngineLimits(**limits),  # type: ignore[arg-type]
+    )
+    await engine.open()
+    try:
+        yield engine
+    finally:
+        await engine.close()
+
+
+def big(size: int = 900) -> bytes:
+    return b"x" * size
+
+
+async def fill(engine: EngineMemory) -> None:
+    """Write until nothing more is taken."""
+    with pytest.raises(CapacityExceeded):
+        await write_all(engine, [record(big())] * 100)
+
+
+# -- capacity --------------------------------------------------------------------------------------
+
+
+async def test_the_oldest_segments_of_all_shards_give_way(tmp_path: Path) -> None:
+    clock = ManualClock(NOW)
+    async with memory(tmp_path, clock, memory_bytes_max=20 * KIB) as engine:
+        for shard in (S, T):
+            await engine.create_shard(spec(shard, segment_bytes=1024))
+        await write_all(engine, [record(big()) for _ in range(5)])
+        clock.advance(1)
+        for _ in range(12):
+            await engine.write(T, record(big()))
+            clock.advance(1)
+        assert engine.used_bytes <= 20 * KIB
+        assert engine.offsets(S)[0] > 0, "the older ones went first"
+        assert engine.offsets(T) == (0, 12, 12)
+        for _ in range(30):
+            await engine.write(T, record(big()))
+        assert engine.used_bytes <= 20 * KIB
+        start, _, end = engine.offsets(T)
+        assert 0 < start < end == 42
+        assert offsets(await read_all(engine, T)) == list(range(start, end))
+        with pytest.raises(OffsetOutOfRange):
+            await engine.read_by_offset(T, Offset(0))
+
+
+async def test_an_active_segment_gives_way_when_nothing_else_is_left(tmp_path: Path) -> None:
+    async with memory(tmp_path, memory_bytes_max=10 * KIB) as engine:
+        await engine.create_shard(spec(S))
+        for number in range(50):
+            assert await engine.write(S, record(big(), b"k", b"t")) == number
+        start, _, end = engine.offsets(S)
+        assert 0 < start < end == 50
+        assert engine.used_bytes <= 10 * KIB
+        assert offsets(await engine.read_by_tag(S, b"t")) == list(range(start, end))
+        assert len(await engine.read_by_key(S, b"k", history=True)) == end - start
+
+
+async def test_those_who_watch_hear_of_an_eviction(tmp_path: Path) -> None:
+    async with memory(tmp_path, memory_bytes_max=10 * KIB) as engine:
+        for shard in (S, T):
+            await engine.create_shard(spec(shard))
+        await write_all(engine, [record(big()) for _ in range(5)])
+        starts: list[int] = []
+        engine.subscribe(S, lambda: starts.append(engine.offsets(S).start))
+        await engine.write(T, record(big(6000)))
+        assert starts == [5]
+
+
+async def test_refusing_is_the_other_policy(tmp_path: Path) -> None:
+    async with memory(tmp_path, memory_bytes_max=10 * KIB, memory_full="refuse") as engine:
+        await engine.create_shard(spec(S))
+        await engine.create_shard(spec(T))
+        await fill(engine)
+        start, _, end = engine.offsets(S)
+        assert start == 0
+        assert values(await read_all(engine)) == [big()] * end, "what was taken is kept"
+        with pytest.raises(CapacityExceeded):
+            await engine.write(T, record(big()))
+        await engine.trim(S, end)
+        assert await engine.write(T, record(big())) == 0, "room again"
+
+
+async def test_what_never_fits_is_refused_and_evicts_nothing(tmp_path: Path) -> None:
+    async with memory(tmp_path, memory_bytes_max=10 * KIB) as engine:
+        await engine.create_shard(spec(S))
+        await engine.write(S, record(b"kept"))
+        with pytest.raises(CapacityExceeded):
+            await engine.write(S, record(big(11 * KIB)))
+        assert values(await read_all(engine)) == [b"kept"]
+
+
+async def test_memory_is_given_back(tmp_path: Path) -> None:
+    async with memory(tmp_path) as engine:
+        for shard in (S, T):
+            await engine.create_shard(spec(shard, segment_bytes=1024))
+            for _ in range(10):
+                await engine.write(shard, record(big(200), b"k", b"t"))
+        full = engine.used_bytes
+        await engine.truncate(S, Offset(5))
+        assert engine.used_bytes == pytest.approx(full * 3 / 4, rel=0.05)
+        await engine.delete_by_offset(S, Offset(0))
+        await engine.compact(S)
+        await engine.trim(S, Offset(5))
+        assert engine.used_bytes == full / 2
+        await engine.delete_shard(T)
+        assert engine.used_bytes == 0
+
+
+async def test_old_segments_are_evicted(tmp_path: Path) -> None:
+    clock = ManualClock(NOW)
+    async with memory(tmp_path, clock, memory_age_ms_max=1000) as engine:
+        for shard in (S, T):
+            await engine.create_shard(spec(shard))
+        await engine.write(S, record(b"old"))
+        clock.advance(1000)
+        await engine.write(T, record(b"at the limit"))
+        assert engine.offsets(S).start == 0
+        clock.advance(101)
+        await engine.write(T, record(b"over it"))
+        assert engine.offsets(S) == (1, 1, 1)
+        assert engine.offsets(T) == (0, 2, 2)
+
+
+async def test_retention_evicts_old_segments_too(tmp_path: Path) -> None:
+    clock = ManualClock(NOW)
+    async with memory(tmp_path, clock, memory_age_ms_max=1000) as engine:
+        await engine.create_shard(spec(S, retention_ms=-1))
+        await engine.write(S, record(b"old"))
+        clock.advance(1001)
+        await engine.apply_retention(S)
+        assert engine.offsets(S) == (1, 1, 1)
+
+
+async def test_without_persistence_there_is_nothing_on_disk(tmp_path: Path) -> None:
+    async with memory(tmp_path) as engine:
+        await engine.create_shard(spec(S))
+        await engine.write(S, record(b"v"))
+    assert list(tmp_path.glob("*")) == []  # noqa: ASYNC240
+    async with memory(tmp_path) as engine:
+        assert engine.list_shards() == {}
+
+
+# -- persistence -----------------------------------------------------------------------------------
+
+
+def store_of(engine: EngineMemory) -> PersistedShardStore:
+    store = engine._shard(S).store
+    assert isinstance(store, PersistedShardStore)
+    return store
+
+
+async def until_moved(engine: EngineMemory, boundary: int) -> None:
+    """Until everything below `boundary` is on disk and nowhere else."""
+    for _ in range(500):
+        if store_of(engine).memory.snapshot()[0].base >= boundary:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("the segments did not move")
+
+
+async def test_sealed_segments_move_to_disk_and_stay_readable(tmp_path: Path) -> None:
+    async with memory(tmp_path) as engine:
+        await engine.create_shard(spec(S, memory_persist=True, segment_bytes=1024))
+        await write_all(
+            engine, [record(big(400), b"k%d" % (n % 3), b"t", at=NOW + n) for n in range(20)]
+        )
+        await until_moved(engine, 18)
+        assert store_of(engine).disk.end_offset == 18
+        assert len(store_of(engine).memory.snapshot()) == 1
+        assert engine.offsets(S) == (0, 20, 20)
+        assert offsets(await read_all(engine)) == list(range(20))
+        assert offsets(decoded(await fetch_all(engine))) == list(range(20))
+        assert offsets(await engine.read_by_key(S, b"k1", history=True)) == [
+            19,
+            16,
+            13,
+            10,
+            7,
+            4,
+            1,
+        ]
+        assert offsets(await engine.read_by_tag(S, b"t")) == list(range(20))
+        for number in (0, 7, 19):
+            assert await engine.offset_by_timestamp(S, TimestampMs(NOW + number)) == number
+
+
+async def test_after_a_restart_the_persisted_part_is_there(tmp_path: Path) -> None:
+    """After a crash, that is: what was not sealed is lost, and offsets go on after the rest."""
+    lost = EngineMemory(tmp_path, clock=ManualClock(NOW))
+    await lost.open()
+    await lost.create_shard(spec(S, memory_persist=True))
+    await write_all(lost, [record(b"%d" % n, b"k", b"t") for n in range(3)])
+    await lost.delete_by_offset(S, Offset(1))
+    await lost.roll(S)
+    await until_moved(lost, 3)
+    await write_all(lost, [record(b"lost"), record(b"lost too")])
+    lost._memory_keeper._disk.close()  # the process ends here, and takes its lock along
+    async with memory(tmp_path) as engine:
+        assert engine.list_shards() == {S: spec(S, memory_persist=True)}
+        assert engine.offsets(S) == (0, 3, 3)
+        assert values(await read_all(engine)) == [b"0", b"2"]
+        assert await engine.write(S, record(b"next", b"k")) == 3
+        assert offsets(await engine.read_by_key(S, b"k", history=True)) == [3, 2, 0]
+
+
+async def test_a_clean_stop_loses_nothing(tmp_path: Path) -> None:
+    async with memory(tmp_path) as engine:
+        await engine.create_shard(spec(S, memory_persist=True))
+        await engine.append_batch(S, batch(record(b"a", b"k")), LeaderEpoch(3))
+        await engine.write(S, record(b"b", b"k"))
+    async with memory(tmp_path) as engine:
+        assert values(await read_all(engine)) == [b"a", b"b"]
+        assert engine.epochs(S) == ((3, 0),)
+        await engine.write(S, record(b"c", b"k"))
+        assert engine.epochs(S) == ((3, 0),)
+        assert values(await engine.read_by_key(S, b"k", history=True)) == [b"c", b"b", b"a"]
+
+
+async def test_a_deleted_persisted_shard_leaves_nothing(tmp_path: Path) -> None:
+    async with memory(tmp_path) as engine:
+        await engine.create_shard(spec(S, memory_persist=True))
+        await engine.write(S, record(b"a"))
+        await engine.roll(S)
+        await until_moved(engine, 1)
+        await engine.delete_shard(S)
+    async with memory(tmp_path) as engine:
+        assert engine.list_shards() == {}
+        await engine.create_shard(spec(S, memory_persist=True))
+        assert engine.offsets(S) == (0, 0, 0)
+
+
+async def test_writers_wait_for_the_disk_when_memory_is_full(tmp_path: Path) -> None:
+    async with memory(tmp_path, memory_bytes_max=20 * KIB) as engine:
+        await engine.create_shard(spec(S, memory_persist=True, segment_bytes=4096))
+        for number in range(100):
+            assert await engine.write(S, record(big())) == number
+            assert engine.used_bytes <= 20 * KIB
+        assert engine.offsets(S) == (0, 100, 100), "nothing was evicted"
+        assert len(await read_all(engine)) == 100
+
+
+async def test_what_cannot_be_persisted_stays_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with memory(tmp_path, memory_bytes_max=20 * KIB) as engine:
+        await engine.create_shard(spec(S, memory_persist=True))
+        store = store_of(engine)
+        full = DiskFull("no room")
+
+        def refuse(*args: object) -> None:
+            raise full
+
+        with monkeypatch.context() as broken:
+            broken.setattr(type(store.disk), "append", refuse)
+            await fill(engine)
+        assert "no room" in caplog.text
+        end = engine.offsets(S).end
+        assert engine.offsets(S).start == 0
+        assert len(await read_all(engine)) == end
+        assert await engine.write(S, record(big())) == end, "room on disk makes room in memory"
+        assert len(await read_all(engine)) == end + 1
+
+
+async def test_deletion_follows_a_segment_to_disk(tmp_path: Path) -> None:
+    async with memory(tmp_path) as engine:
+        await engine.create_shard(spec(S, memory_persist=True))
+        await write_all(engine, [record(b"%d" % n, b"k") for n in range(4)])
+        await engine.delete_by_offset(S, Offset(1))
+        await engine.roll(S)
+        await until_moved(engine, 4)
+        assert set(store_of(engine).disk.deleted()) == {1}
+        await engine.delete_by_offset(S, Offset(2))
+        await engine.write(S, record(b"4", b"k"))
+        assert offsets(await read_all(engine)) == [0, 3, 4]
+        assert await engine.compact(S) > 0
+        assert await stored(engine) == [0, 3, 4]
+        assert await engine.delete_by_key(S, b"k") == 3
+        assert await read_all(engine) == []
