@@ -66,6 +66,9 @@ async def test_keys_go_where_kafkas_clients_would_put_them(world: World) -> None
 async def test_an_empty_key_is_a_key(world: World) -> None:
     partitions = {(await world.drivers.write("three", Record(b"v", b""))).partition for _ in "abc"}
     assert partitions == {partition_for_key(b"", 3)}
+    for _ in range(3):
+        placed = await world.drivers.batch_write("three", [Record(b"v", b"")] * 2)
+        assert {one.partition for one in placed} == partitions
 
 
 async def test_records_without_a_key_take_turns(world: World) -> None:
@@ -267,8 +270,9 @@ class Shouting(EngineStorageAdapter):
         await super().open()
 
     async def close(self) -> None:
-        self.closed += 1
+        await asyncio.sleep(0.01)
         await super().close()
+        self.closed += 1
 
     async def batch_write(
         self, shard: ShardName, records: Sequence[Record], *, acks: Acks | None = None

@@ -279,6 +279,21 @@ async def test_a_message_is_committed_when_its_reader_came_back_for_the_next(top
     assert await topic.committed("g") == {0: 3}, "3 was in work, and comes again"
 
 
+async def test_a_group_that_waits_has_committed_what_it_did(topic: Any) -> None:
+    await topic.produce_many(["0", "1"], partition=0)
+    messages = topic.follow("g", stop_after=5)
+    assert [(await messages.__anext__()).text for _ in range(2)] == ["0", "1"]
+    waiting = asyncio.ensure_future(messages.__anext__())
+    for _ in range(500):
+        if await topic.committed("g"):
+            break
+        await asyncio.sleep(0.01)
+    assert await topic.committed("g") == {0: 2}
+    await topic.produce("2", partition=0)
+    assert (await waiting).text == "2"
+    await messages.aclose()
+
+
 async def test_a_reader_that_fails_sees_its_message_again(topic: Any) -> None:
     await topic.produce_many(["0", "1", "2"], partition=0)
     messages = topic.follow("g", stop_after=0)

@@ -78,6 +78,15 @@ def test_an_abandoned_follow_commits_and_does_not_complain(node: stratamq.Node) 
     assert topic.committed("g") == {0: 2}
 
 
+def test_a_follow_that_outlives_its_node_does_not_complain(tmp_path: Path) -> None:
+    with stratamq.open(tmp_path) as node:
+        topic = node.create_topic("t", storage="memory")
+        topic.produce_many(["a", "b", "c"])
+        messages = topic.follow("g")
+        assert [next(messages).text, next(messages).text] == ["a", "b"]
+    messages.close()  # type: ignore[attr-defined]
+
+
 def test_bad_settings_start_nothing(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfig, match="io_workers"):
         stratamq.open(tmp_path / "a", io_wrokers=1)
@@ -133,7 +142,7 @@ for message in topic.follow("g"):
 
 def test_ctrl_c_interrupts_a_wait_and_the_node_goes_on(tmp_path: Path) -> None:
     code = """
-import os, signal, sys, threading, stratamq
+import asyncio, os, signal, sys, threading, stratamq
 with stratamq.open(sys.argv[1]) as node:
     topic = node.create_topic("t")
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -142,9 +151,11 @@ with stratamq.open(sys.argv[1]) as node:
             pass
     except KeyboardInterrupt:
         print(topic.produce("still here").offset)
+        tasks = asyncio.all_tasks(node._loop._loop)
+        print([task for task in tasks if "next_batch" in repr(task)])
 """
     done = run_python(code, str(tmp_path))
-    assert (done.stderr, done.stdout) == ("", "0\n")
+    assert (done.stderr, done.stdout) == ("", "0\n[]\n"), "nobody waits for what nobody wants"
 
 
 def test_importing_is_quick_and_draws_in_nothing() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from stratamq.log.kv import KVBatch, KVStore, RocksKV
 from stratamq.meta.apply import apply
-from stratamq.meta.commands import CommitOffset, CommitOffsets, Command, DeleteTopic, RemoveTopic
+from stratamq.meta.commands import Command, CommitOffset, CommitOffsets, DeleteTopic, RemoveTopic
 from stratamq.meta.events import Put
 from stratamq.meta.rows import FORMAT_KEY, dump, entity_of, row_key, row_value
 from stratamq.meta.state import MetaState
