@@ -68,6 +68,9 @@ class NodeConfig:
     def text(self, name: str) -> str:
         return cast(str, self.values[name])
 
+    def flag(self, name: str) -> bool:
+        return cast(bool, self.values[name])
+
     @property
     def data_dir(self) -> Path:
         return Path(self.text("data.dir")).expanduser()

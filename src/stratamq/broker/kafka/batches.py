@@ -1,0 +1,48 @@
+"""What Kafka refuses in the records of a Produce request before the log sees them."""
+
+from __future__ import annotations
+
+from stratamq.broker.kafka.topics import Refused
+from stratamq.model.errors import StrataError, UnsupportedFormat
+from stratamq.wire.kafka.protocol import Buffer, ErrorCode
+from stratamq.wire.kafka.records import (
+    HEADER_BYTES,
+    Compression,
+    decode_batch,
+    read_header,
+)
+
+_ZSTD_SINCE = 7
+
+
+def checked(records: Buffer | None, version: int) -> Buffer:
+    """Exactly one batch, of today's format, that a client may write."""
+    if not records:
+        raise _invalid("a partition without a batch")
+    try:
+        header = read_header(records)
+    except UnsupportedFormat as error:
+        raise _invalid(str(error)) from None
+    if HEADER_BYTES <= header.size_bytes < len(records):
+        raise _invalid("more than one batch for a partition")
+    if header.is_control:
+        raise _invalid("only the transaction coordinator writes control records")
+    if version < _ZSTD_SINCE and header.compression is Compression.ZSTD:
+        raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    return records
+
+
+def without_key(records: Buffer | None) -> list[int]:
+    """Which records of a batch have no key. It is looked at only when a batch was refused."""
+    if not records:
+        return []
+    try:
+        header = read_header(records)
+        found = decode_batch(header, records)
+    except StrataError:
+        return []
+    return [at for at, one in enumerate(found) if one.key is None]
+
+
+def _invalid(why: str) -> Refused:
+    return Refused(ErrorCode.INVALID_RECORD, why)

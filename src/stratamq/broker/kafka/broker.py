@@ -1,0 +1,69 @@
+"""All families of Kafka's APIs behind one door."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+
+from stratamq.broker.kafka import api_versions
+from stratamq.broker.kafka.contract import Caller, Family, Handled, Handler
+from stratamq.wire.kafka.protocol import APIS, Served, Versions
+from stratamq.wire.kafka.protocol.messages.api_versions import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
+from stratamq.wire.kafka.protocol.schema import message_of
+
+
+class KafkaBroker:
+    """Knows which class answers which request. Families start in order and stop in reverse.
+
+    `also_served` are APIs that somebody else answers, such as the connection itself: they are
+    advertised with the rest.
+    """
+
+    def __init__(self, families: Sequence[Family], also_served: Served | None = None) -> None:
+        self._families = families
+        self._handlers: dict[type, Handler] = {ApiVersionsRequest: self._api_versions}
+        served = {_key(ApiVersionsRequest): APIS[_key(ApiVersionsRequest)].versions}
+        for request, handled in _all_handlers(families):
+            assert request not in self._handlers, f"two families answer {request.__name__}"
+            self._handlers[request] = handled.handler
+            served[_key(request)] = _versions(request, handled)
+        self.served: Mapping[int, Versions] = {**served, **(also_served or {})}
+        self._started = contextlib.AsyncExitStack()
+
+    def handler(self, request_type: type) -> Handler | None:
+        return self._handlers.get(request_type)
+
+    async def start(self) -> None:
+        async with contextlib.AsyncExitStack() as started:
+            for family in self._families:
+                await family.start()
+                started.push_async_callback(family.stop)
+            self._started = started.pop_all()
+
+    async def stop(self) -> None:
+        await self._started.aclose()
+
+    async def _api_versions(
+        self, request: ApiVersionsRequest, caller: Caller
+    ) -> ApiVersionsResponse:
+        return api_versions.answer(request, caller, self.served)
+
+
+def _all_handlers(families: Sequence[Family]) -> Iterator[tuple[type, Handled]]:
+    for family in families:
+        yield from family.handlers().items()
+
+
+def _key(request: type) -> int:
+    return message_of(request).key
+
+
+def _versions(request: type, handled: Handled) -> Versions:
+    known = APIS[_key(request)].versions
+    if handled.versions is None:
+        return known
+    assert known.covers(handled.versions), f"{request.__name__} is known in {known} only"
+    return handled.versions

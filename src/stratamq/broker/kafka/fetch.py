@@ -1,0 +1,125 @@
+"""Fetch: batches go out as they are stored, as soon as there are enough of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+
+from stratamq.broker.kafka.contract import Caller, Handled, Services
+from stratamq.broker.kafka.fetch_reading import (
+    EverythingIsStable,
+    PartitionReader,
+    Readable,
+    Reading,
+    Stability,
+    Told,
+)
+from stratamq.broker.kafka.fetch_sessions import FetchSessions, Plan, changed
+from stratamq.broker.kafka.room import Room
+from stratamq.broker.kafka.topics import Refused
+from stratamq.model.errors import StrataError
+from stratamq.wire.kafka.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+)
+
+BY_ID_SINCE = 13
+GATHER_S = 0.005
+"""Who wants more than one byte waits a little between looks: bytes come in bursts."""
+
+STARVED_S = 0.05
+"""How often to look again while there is no room for answers."""
+
+
+class Fetch:
+    """The family of one API. `stop` ends all waiting, so that nobody is kept from leaving."""
+
+    def __init__(self, services: Services, room: Room, stability: Stability | None = None) -> None:
+        self._services = services
+        self._room = room
+        self._reader = PartitionReader(services, stability or EverythingIsStable())
+        self._sessions = FetchSessions(services.config.number("kafka.fetch.sessions.max"))
+        self._bytes_max = services.config.number("kafka.fetch.bytes.max")
+        self._waiting: set[asyncio.Event] = set()
+        self._stopping = False
+
+    def handlers(self) -> Mapping[type, Handled]:
+        return {FetchRequest: Handled(self.fetch)}
+
+    async def start(self) -> None:
+        pass
+
+    async def stop(self) -> None:
+        self.wake_all()
+
+    def wake_all(self) -> None:
+        """Answer everybody with what there is."""
+        self._stopping = True
+        for event in self._waiting:
+            event.set()
+
+    async def fetch(self, request: FetchRequest, caller: Caller) -> FetchResponse:
+        by_id = caller.version >= BY_ID_SINCE
+        try:
+            plan = self._sessions.plan(request, by_id, self._services.clock.now_ms())
+        except Refused as refusal:
+            return FetchResponse(error_code=refusal.code, responses=[])
+        told = (await self._read(plan, request)).told
+        if plan.session is not None:
+            told = [one for one in told if changed(plan.session, *one)]
+        elif plan.session_id:
+            self._sessions.remember(plan.session_id, told)
+        return FetchResponse(session_id=plan.session_id, responses=_by_topic(told))
+
+    # -- waiting -------------------------------------------------------------------------------
+
+    async def _read(self, plan: Plan, request: FetchRequest) -> Reading:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + max(request.max_wait_ms, 0) / 1000
+        while True:
+            reading = await self._read_once(plan, request)
+            left_s = deadline - loop.time()
+            if self._is_enough(reading, request) or left_s <= 0 or self._stopping:
+                return reading
+            if reading.is_starved:
+                await self._room.wait(min(STARVED_S, left_s))
+            elif reading.found_bytes:
+                await asyncio.sleep(min(GATHER_S, left_s))
+            else:
+                await self._wait(reading.waits_for, left_s)
+
+    async def _read_once(self, plan: Plan, request: FetchRequest) -> Reading:
+        wanted_bytes = min(request.max_bytes, self._bytes_max)
+        with self._room.reserved(wanted_bytes) as granted:
+            return await self._reader.read_all(plan.wanted, granted, request.isolation_level)
+
+    def _is_enough(self, reading: Reading, request: FetchRequest) -> bool:
+        return reading.failed or reading.found_bytes >= request.min_bytes or not reading.told
+
+    async def _wait(self, partitions: Sequence[Readable], timeout_s: float) -> None:
+        """Until any of them has moved since it was looked at."""
+        event = asyncio.Event()
+        self._waiting.add(event)
+        with contextlib.ExitStack() as watching, contextlib.suppress(TimeoutError, StrataError):
+            watching.callback(self._waiting.discard, event)
+            for seen in partitions:
+                name, number = seen.topic.name, seen.wanted.partition
+                watching.callback(await self._services.drivers.subscribe(name, number, event.set))
+                if await self._services.drivers.offsets(name, number) != seen.offsets:
+                    return
+            async with asyncio.timeout(timeout_s):
+                await event.wait()
+
+
+def _by_topic(told: Sequence[Told]) -> list[FetchableTopicResponse]:
+    return list(_topics(told))
+
+
+def _topics(told: Sequence[Told]) -> Iterator[FetchableTopicResponse]:
+    for (name, topic_id), group in groupby(told, key=lambda one: one[0][:2]):
+        yield FetchableTopicResponse(
+            topic=name, topic_id=topic_id, partitions=[answer for _, answer in group]
+        )

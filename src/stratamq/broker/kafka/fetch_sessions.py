@@ -1,0 +1,207 @@
+"""Fetch sessions (KIP-227): a client says once what it wants, and then only what changes.
+
+Pure: no clock, no I/O. A session holds the partitions of a client, what was last said about each,
+and an epoch that must go up by one with each request.
+
+    request                  meaning
+    id 0,  epoch -1          no session: everything wanted is in the request
+    id 0,  epoch 0           the same, and please open a session
+    id N,  epoch 0           close N, then as above
+    id N,  epoch -1          close N, no session from now on
+    id N,  epoch n > 0       the session's partitions, with these changes
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from stratamq.broker.kafka.topics import Refused
+from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode
+from stratamq.wire.kafka.protocol.messages.fetch import (
+    FetchablePartitionResponse,
+    FetchPartition,
+    FetchRequest,
+)
+
+NO_SESSION = 0
+FINAL_EPOCH = -1
+INITIAL_EPOCH = 0
+EPOCH_MAX = (1 << 31) - 1
+SESSION_ID_MAX = (1 << 31) - 1
+IDLE_MS_MIN = 120_000
+"""A session that was used more recently is not given up for a new one."""
+
+PARTITIONS_MAX = 1_000_000
+"""Over all sessions; each takes about half a kilobyte. Above: clients go without a session."""
+
+
+class PartitionKey(NamedTuple):
+    """As the client names it: by name, or by id and no name."""
+
+    topic: str
+    topic_id: bytes
+    partition: int
+
+
+@dataclass(slots=True)
+class Kept:
+    """A partition of a session, and what its client was told last."""
+
+    wanted: FetchPartition
+    high_watermark: int = -1
+    log_start_offset: int = -1
+
+
+@dataclass(slots=True)
+class FetchSession:
+    session_id: int
+    by_id: bool
+    partitions: OrderedDict[PartitionKey, Kept] = field(default_factory=OrderedDict)
+    epoch: int = INITIAL_EPOCH + 1
+    used_ms: int = 0
+
+
+class Plan(NamedTuple):
+    """What to read for a request, in order. `session` is None when everything is to be told."""
+
+    wanted: list[tuple[PartitionKey, FetchPartition]]
+    session_id: int
+    session: FetchSession | None
+
+
+class FetchSessions:
+    """All sessions of a node, within `sessions_max`; those unused longest go first."""
+
+    def __init__(self, sessions_max: int, ids: Iterator[int] | None = None) -> None:
+        self._max = sessions_max
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        self._partitions = 0
+        self._ids = ids or itertools.cycle(range(1, SESSION_ID_MAX))
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def plan(self, request: FetchRequest, by_id: bool, now_ms: int) -> Plan:
+        """Refused, with a code for the response as a whole, when the session is not as the client
+        thinks."""
+        if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
+            self._close(request.session_id)
+            wanted = list(_asked(request))
+            if request.session_epoch == FINAL_EPOCH:
+                return Plan(wanted, NO_SESSION, None)
+            return Plan(wanted, self._open(wanted, by_id, now_ms), None)
+        session = self._session(request, by_id)
+        self._update(session, request)
+        session.used_ms = now_ms
+        self._sessions.move_to_end(session.session_id)
+        kept = [(key, one.wanted) for key, one in session.partitions.items()]
+        if not kept:
+            self._close(session.session_id)
+            return Plan([], NO_SESSION, None)
+        return Plan(kept, session.session_id, session)
+
+    def remember(
+        self, session_id: int, told: Iterable[tuple[PartitionKey, FetchablePartitionResponse]]
+    ) -> None:
+        """After the first, full answer of a session."""
+        session = self._sessions.get(session_id)
+        if session is not None:
+            for key, answer in told:
+                changed(session, key, answer)
+
+    # -- opening and closing -------------------------------------------------------------------
+
+    def _open(
+        self, wanted: list[tuple[PartitionKey, FetchPartition]], by_id: bool, now_ms: int
+    ) -> int:
+        if not wanted or not self._has_room(len(wanted), now_ms):
+            return NO_SESSION
+        session_id = next(one for one in self._ids if one not in self._sessions)
+        session = FetchSession(session_id, by_id, used_ms=now_ms)
+        for key, partition in wanted:
+            session.partitions[key] = Kept(partition)
+        self._partitions += len(session.partitions)
+        self._sessions[session_id] = session
+        return session_id
+
+    def _has_room(self, partitions: int, now_ms: int) -> bool:
+        if self._partitions + partitions > PARTITIONS_MAX:
+            return False
+        if len(self._sessions) < self._max:
+            return True
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None or now_ms - oldest.used_ms < IDLE_MS_MIN:
+            return False
+        self._close(oldest.session_id)
+        return True
+
+    def _close(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._partitions -= len(session.partitions)
+
+    # -- going on ------------------------------------------------------------------------------
+
+    def _session(self, request: FetchRequest, by_id: bool) -> FetchSession:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise Refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if request.session_epoch != session.epoch:
+            raise Refused(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.by_id is not by_id:
+            raise Refused(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.epoch = 1 if session.epoch == EPOCH_MAX else session.epoch + 1
+        return session
+
+    def _update(self, session: FetchSession, request: FetchRequest) -> None:
+        partitions = session.partitions
+        before = len(partitions)
+        for key, wanted in _asked(request):
+            if (kept := partitions.get(key)) is not None:
+                kept.wanted = wanted
+            else:
+                partitions[key] = Kept(wanted)
+        for topic in request.forgotten_topics_data:
+            for number in topic.partitions:
+                partitions.pop(PartitionKey(topic.topic, topic.topic_id, number), None)
+        self._partitions += len(partitions) - before
+        if self._partitions > PARTITIONS_MAX:
+            self._close(session.session_id)
+            raise Refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+
+
+def changed(session: FetchSession, key: PartitionKey, answer: FetchablePartitionResponse) -> bool:
+    """Whether the client has to be told; what it is told is remembered.
+
+    A partition with records goes to the end of the line, so that the others come first next time.
+    """
+    kept = session.partitions.get(key)
+    if kept is None:
+        return True
+    tell = bool(
+        answer.records
+        or answer.error_code
+        or answer.high_watermark != kept.high_watermark
+        or answer.log_start_offset != kept.log_start_offset
+    )
+    if answer.records:
+        session.partitions.move_to_end(key)
+    if answer.error_code:
+        kept.high_watermark = -1  # say it all again once the error is gone
+    else:
+        kept.high_watermark = answer.high_watermark
+        kept.log_start_offset = answer.log_start_offset
+    return tell
+
+
+def _asked(request: FetchRequest) -> Iterator[tuple[PartitionKey, FetchPartition]]:
+    for topic in request.topics:
+        for partition in topic.partitions:
+            yield PartitionKey(topic.topic, topic.topic_id, partition.partition), partition
+
+
+assert len(NO_UUID) == 16, "a key by id differs from every key by name"

@@ -1,0 +1,153 @@
+"""Produce: batches go to the log as they came.
+
+The handler hands every batch over before it waits for anything, in the order in which requests
+were taken from a connection: that is what keeps a producer's batches in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+
+from stratamq.broker.kafka import batches
+from stratamq.broker.kafka.contract import Caller, Handled, Services
+from stratamq.broker.kafka.errors import code_of
+from stratamq.broker.kafka.topics import Refused, find, lead
+from stratamq.engine.acks import Acks
+from stratamq.model.errors import InvalidRecord, StrataError
+from stratamq.model.topic import Topic
+from stratamq.wire.kafka.protocol import Buffer, ErrorCode
+from stratamq.wire.kafka.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+
+ACKS: Mapping[int, Acks | None] = {0: Acks.NONE, 1: Acks.LEADER, -1: None}
+"""None is what the topic's `commit.policy` says."""
+
+NOWHERE = -1
+REJECTED = "One or more records have been rejected"
+
+
+class Unanswered(StrataError):
+    """A write that nobody waits for has failed. All we can do is to close the connection, so that
+    the producer looks at its metadata again."""
+
+
+class Produce:
+    """The family of one API."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handlers(self) -> Mapping[type, Handled]:
+        return {ProduceRequest: Handled(self.produce)}
+
+    async def start(self) -> None:
+        pass
+
+    async def stop(self) -> None:
+        pass
+
+    def produce(self, request: ProduceRequest, caller: Caller) -> Awaitable[ProduceResponse | None]:
+        """Not a coroutine: what it starts must start now, before the next request's."""
+        topics = request.topic_data
+        if len(topics) == 1 and len(topics[0].partition_data) == 1:
+            only = topics[0]
+            write = self._write(only, only.partition_data[0], request, caller.version)
+            return self._answer_one(request, write)
+        writes = [
+            asyncio.ensure_future(self._write(topic, partition, request, caller.version))
+            for topic in topics
+            for partition in topic.partition_data
+        ]
+        return self._answer(request, writes)
+
+    async def _answer_one(
+        self, request: ProduceRequest, write: Awaitable[PartitionProduceResponse]
+    ) -> ProduceResponse | None:
+        return _response(request, [await write])
+
+    async def _answer(
+        self, request: ProduceRequest, writes: Sequence[Awaitable[PartitionProduceResponse]]
+    ) -> ProduceResponse | None:
+        return _response(request, await asyncio.gather(*writes))
+
+    async def _write(
+        self,
+        wanted: TopicProduceData,
+        partition: PartitionProduceData,
+        request: ProduceRequest,
+        version: int,
+    ) -> PartitionProduceResponse:
+        try:
+            if request.acks not in ACKS:
+                raise Refused(ErrorCode.INVALID_REQUIRED_ACKS)
+            topic = find(self._services.broker_cache, wanted.name, wanted.topic_id)
+            lead(self._services, topic, partition.index)
+            data = batches.checked(partition.records, version)
+            return await self._append(topic, partition.index, data, request)
+        except InvalidRecord as error:
+            return _rejected(partition, error)
+        except StrataError as error:
+            code = error.code if isinstance(error, Refused) else code_of(error)
+            return PartitionProduceResponse(
+                index=partition.index,
+                error_code=code,
+                base_offset=NOWHERE,
+                error_message=str(error),
+            )
+
+    async def _append(
+        self, topic: Topic, partition: int, data: Buffer, request: ProduceRequest
+    ) -> PartitionProduceResponse:
+        drivers = self._services.drivers
+        stored = await drivers.append_batch(topic.name, partition, data, acks=ACKS[request.acks])
+        return PartitionProduceResponse(
+            index=partition,
+            base_offset=stored.base_offset,
+            log_append_time_ms=stored.append_time,
+            log_start_offset=(await drivers.offsets(topic.name, partition)).start,
+        )
+
+
+def _rejected(partition: PartitionProduceData, error: InvalidRecord) -> PartitionProduceResponse:
+    at_fault = batches.without_key(partition.records)
+    return PartitionProduceResponse(
+        index=partition.index,
+        error_code=ErrorCode.INVALID_RECORD,
+        base_offset=NOWHERE,
+        error_message=REJECTED if at_fault else str(error),
+        record_errors=[
+            BatchIndexAndErrorMessage(
+                batch_index=index, batch_index_error_message="a compacted topic needs a key"
+            )
+            for index in at_fault
+        ],
+    )
+
+
+def _response(
+    request: ProduceRequest, answers: Sequence[PartitionProduceResponse]
+) -> ProduceResponse | None:
+    if request.acks == 0:
+        failed = [answer for answer in answers if answer.error_code]
+        if failed:
+            raise Unanswered(f"a write with acks=0 failed: {failed[0].error_message}")
+        return None
+    each = iter(answers)
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[next(each) for _ in topic.partition_data],
+            )
+            for topic in request.topic_data
+        ]
+    )

@@ -1,0 +1,190 @@
+"""One connection: bytes in, buffers out, back-pressure both ways."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable, Sequence
+from enum import IntFlag
+from typing import Protocol, cast
+
+from stratamq.net.tls import principal_of
+
+logger = logging.getLogger(__name__)
+
+Buffer = bytes | bytearray | memoryview
+
+CLOSE_GRACE_S = 10.0
+"""What is unsent when a connection is closed has this long to leave."""
+
+USER_TIMEOUT_MS = 120_000
+"""A peer that acknowledges nothing of what was sent for this long is gone."""
+
+
+class Hold(IntFlag):
+    """Why nothing is read from a connection at the moment."""
+
+    NONE = 0
+    BUSY = 1
+    UNSENT = 2
+    MEMORY = 4
+    MUTED = 8
+
+
+class Session(Protocol):
+    """What stands behind a connection. Every call is made on the event loop and must not wait."""
+
+    def received(self, data: bytes) -> None: ...
+
+    def sent(self) -> None:
+        """What was written is on its way; before, too much of it was waiting."""
+
+    def is_busy(self) -> bool:
+        """Whether the peer is waiting for us, and not we for the peer."""
+
+    def finish(self) -> None:
+        """Take nothing new, answer what is under way, then close."""
+
+    def ended(self) -> None:
+        """The connection is gone. Called once, last."""
+
+
+class Gate(Protocol):
+    """Who may come in; the listener."""
+
+    def admit(self, connection: Connection) -> bool: ...
+
+    def left(self, connection: Connection) -> None: ...
+
+
+class Connection(asyncio.Protocol):
+    """Reading stops while any `Hold` is on. Buffers are sent as they are, in order.
+
+    `number` is unique within the process. `principal` is the name in the peer's certificate, where
+    TLS asked for one.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        gate: Gate,
+        make_session: Callable[[Connection], Session],
+        water_bytes: tuple[int, int],
+    ) -> None:
+        self.number = number
+        self.host = ""
+        self.principal: str | None = None
+        self.active_at = 0.0
+        self.session: Session | None = None
+        self._gate, self._make_session = gate, make_session
+        self._high, self._low = water_bytes
+        self._transport: asyncio.Transport | None = None
+        self._loop = asyncio.get_running_loop()
+        self._holds = Hold.NONE
+        self._reads = True
+        self._closing = False
+
+    # -- what asyncio calls --------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.host = str(peer[0]) if peer else ""
+        self.active_at = self._loop.time()
+        if not self._gate.admit(self):
+            self._transport.abort()
+            return
+        self.principal = principal_of(transport.get_extra_info("peercert"))
+        self._transport.set_write_buffer_limits(self._high, self._low)
+        _tune(transport.get_extra_info("socket"))
+        self.session = self._make_session(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.active_at = self._loop.time()
+        if self.session is not None and not self._closing:
+            self.session.received(data)
+
+    def pause_writing(self) -> None:
+        self.hold(Hold.UNSENT)
+
+    def resume_writing(self) -> None:
+        self.active_at = self._loop.time()
+        self.release(Hold.UNSENT)
+        if self.session is not None:
+            self.session.sent()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closing = True
+        self._gate.left(self)
+        session, self.session = self.session, None
+        if session is not None:
+            session.ended()
+
+    # -- what the session calls ----------------------------------------------------------------
+
+    def write(self, buffers: Sequence[Buffer]) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self.active_at = self._loop.time()
+            self._transport.writelines(buffers)
+
+    @property
+    def unsent_bytes(self) -> int:
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    @property
+    def is_clogged(self) -> bool:
+        """Whether so much is unsent that no more should be written."""
+        return bool(self._holds & Hold.UNSENT)
+
+    @property
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def hold(self, reason: Hold) -> None:
+        self._holds |= reason
+        self._steer()
+
+    def release(self, reason: Hold) -> None:
+        self._holds &= ~reason
+        self._steer()
+
+    def close(self, reason: str = "") -> None:
+        """Send what is written, then close; nothing is read any more."""
+        if self._closing or self._transport is None:
+            return
+        self._closing = True
+        if reason:
+            fields = {"host": self.host, "connection": self.number, "reason": reason}
+            logger.info("connection closed", extra={"fields": fields})
+        self._transport.close()
+        self._loop.call_later(CLOSE_GRACE_S, self._transport.abort)
+
+    def abort(self) -> None:
+        """Close at once; what is unsent is dropped."""
+        self._closing = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _steer(self) -> None:
+        reads = not self._holds
+        transport = self._transport
+        if reads is self._reads or transport is None or transport.is_closing():
+            return
+        self._reads = reads
+        if reads:
+            transport.resume_reading()
+        else:
+            transport.pause_reading()
+
+
+def _tune(sock: socket.socket | None) -> None:
+    """Answers leave at once, and a peer that vanished is noticed."""
+    if sock is None:
+        return
+    with contextlib.suppress(OSError):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT_MS)

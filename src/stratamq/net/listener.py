@@ -1,0 +1,147 @@
+"""A port that connections come in by."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import socket
+import ssl
+from collections import Counter
+from collections.abc import Callable
+
+from stratamq.net.connection import Connection, Session
+from stratamq.net.limits import ConnectionLimits
+
+logger = logging.getLogger(__name__)
+
+WILDCARDS = ("", "0.0.0.0", "::")
+SWEEPS_PER_IDLE_TIME = 4
+HANDSHAKE_TIMEOUT_S = 10.0
+
+_numbers = itertools.count(1)
+
+
+class Listener:
+    """Accepts connections within its limits, closes idle ones, and stops gracefully.
+
+    A connection over a limit is closed at once: its client will try again, and one that is refused
+    now and then is better than a node that serves nobody.
+    """
+
+    def __init__(
+        self,
+        make_session: Callable[[Connection], Session],
+        limits: ConnectionLimits | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._make_session = make_session
+        self._limits = limits or ConnectionLimits()
+        self._tls = tls
+        self._server: asyncio.Server | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+        self._connections: set[Connection] = set()
+        self._by_host: Counter[str] = Counter()
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self._refused = 0
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Listen; the address that was taken, which port 0 leaves to the system."""
+        self._server = await asyncio.get_running_loop().create_server(
+            self._new_connection,
+            host or WILDCARDS[1],
+            port,
+            backlog=self._limits.backlog,
+            ssl=self._tls,
+            ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S if self._tls else None,
+        )
+        self._sweeper = asyncio.create_task(self._sweep_forever(), name="idle-connections")
+        taken = self._server.sockets[0].getsockname()
+        return str(taken[0]), int(taken[1])
+
+    async def stop_accepting(self) -> None:
+        """Nobody new comes in; those who are in finish what is under way and are closed."""
+        if self._server is not None:
+            self._server.close()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            await asyncio.wait([self._sweeper])
+        for connection in list(self._connections):
+            if connection.session is not None:
+                connection.session.finish()
+
+    async def stop(self, grace_s: float) -> None:
+        """Wait for them, so long; then the rest is cut off."""
+        await self.stop_accepting()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace_s):
+                await self._empty.wait()
+        if self._connections:
+            logger.warning("connections cut off: %d", len(self._connections))
+        for connection in list(self._connections):
+            connection.abort()
+        await self._empty.wait()
+
+    # -- Gate ----------------------------------------------------------------------------------
+
+    def admit(self, connection: Connection) -> bool:
+        limits = self._limits
+        full = len(self._connections) >= limits.connections_max
+        if full or self._by_host[connection.host] >= limits.connections_per_host_max:
+            self._refuse(connection, "connections.max" if full else "connections.per.host.max")
+            return False
+        self._connections.add(connection)
+        self._by_host[connection.host] += 1
+        self._empty.clear()
+        return True
+
+    def left(self, connection: Connection) -> None:
+        if connection not in self._connections:
+            return
+        self._connections.discard(connection)
+        self._by_host[connection.host] -= 1
+        if not self._by_host[connection.host]:
+            del self._by_host[connection.host]
+        if not self._connections:
+            self._empty.set()
+
+    def _refuse(self, connection: Connection, limit: str) -> None:
+        """Logged now and then: whoever floods us shall not flood the log too."""
+        if self._refused % 1000 == 0:
+            fields = {"host": connection.host, "limit": limit, "refused": self._refused + 1}
+            logger.warning("connection refused", extra={"fields": fields})
+        self._refused += 1
+
+    def _new_connection(self) -> Connection:
+        water = (self._limits.unsent_high_bytes, self._limits.unsent_low_bytes)
+        return Connection(next(_numbers), self, self._make_session, water)
+
+    # -- idle connections ----------------------------------------------------------------------
+
+    async def _sweep_forever(self) -> None:
+        idle_s = self._limits.idle_ms_max / 1000
+        while True:
+            await asyncio.sleep(idle_s / SWEEPS_PER_IDLE_TIME)
+            self._sweep(asyncio.get_running_loop().time() - idle_s)
+
+    def _sweep(self, before: float) -> None:
+        for connection in list(self._connections):
+            if connection.active_at < before:
+                self._sweep_one(connection)
+
+    def _sweep_one(self, connection: Connection) -> None:
+        if connection.unsent_bytes:
+            connection.abort()  # it does not read what it asked for
+        elif connection.session is None or not connection.session.is_busy():
+            connection.close("idle")
+
+
+def reachable_name(host: str) -> str:
+    """What to tell clients when the address we listen on means all addresses."""
+    return socket.gethostname() if host in WILDCARDS else host
