@@ -13,7 +13,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from rocksdict import ColumnFamily, Options, Rdict, ReadOptions, WriteBatch, WriteOptions
+from rocksdict import (
+    ColumnFamily,
+    Options,
+    Rdict,
+    RdictIter,
+    ReadOptions,
+    WriteBatch,
+    WriteOptions,
+)
 
 from stratamq.model.errors import Closed, DiskFull, StorageError
 
@@ -75,7 +83,10 @@ class RocksKV:
 
     def get(self, key: bytes) -> bytes | None:
         self._check_open()
-        value: bytes | None = self._cf.get(key)
+        try:
+            value: bytes | None = self._cf.get(key)
+        except Exception as error:
+            raise _translated(error) from error
         return value
 
     def scan(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -87,6 +98,7 @@ class RocksKV:
         while cursor.valid():
             yield cursor.key(), cursor.value()
             cursor.next()
+        _check(cursor)
 
     def scan_back(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         self._check_open()
@@ -97,6 +109,7 @@ class RocksKV:
         while cursor.valid() and (key := cursor.key()) >= begin:
             yield key, cursor.value()
             cursor.prev()
+        _check(cursor)
 
     def batch(self) -> KVBatch:
         return _FamilyBatch(self._handle)
@@ -153,6 +166,14 @@ def _options() -> Options:
 def _families(path: Path, family: str) -> dict[str, Options] | None:
     known = Rdict.list_cf(str(path), _options()) if (path / "CURRENT").exists() else ["default"]
     return {name: _options() for name in {*known, family}} if family != "default" else None
+
+
+def _check(cursor: RdictIter) -> None:
+    """A cursor that meets damage stops as if it were at the end; only its status tells."""
+    try:
+        cursor.status()
+    except Exception as error:
+        raise _translated(error) from error
 
 
 def _translated(error: Exception) -> Exception:
