@@ -20,7 +20,6 @@ from kio.index import load_entity_schema, load_request_schema, load_response_sch
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
-from tests.wire.protocol.support import signed
 
 from stratamq.wire.kafka.protocol.schema import (
     Array,
@@ -30,6 +29,7 @@ from stratamq.wire.kafka.protocol.schema import (
     fields_of,
     message_of,
 )
+from tests.wire.protocol.support import signed
 
 DATA_NAMES = {
     "ConsumerProtocolSubscription": "consumer_protocol_subscription",

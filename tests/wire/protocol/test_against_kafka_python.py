@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from stratamq.wire.kafka.protocol.codec import decode
 from tests.wire.protocol.kafka_python_twin import (
     TWINS,
     kafka_python_decode,
@@ -13,8 +15,6 @@ from tests.wire.protocol.kafka_python_twin import (
     to_dict,
 )
 from tests.wire.protocol.support import CASES, TYPES, Case, case_name, messages, wired
-
-from stratamq.wire.kafka.protocol.codec import decode
 
 SHARED = [case for case in CASES if case[0].__name__ in TWINS]
 

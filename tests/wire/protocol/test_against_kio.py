@@ -8,6 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode as KioErrorCode
+
+from stratamq.wire.kafka.protocol.codec import decode
+from stratamq.wire.kafka.protocol.errors import ErrorCode
+from stratamq.wire.kafka.protocol.schema import Array, fields_of, message_of
 from tests.wire.protocol.kio_twin import (
     from_kio,
     kio_decode,
@@ -18,10 +22,6 @@ from tests.wire.protocol.kio_twin import (
     twin_of,
 )
 from tests.wire.protocol.support import CASES, Case, case_name, messages, wired
-
-from stratamq.wire.kafka.protocol.codec import decode
-from stratamq.wire.kafka.protocol.errors import ErrorCode
-from stratamq.wire.kafka.protocol.schema import Array, fields_of, message_of
 
 
 def check_both_ways(case: Case, data: st.DataObject) -> None:

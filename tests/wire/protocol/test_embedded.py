@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.wire.protocol.kafka_python_twin import TWINS
-from tests.wire.protocol.support import DATA_TYPES, messages, sample
 
 from stratamq.wire.kafka.protocol import MalformedMessage, decode_embedded, encode_embedded
 from stratamq.wire.kafka.protocol.messages.consumer_protocol import (
@@ -14,6 +12,8 @@ from stratamq.wire.kafka.protocol.messages.consumer_protocol import (
     ConsumerProtocolSubscription,
     TopicPartition,
 )
+from tests.wire.protocol.kafka_python_twin import TWINS
+from tests.wire.protocol.support import DATA_TYPES, messages, sample
 
 
 @given(data_type=st.sampled_from(DATA_TYPES), version=st.integers(0, 3), data=st.data())

@@ -11,7 +11,6 @@ from kio.schema.request_header.v1.header import RequestHeader as KioHeaderV1
 from kio.schema.request_header.v2.header import RequestHeader as KioHeaderV2
 from kio.schema.response_header.v1.header import ResponseHeader as KioResponseHeaderV1
 from kio.serial import entity_reader
-from tests.wire.protocol.support import CASES, Case, case_name, sample
 
 from stratamq.wire.kafka.protocol import (
     APIS,
@@ -43,6 +42,7 @@ from stratamq.wire.kafka.protocol.messages.produce import (
     TopicProduceData,
 )
 from stratamq.wire.kafka.protocol.schema import Role, message_of
+from tests.wire.protocol.support import CASES, Case, case_name, sample
 
 headers = st.builds(
     RequestHeader,

@@ -10,15 +10,6 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.wire.protocol.support import (
-    CASES,
-    DATA_TYPES,
-    Case,
-    case_name,
-    messages,
-    sample,
-    wired,
-)
 
 from stratamq.wire.kafka.protocol import (
     APIS,
@@ -33,6 +24,15 @@ from stratamq.wire.kafka.protocol.codec import decode, encode
 from stratamq.wire.kafka.protocol.messages.groups_admin import DescribeGroupsRequest
 from stratamq.wire.kafka.protocol.messages.metadata import MetadataRequest
 from stratamq.wire.kafka.protocol.messages.produce import ProduceRequest
+from tests.wire.protocol.support import (
+    CASES,
+    DATA_TYPES,
+    Case,
+    case_name,
+    messages,
+    sample,
+    wired,
+)
 
 KEYS = sorted(APIS)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.wire.protocol.support import TYPES
 
 from stratamq.wire.kafka.protocol import (
     ALL_VERSIONS,
@@ -15,6 +14,7 @@ from stratamq.wire.kafka.protocol import (
 )
 from stratamq.wire.kafka.protocol.schema import Array, fields_of, message_of
 from stratamq.wire.kafka.protocol.versions import ALL, NONE, versions_of
+from tests.wire.protocol.support import TYPES
 
 KAFKA_4 = """
 0 Produce 3-13 9+ | 1 Fetch 4-18 12+ | 2 ListOffsets 1-11 6+ | 3 Metadata 0-13 9+

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.wire.protocol.support import CASES, Case, case_name, messages, sample, wired
 
 from stratamq.wire.kafka.protocol import MalformedMessage
 from stratamq.wire.kafka.protocol.codec import decode
+from tests.wire.protocol.support import CASES, Case, case_name, messages, sample, wired
 
 
 def check_round_trip(case: Case, data: st.DataObject) -> None:

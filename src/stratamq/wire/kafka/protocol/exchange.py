@@ -15,7 +15,6 @@ from typing import NamedTuple
 from stratamq.wire.kafka.protocol.codec import decode, encode
 from stratamq.wire.kafka.protocol.errors import ErrorCode
 from stratamq.wire.kafka.protocol.exceptions import (
-    MalformedMessage,
     UnknownApi,
     UnsendableValue,
     UnsupportedVersion,
@@ -120,8 +119,6 @@ def framed(buffers: list[Buffer]) -> list[Buffer]:
 
 def _is_fallback(frame: bytes, at: int) -> bool:
     """Whether a server that does not know our version of ApiVersions answered in version 0."""
-    if len(frame) < at + 2:
-        raise MalformedMessage("an ApiVersions response without an error code")
     return int.from_bytes(frame[at : at + 2], "big") == ErrorCode.UNSUPPORTED_VERSION
 
 
