@@ -10,6 +10,7 @@ is reported with file and position.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple
 
 from stratamq.log.disk import File
@@ -38,11 +39,13 @@ class View(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a batch begins, and what is known of it: its first offset, or its last."""
+    """Where a batch begins, and what is known of it: that it ends with `last_offset`, or that the
+    one before it ended below `first_offset`, which is `proven` where that one was verified."""
 
     position: int
     first_offset: Offset | None = None
     last_offset: Offset | None = None
+    proven: bool = False
 
     def fits(self, base_offset: int, last_offset: int) -> bool:
         return (self.first_offset is None or base_offset >= self.first_offset) and (
@@ -60,7 +63,7 @@ def locate(view: View, offset: Offset, known: Place | None = None) -> Position |
 def _point_before(view: View, offset: Offset) -> Place:
     point = view.floor(offset)
     if point is None:
-        return Place(0, view.base)
+        return Place(0, view.base, proven=True)
     return Place(point.position, last_offset=point.last_offset)
 
 
@@ -69,53 +72,61 @@ def _point_before(view: View, offset: Offset) -> Place:
 
 def _by_index(view: View, offset: Offset, place: Place) -> int | None:
     """The position, if nothing on the way is odd."""
-    position = place.position
-    while position < view.size:
-        chunk = view.file.read(min(WINDOW_BYTES, view.size - position), position)
+    here: Place | None = place
+    while here is not None and here.position < view.size:
+        room = view.size - here.position
+        chunk = view.file.read(min(WINDOW_BYTES, room), here.position)
         found = find_batch(chunk, offset)
         if found >= 0:
-            here = place if position == place.position else None
-            sure = _is_sure(view, chunk, position, found, offset, here)
-            return position + found if sure else None
-        hop = _end_of_spans(chunk) or _size_of_large(chunk, view.size - position, offset)
-        if not hop:
-            return None
-        position += hop
+            sure = _is_sure(view, chunk, here, found, offset)
+            return here.position + found if sure else None
+        here = _behind(chunk, here.position, room)
     return None
 
 
-def _is_sure(
-    view: View, chunk: bytes, start: int, found: int, offset: Offset, place: Place | None
-) -> bool:
-    """Whether the batch found in this window is the one, by all that its neighbours tell."""
+def _behind(chunk: bytes, position: int, room: int) -> Place | None:
+    """Where the batches of this window end: a window further, or behind one that is larger."""
+    if spans := walk(chunk):
+        last = spans[-1]
+        return Place(position + last.position + last.size, Offset(last.last_offset + 1))
+    try:
+        header = read_header(chunk)
+    except InvalidInput:
+        return None
+    if header.size_bytes > room:
+        return None
+    return Place(position + header.size_bytes, header.next_offset)
+
+
+def _is_sure(view: View, chunk: bytes, place: Place, found: int, offset: Offset) -> bool:
+    """Whether the batch found in the window at `place` is the one, by all that its neighbours
+    tell."""
     header = read_header(chunk, found)
-    following = _header_at(view, chunk, start, found + header.size_bytes)
+    following = _header_at(view, chunk, place.position, found + header.size_bytes)
     if header.last_offset >= view.end:
         return False
     if following is not None and following.base_offset <= header.last_offset:
         return False
-    if place is not None and found == 0:
-        return place.fits(header.base_offset, header.last_offset) and (
-            header.base_offset <= offset or place.first_offset is not None
-        )
+    if found == 0:
+        fits = place.fits(header.base_offset, header.last_offset)
+        return fits and (header.base_offset <= offset or place.proven)
     if header.base_offset <= offset:
-        return True
-    return place is not None and _in_order(chunk, found, place)
+        return find_batch(chunk, header.base_offset) == found
+    return _in_order(chunk, found, place)
 
 
 def _in_order(chunk: bytes, found: int, place: Place) -> bool:
-    """A gap: was it always there, or does a batch on the way pretend to be elsewhere?"""
+    """A gap: was it always there, or does a batch on the way pretend to be elsewhere, or the one
+    before it to be shorter?"""
     spans = walk(chunk)
     if not place.fits(spans[0].base_offset, spans[0].last_offset):
         return False
-    last_offset = spans[0].base_offset - 1
-    for span in spans:
-        if span.base_offset <= last_offset:
+    for before, span in pairwise(spans):
+        if span.base_offset <= before.last_offset:
             return False
         if span.position == found:
-            break
-        last_offset = span.last_offset
-    return True
+            return crc_fits(memoryview(chunk)[before.position : span.position])
+    return False
 
 
 def _header_at(view: View, chunk: bytes, start: int, at: int) -> BatchHeader | None:
@@ -130,21 +141,6 @@ def _header_at(view: View, chunk: bytes, start: int, at: int) -> BatchHeader | N
         return None
 
 
-def _end_of_spans(chunk: bytes) -> int:
-    spans = walk(chunk)
-    return spans[-1].position + spans[-1].size if spans else 0
-
-
-def _size_of_large(chunk: bytes, room: int, offset: Offset) -> int:
-    """Size of a batch that does not fit the window and ends before `offset`; 0 if it is not
-    that."""
-    try:
-        header = read_header(chunk)
-    except InvalidInput:
-        return 0
-    return header.size_bytes if header.size_bytes <= room and header.last_offset < offset else 0
-
-
 # -- the careful way -----------------------------------------------------------------------------
 
 
@@ -152,7 +148,7 @@ def _by_scan(view: View, offset: Offset) -> Position | None:
     if offset >= view.end:
         return None
     damage: Damage | None = None
-    for found in scan(view.stretch(), _trusted_before(view, offset), view.base):
+    for found in scan(view.stretch(), *_trusted_before(view, offset)):
         if isinstance(found, Damage):
             damage = found
         elif found.header.last_offset < offset:
@@ -169,15 +165,17 @@ def _by_scan(view: View, offset: Offset) -> Position | None:
 DAMAGED = "no intact batch that belongs there"
 
 
-def _trusted_before(view: View, offset: Offset) -> int:
-    """Where to begin: one index point earlier than needed, so that the batch in question has one
-    before it as a witness; at the start if the log does not bear the index out."""
+def _trusted_before(view: View, offset: Offset) -> tuple[int, Offset]:
+    """Where to begin, and with which offset: one index point earlier than needed, so that the batch
+    in question has one before it as a witness; at the start if the log does not bear the index
+    out."""
     point = view.floor(offset)
     earlier = view.floor(Offset(point.last_offset - 1)) if point is not None else None
-    if earlier is None:
-        return 0
-    header = _header_at(view, b"", earlier.position, 0)
-    return earlier.position if header and header.last_offset == earlier.last_offset else 0
+    if earlier is not None:
+        header = _header_at(view, b"", earlier.position, 0)
+        if header is not None and header.last_offset == earlier.last_offset:
+            return earlier.position, header.base_offset
+    return 0, view.base
 
 
 # -- whole batches -------------------------------------------------------------------------------

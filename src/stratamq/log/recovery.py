@@ -231,7 +231,7 @@ class _Recovery:
         last_known = state.indexed_end
         rows, size = self.index.kv.batch(), 0
         limit = Offset(segment.base + SPAN_MAX)
-        stretch = Stretch(segment.file(), segment.size, limit, self.gaps)
+        stretch = Stretch(segment.file(), segment.size, limit, self.gaps, torn=True)
         for found in scan(stretch, synced, segment.end):
             if isinstance(found, Damage):
                 if found.end is None:

@@ -55,13 +55,15 @@ class Damage(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """A file and what is known of the offsets in it: all are below `limit`. Where `gaps` are not
-    to be expected, one is believed only if batches that continue each other follow it."""
+    """A file and what is known of it. All offsets are below `limit`. Where `gaps` are not to be
+    expected, one is believed only if batches that continue each other follow it. Where the file may
+    end with a `torn` write, nothing inside such a write is taken for a batch."""
 
     file: File
     size: int
     limit: Offset
     gaps: bool = True
+    torn: bool = False
 
 
 def scan(stretch: Stretch, position: int, expected: Offset) -> Iterator[Intact | Damage]:
@@ -171,26 +173,35 @@ def _behind_damage(stretch: Stretch, position: int, expected: Offset) -> Intact 
 
 
 def _follows(stretch: Stretch, head: bytes, batch: Intact, expected: Offset) -> bool:
-    """Whether the batch fits behind a damaged one with this header."""
+    """Whether the batch fits behind a damaged one with this header, which had a record at least."""
     if len(head) == HEADER_BYTES:
         delta = int.from_bytes(head[23:27], "big", signed=True)
         if batch.header.base_offset == expected + delta + 1:
             return batch.header.last_offset < stretch.limit
-    return _is_believed(stretch, batch, expected)
+    return _is_believed(stretch, batch, Offset(expected + 1))
 
 
 def _search(stretch: Stretch, damaged: int, head: bytes, expected: Offset) -> Intact | None:
     crc = int.from_bytes(head[CRC_AT:CRC_FROM], "big")
+    torn = stretch.torn and _is_torn(head, stretch.size - damaged, expected)
     for position in _candidates(stretch, damaged + 1, expected):
         batch = intact_at(stretch, position)
-        if batch is None:
+        if batch is None or not _follows(stretch, head, batch, expected):
             continue
-        only_length = _crc_of(stretch.file, damaged + CRC_FROM, position) == crc
-        if (only_length or _leads_to_end(stretch, position)) and _follows(
-            stretch, head, batch, expected
-        ):
+        if _crc_of(stretch.file, damaged + CRC_FROM, position) == crc:
+            return batch  # only the length was damaged
+        if not torn and _leads_to_end(stretch, position):
             return batch
     return None
+
+
+def _is_torn(head: bytes, room: int, expected: Offset) -> bool:
+    """Whether this is the beginning of a batch that belongs here, and not all of it."""
+    try:
+        header = read_header(head)
+    except InvalidInput:
+        return False
+    return header.base_offset == expected and header.size_bytes > room
 
 
 def _candidates(stretch: Stretch, position: int, expected: Offset) -> Iterator[int]:
@@ -200,7 +211,7 @@ def _candidates(stretch: Stretch, position: int, expected: Offset) -> Iterator[i
         at = chunk.find(MAGIC, MAGIC_AT)
         while at >= 0:
             start = at - MAGIC_AT
-            if expected <= int.from_bytes(chunk[start : start + 8], "big") < stretch.limit:
+            if expected < int.from_bytes(chunk[start : start + 8], "big") < stretch.limit:
                 yield position + start
             at = chunk.find(MAGIC, at + 1)
         position += max(len(chunk) - MAGIC_AT, 1)

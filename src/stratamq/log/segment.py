@@ -90,7 +90,7 @@ class Segment(ABC):
     def _hinted(self, offset: Offset) -> reader.Place | None:
         """A consumer that reads on where it stopped needs no index."""
         hinted, position = self._hint
-        return reader.Place(position, offset) if hinted == offset else None
+        return reader.Place(position, offset, proven=True) if hinted == offset else None
 
 
 def _next_offset(data: bytes) -> Offset:
