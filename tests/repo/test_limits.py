@@ -39,6 +39,8 @@ def _other(name: str) -> object:
     value = load().values[name]
     if name == "io.workers":
         return 1 if EngineLimits().workers != 1 else 2
+    if isinstance(value, bool):
+        return not value
     if isinstance(value, int):
         return value - 1 if value == ALL_SETTINGS[name].maximum else value + 1
     return {"memory.full": "refuse", "log.level": "debug", "log.format": "json"}.get(name, value)

@@ -1,0 +1,117 @@
+"""The settings of the Kafka front; names that Kafka has are Kafka's."""
+
+from __future__ import annotations
+
+from stratamq.model.settings import Setting
+
+MIB = 1 << 20
+PORT_MAX = 65_535
+
+KAFKA_FRONT: tuple[Setting, ...] = (
+    Setting(
+        name="kafka.advertised.host",
+        default="",
+        doc="Host that clients are told to connect to. Empty: `host`, or this machine's name.",
+    ),
+    Setting(
+        name="kafka.advertised.port",
+        default=0,
+        minimum=0,
+        maximum=PORT_MAX,
+        doc="Port that clients are told to connect to. 0: the one that is listened on.",
+    ),
+    Setting(
+        name="auto.create.topics.enable",
+        default=True,
+        doc="Whether a topic comes into being when a client first asks about it.",
+    ),
+    Setting(
+        name="num.partitions",
+        default=1,
+        minimum=1,
+        doc="Partitions of topics made without a word about it.",
+    ),
+    Setting(
+        name="default.replication.factor",
+        default=1,
+        minimum=1,
+        maximum=(1 << 15) - 1,
+        doc="Replicas of topics made without a word about it.",
+    ),
+    Setting(
+        name="kafka.connections.max",
+        default=2048,
+        minimum=1,
+        doc="Connections there may be. Met: one more is closed at once.",
+    ),
+    Setting(
+        name="kafka.connections.per.host.max",
+        default=2048,
+        minimum=1,
+        doc="Connections from one address. Met: one more is closed at once.",
+    ),
+    Setting(
+        name="kafka.idle.ms.max",
+        default=600_000,
+        minimum=100,
+        doc="A connection on which nothing moved for this long is closed.",
+    ),
+    Setting(
+        name="kafka.frame.bytes.max",
+        default=100 * MIB,
+        minimum=1024,
+        maximum=(1 << 31) - 1,
+        doc="Largest request. Above: the connection is closed before any of it is kept.",
+    ),
+    Setting(
+        name="kafka.requests.per.connection.max",
+        default=64,
+        minimum=1,
+        doc="Requests of one connection under way. Met: no more is read from it meanwhile.",
+    ),
+    Setting(
+        name="kafka.request.bytes.max",
+        default=256 * MIB,
+        minimum=MIB,
+        doc="Bytes of all requests received and under way. Met: large requests wait.",
+    ),
+    Setting(
+        name="kafka.response.bytes.max",
+        default=256 * MIB,
+        minimum=MIB,
+        doc="Bytes of all answers on their way. Met: fetches wait.",
+    ),
+    Setting(
+        name="kafka.fetch.bytes.max",
+        default=55 * MIB,
+        minimum=1024,
+        doc="Bytes of one Fetch answer; a client may ask for less. Above: it is cut there.",
+    ),
+    Setting(
+        name="kafka.fetch.sessions.max",
+        default=1000,
+        minimum=0,
+        doc="Incremental fetch sessions. Met: one unused for two minutes goes, else none is made.",
+    ),
+    Setting(
+        name="kafka.tls.certificate",
+        default="",
+        doc="PEM file with the server's certificate chain. Empty: no TLS.",
+    ),
+    Setting(
+        name="kafka.tls.key",
+        default="",
+        doc="PEM file with the private key. Empty: it is in `kafka.tls.certificate`.",
+    ),
+    Setting(
+        name="kafka.tls.client.authorities",
+        default="",
+        doc="PEM file with the authorities that client certificates are checked with.",
+    ),
+    Setting(
+        name="kafka.tls.client.auth",
+        default="none",
+        choices=("none", "requested", "required"),
+        doc="Whether clients have to show a certificate; its name is then their principal.",
+    ),
+)
