@@ -34,14 +34,20 @@ class Found(NamedTuple):
 
 
 class PartialWrite(StrataError):
-    """Some partitions of a batch took their records and others did not.
+    """Some records of a call were stored and others were not.
 
-    `placed` has an entry for each record, in order: where it is stored, or None.
+    `placed` has an entry for each record that was tried, in order: where it is stored, or None.
+    `errors` says why, by partition; None stands for a batch that failed as a whole.
     """
 
-    def __init__(self, placed: Sequence[Placed | None], errors: Mapping[int, Exception]) -> None:
+    def __init__(
+        self, placed: Sequence[Placed | None], errors: Mapping[int | None, Exception]
+    ) -> None:
         stored = sum(1 for one in placed if one is not None)
-        why = "; ".join(f"partition {number}: {error}" for number, error in errors.items())
+        why = "; ".join(
+            f"{error}" if number is None else f"partition {number}: {error}"
+            for number, error in errors.items()
+        )
         super().__init__(f"{stored} of {len(placed)} records were stored ({why})")
         self.placed, self.errors = tuple(placed), dict(errors)
 
@@ -95,7 +101,7 @@ def put_together(
     outcomes: Sequence[range | BaseException],
 ) -> list[Placed]:
     placed: list[Placed | None] = [None] * count
-    errors: dict[int, Exception] = {}
+    errors: dict[int | None, Exception] = {}
     for (number, share), outcome in zip(shares.items(), outcomes, strict=True):
         if isinstance(outcome, Exception):
             errors[number] = outcome

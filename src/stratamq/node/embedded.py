@@ -377,4 +377,4 @@ def _after(placed: Sequence[Placed], batch: Sequence[object], error: StrataError
     """What earlier batches stored, and what this one did before it failed."""
     if isinstance(error, PartialWrite):
         return PartialWrite([*placed, *error.placed], error.errors)
-    return PartialWrite([*placed, *[None] * len(batch)], {-1: error})
+    return PartialWrite([*placed, *[None] * len(batch)], {None: error})
