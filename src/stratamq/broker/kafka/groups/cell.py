@@ -1,0 +1,121 @@
+"""One group at work: its state machine, a lock, a timer, and the requests that wait.
+
+No reply leaves before the state it tells of is stored. When storing fails, everyone who waited is
+told that the coordinator is not available, and the next event stores again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from stratamq.broker.kafka.groups.classic.group import ClassicGroup
+from stratamq.broker.kafka.groups.classic.members import JoinReply, Reply
+from stratamq.broker.kafka.groups.consumer.group import ConsumerGroup
+from stratamq.model.clock import Clock
+from stratamq.model.errors import StrataError
+from stratamq.wire.kafka.protocol import ErrorCode
+
+log = logging.getLogger(__name__)
+
+Machine = ClassicGroup | ConsumerGroup
+T = TypeVar("T")
+
+
+class Cell:
+    """`store` makes a group's state durable; None of its callers may run at the same time."""
+
+    def __init__(
+        self,
+        name: str,
+        machine: Machine,
+        clock: Clock,
+        store: Callable[[str, Machine], Awaitable[None]],
+    ) -> None:
+        self.name = name
+        self.machine = machine
+        self._clock = clock
+        self._store = store
+        self._lock = asyncio.Lock()
+        self._timer: asyncio.TimerHandle | None = None
+        self._work: set[asyncio.Task[Any]] = set()
+
+    async def run(self, act: Callable[[int], T]) -> T:
+        """`act` on the machine, given the time. What it did is stored when this returns."""
+        # In a task of its own: a client that hangs up does not leave others without an answer.
+        return await asyncio.shield(self._spawn(self._act(act)))
+
+    async def ask(self, act: Callable[[int, asyncio.Future[Reply]], None]) -> Reply:
+        """The same for a request whose answer may have to wait for other members."""
+        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        await self.run(lambda now_ms: act(now_ms, reply))
+        return await reply
+
+    def arm(self) -> None:
+        """Look at the machine again when its next deadline comes."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        next_ms = self.machine.next_ms()
+        if next_ms is not None:
+            delay_s = max(0, next_ms - self._clock.now_ms() + 1) / 1000
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._ring)
+
+    async def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._work:
+            await asyncio.wait(self._work)
+
+    async def _act(self, act: Callable[[int], T]) -> T:
+        async with self._lock:
+            result = act(self._clock.now_ms())
+            await self._settle()
+            return result
+
+    async def _settle(self) -> None:
+        machine = self.machine
+        try:
+            if machine.changed:
+                await self._store(self.name, machine)
+                machine.changed = False
+        except BaseException:
+            machine.replies[:] = [
+                (ticket, _unavailable(reply)) for ticket, reply in machine.replies
+            ]
+            raise
+        finally:
+            self._deliver()
+            self.arm()
+
+    def _deliver(self) -> None:
+        replies, self.machine.replies = self.machine.replies, []
+        for future, reply in replies:
+            if not future.done():  # else the client has gone
+                future.set_result(reply)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._spawn(self._tick())
+
+    async def _tick(self) -> None:
+        try:
+            await self._act(lambda now_ms: self.machine.tick(now_ms))
+        except StrataError as error:
+            log.error("group %r could not be stored: %s", self.name, error)
+
+    def _spawn(self, work: Any) -> asyncio.Task[Any]:
+        task = asyncio.create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+        return task
+
+
+def _unavailable(reply: Reply) -> Reply:
+    kind = type(reply)
+    if kind is JoinReply:
+        return JoinReply(error=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return kind(error=ErrorCode.COORDINATOR_NOT_AVAILABLE)

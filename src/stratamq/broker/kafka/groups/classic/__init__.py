@@ -1,0 +1,1 @@
+"""The classic group protocol: members agree on a leader, the leader assigns."""

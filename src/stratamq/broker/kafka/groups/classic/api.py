@@ -1,0 +1,198 @@
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup: requests to calls, replies to responses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import uuid4
+
+from stratamq.broker.kafka.contract import Caller
+from stratamq.broker.kafka.groups.cell import Cell
+from stratamq.broker.kafka.groups.classic.group import ClassicGroup
+from stratamq.broker.kafka.groups.classic.members import (
+    Identity,
+    JoinCall,
+    JoinReply,
+    Protocol,
+    SyncCall,
+    SyncReply,
+    Ticket,
+)
+from stratamq.broker.kafka.groups.coordinator import GroupCoordinator
+from stratamq.broker.kafka.groups.failures import group_code
+from stratamq.model.errors import StrataError
+from stratamq.wire.kafka.protocol import ErrorCode
+from stratamq.wire.kafka.protocol.messages.groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    LeavingMember,
+    LeavingMemberResult,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+
+ID_REQUIRED_FROM = 4
+SKIPS_ASSIGNMENT_FROM = 9
+NULL_PROTOCOL_FROM = 7
+PROTOCOL_NEEDED_FROM = 5
+BATCH_LEAVE_FROM = 3
+
+
+class ClassicApi:
+    def __init__(self, coordinator: GroupCoordinator) -> None:
+        self._coordinator = coordinator
+
+    # -- join ----------------------------------------------------------------------------------
+
+    async def join(self, request: JoinGroupRequest, caller: Caller) -> JoinGroupResponse:
+        try:
+            reply = await self._join(request, caller)
+        except StrataError as error:
+            reply = JoinReply(error=group_code(error), member_id=request.member_id)
+        nothing = None if caller.version >= NULL_PROTOCOL_FROM else ""
+        return JoinGroupResponse(
+            error_code=reply.error,
+            generation_id=reply.generation,
+            protocol_type=reply.protocol_type,
+            protocol_name=reply.protocol if reply.protocol is not None else nothing,
+            leader=reply.leader,
+            skip_assignment=reply.skip_assignment,
+            member_id=reply.member_id,
+            members=[
+                JoinGroupResponseMember(
+                    member_id=one.member_id,
+                    group_instance_id=one.instance_id,
+                    metadata=one.metadata,
+                )
+                for one in reply.members
+            ],
+        )
+
+    async def _join(self, request: JoinGroupRequest, caller: Caller) -> JoinReply:
+        known = self._coordinator.find(request.group_id)
+        if known is None and request.member_id:
+            return JoinReply(error=ErrorCode.UNKNOWN_MEMBER_ID, member_id=request.member_id)
+        cell = self._coordinator.find_or_make(request.group_id)
+        call = _join_call(request, caller)
+
+        def act(now_ms: int, ticket: Ticket) -> None:
+            group = self._coordinator.machine(cell, ClassicGroup, now_ms)
+            if group is not None:
+                group.join(now_ms, call, ticket)
+            else:
+                error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+                ticket.set_result(JoinReply(error=error, member_id=call.member_id))
+
+        reply = await cell.ask(act)
+        assert isinstance(reply, JoinReply), "a join is answered by a JoinReply"
+        return reply
+
+    # -- sync ----------------------------------------------------------------------------------
+
+    async def sync(self, request: SyncGroupRequest, caller: Caller) -> SyncGroupResponse:
+        try:
+            reply = await self._sync(request, caller)
+        except StrataError as error:
+            reply = SyncReply(error=group_code(error))
+        return SyncGroupResponse(
+            error_code=reply.error,
+            protocol_type=reply.protocol_type,
+            protocol_name=reply.protocol,
+            assignment=reply.assignment,
+        )
+
+    async def _sync(self, request: SyncGroupRequest, caller: Caller) -> SyncReply:
+        names = (request.protocol_type, request.protocol_name)
+        if caller.version >= PROTOCOL_NEEDED_FROM and None in names:
+            return SyncReply(error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        cell = self._coordinator.find(request.group_id)
+        if cell is None:
+            return SyncReply(error=ErrorCode.UNKNOWN_MEMBER_ID)
+        who = Identity(request.member_id, request.group_instance_id, request.generation_id)
+        call = SyncCall(
+            who=who,
+            protocol_type=request.protocol_type,
+            protocol=request.protocol_name,
+            assignments={one.member_id: bytes(one.assignment) for one in request.assignments},
+        )
+
+        def act(now_ms: int, ticket: Ticket) -> None:
+            if isinstance(cell.machine, ClassicGroup):
+                cell.machine.sync(now_ms, call, ticket)
+            else:
+                ticket.set_result(SyncReply(error=ErrorCode.UNKNOWN_MEMBER_ID))
+
+        reply = await cell.ask(act)
+        assert isinstance(reply, SyncReply), "a sync is answered by a SyncReply"
+        return reply
+
+    # -- heartbeat and leave -------------------------------------------------------------------
+
+    async def heartbeat(self, request: HeartbeatRequest, caller: Caller) -> HeartbeatResponse:
+        who = Identity(request.member_id, request.group_instance_id, request.generation_id)
+        error = await self._on_group(
+            request.group_id, lambda group, now_ms: group.heartbeat(now_ms, who)
+        )
+        return HeartbeatResponse(error_code=error)
+
+    async def leave(self, request: LeaveGroupRequest, caller: Caller) -> LeaveGroupResponse:
+        batch = caller.version >= BATCH_LEAVE_FROM
+        leaving = request.members if batch else [LeavingMember(member_id=request.member_id)]
+        results = []
+        for member in leaving:
+            who = Identity(member.member_id, member.group_instance_id)
+            results.append(
+                LeavingMemberResult(
+                    member_id=member.member_id,
+                    group_instance_id=member.group_instance_id,
+                    error_code=await self._leave(request.group_id, who),
+                )
+            )
+        if batch:
+            return LeaveGroupResponse(members=results)
+        return LeaveGroupResponse(error_code=results[0].error_code)
+
+    async def _leave(self, name: str, who: Identity) -> ErrorCode:
+        return await self._on_group(name, lambda group, now_ms: group.leave(now_ms, who))
+
+    async def _on_group(
+        self, name: str, act: Callable[[ClassicGroup, int], ErrorCode]
+    ) -> ErrorCode:
+        """`act` on a classic group; nobody is a member of any other."""
+        cell = self._coordinator.find(name)
+        if cell is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        found: Cell = cell
+
+        def on_classic(now_ms: int) -> ErrorCode:
+            machine = found.machine
+            if isinstance(machine, ClassicGroup):
+                return act(machine, now_ms)
+            return ErrorCode.UNKNOWN_MEMBER_ID
+
+        try:
+            return await found.run(on_classic)
+        except StrataError as error:
+            return group_code(error)
+
+
+def _join_call(request: JoinGroupRequest, caller: Caller) -> JoinCall:
+    prefix = request.group_instance_id or caller.client_id
+    rebalance_ms = request.rebalance_timeout_ms
+    return JoinCall(
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        new_id=f"{prefix}-{uuid4()}",
+        client_id=caller.client_id,
+        client_host=f"/{caller.host}",
+        session_ms=request.session_timeout_ms,
+        rebalance_ms=rebalance_ms if rebalance_ms >= 0 else request.session_timeout_ms,
+        protocol_type=request.protocol_type,
+        protocols=tuple(Protocol(one.name, bytes(one.metadata)) for one in request.protocols),
+        id_required=caller.version >= ID_REQUIRED_FROM,
+        skips_assignment=caller.version >= SKIPS_ASSIGNMENT_FROM,
+    )

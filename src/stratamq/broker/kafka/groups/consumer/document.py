@@ -1,0 +1,92 @@
+"""A consumer group as text and back: docs/formats/groups.md describes it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from stratamq.broker.kafka.groups.consumer.group import ConsumerGroup
+from stratamq.broker.kafka.groups.consumer.members import (
+    Member,
+    MemberState,
+    Partition,
+    Partitions,
+    Subscription,
+    TopicInfo,
+)
+from stratamq.broker.kafka.groups.limits import GroupLimits
+
+_PLAIN = (
+    "member_id",
+    "instance_id",
+    "rack_id",
+    "client_id",
+    "client_host",
+    "rebalance_ms",
+    "epoch",
+    "previous_epoch",
+)
+
+
+def dump(group: ConsumerGroup) -> str:
+    fields = {
+        "target_epoch": group.target_epoch,
+        "since_ms": group.since_ms,
+        "assignor": group.assignor,
+        "topics": {name: [*info] for name, info in group.topics.items()},
+        "target": {member: _lists(some) for member, some in group.target.items()},
+        "members": [_member_fields(member) for member in group.members.values()],
+    }
+    return json.dumps(fields, separators=(",", ":"))
+
+
+def _member_fields(member: Member) -> dict[str, Any]:
+    return {
+        **{name: getattr(member, name) for name in _PLAIN},
+        "state": member.state,
+        "names": sorted(member.wants.names),
+        "regex": member.wants.regex,
+        "assignor": member.wants.assignor,
+        "assigned": _lists(member.assigned),
+        "revoking": _lists(member.revoking),
+    }
+
+
+def load(document: str, epoch: int, limits: GroupLimits, now_ms: int) -> ConsumerGroup:
+    fields = json.loads(document)
+    group = ConsumerGroup(limits, epoch=epoch)
+    group.target_epoch, group.since_ms = fields["target_epoch"], fields["since_ms"]
+    group.assignor = fields["assignor"]
+    group.topics = {name: TopicInfo(*info) for name, info in fields["topics"].items()}
+    group.target = {member: _partitions(some) for member, some in fields["target"].items()}
+    group.members = {one["member_id"]: _member(one) for one in fields["members"]}
+    group.resume(now_ms)
+    return group
+
+
+def _member(fields: dict[str, Any]) -> Member:
+    return Member(
+        **{name: fields[name] for name in _PLAIN},
+        state=MemberState(fields["state"]),
+        wants=Subscription(
+            names=frozenset(fields["names"]), regex=fields["regex"], assignor=fields["assignor"]
+        ),
+        assigned=_partitions(fields["assigned"]),
+        revoking=_partitions(fields["revoking"]),
+    )
+
+
+def _lists(partitions: Partitions) -> dict[str, list[int]]:
+    """Partition numbers by topic id: ids are long."""
+    topics: dict[str, list[int]] = {}
+    for topic_id, number in sorted(partitions):
+        topics.setdefault(topic_id, []).append(number)
+    return topics
+
+
+def _partitions(topics: dict[str, list[int]]) -> Partitions:
+    return frozenset(
+        Partition(topic_id, number)  # type: ignore[arg-type]
+        for topic_id, numbers in topics.items()
+        for number in numbers
+    )

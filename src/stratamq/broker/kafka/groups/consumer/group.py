@@ -1,0 +1,334 @@
+"""A consumer group (KIP-848) as a state machine: heartbeats and the time go in, orders come out.
+
+Like the classic one it never waits: the caller passes `now_ms` and the topics there are, calls
+`tick` at `next_ms`, and stores the group whenever `changed` is set, before it sends the answer.
+
+Epochs
+------
+group     counts changes of members, of what they want and of the topics they want it from
+target    the group epoch that the present target assignment was made for
+member    the target epoch a member has arrived at; never past the group's
+
+Law: a partition is held by one member at most. It is given away only after its holder has said that
+it no longer reads it, or is gone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from stratamq.broker.kafka.groups.consumer.assignors import ASSIGNORS, DEFAULT_ASSIGNOR, Wish
+from stratamq.broker.kafka.groups.consumer.members import (
+    JOINING,
+    LEAVING_FOR_NOW,
+    NOTHING,
+    Member,
+    MemberState,
+    Order,
+    Partition,
+    Partitions,
+    Report,
+    Subscription,
+    TopicInfo,
+    Topics,
+)
+from stratamq.broker.kafka.groups.consumer.reconcile import reconcile
+from stratamq.broker.kafka.groups.consumer.subscriptions import Subscriptions
+from stratamq.broker.kafka.groups.limits import GroupLimits
+from stratamq.wire.kafka.protocol import ErrorCode
+
+
+class ConsumerGroup:
+    kind = "consumer"
+
+    def __init__(self, limits: GroupLimits, *, epoch: int = 0, now_ms: int = 0) -> None:
+        self.limits = limits
+        self.epoch = epoch
+        self.target_epoch = epoch
+        self.since_ms = now_ms
+        self.members: dict[str, Member] = {}
+        self.target: dict[str, Partitions] = {}
+        self.assignor = DEFAULT_ASSIGNOR
+        self.topics: dict[str, TopicInfo] = {}
+        """What members subscribe to, as it was when the target was made."""
+        self.replies: list[tuple[Any, Any]] = []  # always empty: nobody waits in this protocol
+        self.changed = False
+        self.is_dead = False
+        self._seen_revision = -1
+        self._subscriptions = Subscriptions()
+        self._holders: dict[Partition, str] = {}
+        self._deadlines_ms: dict[str, int] = {}
+        self._revoke_deadlines_ms: dict[str, int] = {}
+
+    @property
+    def state(self) -> str:
+        """By the names that Kafka's tools show."""
+        if not self.members:
+            return "Dead" if self.is_dead else "Empty"
+        if self.epoch > self.target_epoch:
+            return "Assigning"
+        arrived = all(
+            one.state is MemberState.STABLE and one.epoch == self.target_epoch
+            for one in self.members.values()
+        )
+        return "Stable" if arrived else "Reconciling"
+
+    # -- heartbeat -----------------------------------------------------------------------------
+
+    def heartbeat(self, now_ms: int, report: Report, topics: Topics) -> Order:
+        """Join, or go on. The report was checked for sense before (`consumer.validation`)."""
+        error = self._error(report)
+        if error is not ErrorCode.NONE:
+            return Order(error=error, member_id=report.member_id, message=error.text)
+        before = self._admit(report)
+        member = _updated(before, report)
+        if member != before:
+            self._put(member)
+        if member.wants != before.wants or report.member_id not in self.target:
+            self._bump()
+        self._look_at_topics(topics)
+        self._retarget()
+        owned = NOTHING if report.epoch == JOINING else report.owned
+        member = self._step(now_ms, member, owned)
+        lost = report.epoch in (JOINING, before.previous_epoch)  # or never sent: no answer came
+        told = lost or report.is_full or member.assigned != before.assigned
+        return Order(
+            member_id=member.member_id,
+            epoch=member.epoch,
+            assigned=member.assigned if told else None,
+        )
+
+    def _error(self, report: Report) -> ErrorCode:
+        if self.is_dead:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        joins = report.epoch == JOINING
+        holder = self.by_instance(report.instance_id)
+        member = self.members.get(report.member_id)
+        if holder is not None and holder.member_id != report.member_id:
+            if not joins:
+                return ErrorCode.FENCED_INSTANCE_ID
+            gone = holder.epoch == LEAVING_FOR_NOW
+            return ErrorCode.NONE if gone else ErrorCode.UNRELEASED_INSTANCE_ID
+        if member is None or (report.instance_id is not None and holder is None):
+            if not joins:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            full = member is None and len(self.members) >= self.limits.members_max
+            return ErrorCode.GROUP_MAX_SIZE_REACHED if full else ErrorCode.NONE
+        return ErrorCode.NONE if joins else _epoch_error(member, report)
+
+    def _admit(self, report: Report) -> Member:
+        """The member as it was, a new one, or a static one under its new id."""
+        holder = self.by_instance(report.instance_id)
+        if holder is not None and holder.member_id != report.member_id:
+            return self._take_over(holder, report.member_id)
+        member = self.members.get(report.member_id)
+        if member is None:
+            member = Member(member_id=report.member_id)
+            self._put(member)
+        elif member.epoch == LEAVING_FOR_NOW:
+            member = replace(member, epoch=JOINING)
+        return member
+
+    def _take_over(self, old: Member, new_id: str) -> Member:
+        """A static member is back: what was its old self's is its own, nothing moves."""
+        target = self.target.pop(old.member_id, NOTHING)
+        self._forget(old)
+        member = replace(old, member_id=new_id, epoch=JOINING, previous_epoch=-1)
+        self._put(member)
+        self.target[new_id] = target
+        return member
+
+    def _step(self, now_ms: int, member: Member, owned: Partitions | None) -> Member:
+        mine = member.member_id
+        target = self.target.get(mine, NOTHING)
+        after = reconcile(
+            member,
+            self.target_epoch,
+            target,
+            owned,
+            lambda one: self._holders.get(one, mine) == mine,
+        )
+        if after != member:
+            self._put(after)
+        self._deadlines_ms[mine] = now_ms + self.limits.consumer_session_ms
+        if after.state is not MemberState.UNREVOKED:
+            self._revoke_deadlines_ms.pop(mine, None)
+        elif after.revoking != member.revoking or mine not in self._revoke_deadlines_ms:
+            self._revoke_deadlines_ms[mine] = now_ms + after.rebalance_ms
+        return after
+
+    # -- leave ---------------------------------------------------------------------------------
+
+    def leave(self, now_ms: int, report: Report) -> Order:
+        """For good, or (static members, epoch -2) for as long as a session lasts."""
+        error = self._leave_error(report)
+        if error is not ErrorCode.NONE:
+            return Order(error=error, member_id=report.member_id, message=error.text)
+        member = self.members[report.member_id]
+        if report.epoch == LEAVING_FOR_NOW:
+            self._put(
+                replace(member, epoch=LEAVING_FOR_NOW, revoking=NOTHING, state=MemberState.STABLE)
+            )
+            self._revoke_deadlines_ms.pop(member.member_id, None)
+            self._deadlines_ms[member.member_id] = now_ms + self.limits.consumer_session_ms
+        else:
+            self._remove(now_ms, member)
+        return Order(member_id=report.member_id, epoch=report.epoch)
+
+    def _leave_error(self, report: Report) -> ErrorCode:
+        if report.instance_id is not None:
+            holder = self.by_instance(report.instance_id)
+            if holder is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if holder.member_id != report.member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        known = report.member_id in self.members
+        return ErrorCode.NONE if known else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def _remove(self, now_ms: int, member: Member) -> None:
+        self._forget(member)
+        self.target.pop(member.member_id, None)
+        self._bump()
+        if not self.members:
+            self.since_ms = now_ms
+
+    def delete(self, now_ms: int) -> ErrorCode:
+        if self.members:
+            return ErrorCode.NON_EMPTY_GROUP
+        self.is_dead = self.changed = True
+        self.since_ms = now_ms
+        return ErrorCode.NONE
+
+    # -- offsets -------------------------------------------------------------------------------
+
+    def commit_error(
+        self, member_id: str | None, epoch: int, *, transactional: bool = False
+    ) -> ErrorCode:
+        """Whether this caller may commit, or fetch what must be its own."""
+        anonymous = not member_id and epoch < 0
+        if anonymous and (transactional or not self.members):
+            return ErrorCode.NONE
+        member = self.members.get(member_id or "")
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
+
+    # -- time ----------------------------------------------------------------------------------
+
+    def next_ms(self) -> int | None:
+        times = [*self._deadlines_ms.values(), *self._revoke_deadlines_ms.values()]
+        return min(times, default=None)
+
+    def tick(self, now_ms: int) -> None:
+        """Members that fell silent, or do not let go what they have to, are out."""
+        for deadlines in (self._deadlines_ms, self._revoke_deadlines_ms):
+            late = [one for one, deadline in deadlines.items() if now_ms >= deadline]
+            for member_id in late:
+                self._remove(now_ms, self.members[member_id])
+
+    def resume(self, now_ms: int) -> None:
+        """After a restart: everyone has all its time again."""
+        for member in self.members.values():
+            self._holders |= dict.fromkeys(member.holds, member.member_id)
+            self._deadlines_ms[member.member_id] = now_ms + self.limits.consumer_session_ms
+            if member.state is MemberState.UNREVOKED:
+                self._revoke_deadlines_ms[member.member_id] = now_ms + member.rebalance_ms
+
+    # -- target --------------------------------------------------------------------------------
+
+    def _look_at_topics(self, topics: Topics) -> None:
+        """A topic that came, grew or went changes the group as a member would."""
+        if topics.revision == self._seen_revision and self.epoch == self.target_epoch:
+            return
+        wants = [member.wants for member in self.members.values()]
+        now = self._subscriptions.topics(wants, topics)
+        self._seen_revision = topics.revision
+        if now != self.topics:
+            self.topics = now
+            self._bump()
+
+    def _retarget(self) -> None:
+        if self.epoch == self.target_epoch:
+            return
+        self.assignor = self._preferred()
+        counts = {info.topic_id: info.partitions for info in self.topics.values()}
+        wishes = {
+            member_id: Wish(
+                self._subscriptions.ids(member.wants, self.topics),
+                self.target.get(member_id, NOTHING),
+            )
+            for member_id, member in self.members.items()
+        }
+        self.target = ASSIGNORS[self.assignor](wishes, counts)
+        self.target_epoch = self.epoch
+        self.changed = True
+
+    def _preferred(self) -> str:
+        """What most members ask for; the default when nobody asks."""
+        votes = Counter(
+            one.wants.assignor for one in self.members.values() if one.wants.assignor is not None
+        )
+        best = max(votes.values(), default=0)
+        asked = [name for name in ASSIGNORS if best and votes[name] == best]
+        return asked[0] if asked else DEFAULT_ASSIGNOR
+
+    # -- small things --------------------------------------------------------------------------
+
+    def by_instance(self, instance_id: str | None) -> Member | None:
+        if instance_id is None:
+            return None
+        named = (one for one in self.members.values() if one.instance_id == instance_id)
+        return next(named, None)
+
+    def _bump(self) -> None:
+        self.epoch += 1 if self.epoch == self.target_epoch else 0
+        self.changed = True
+
+    def _put(self, member: Member) -> None:
+        old = self.members.get(member.member_id)
+        if old is not None:
+            self._release(old)
+        self.members[member.member_id] = member
+        self._holders |= dict.fromkeys(member.holds, member.member_id)
+        self.changed = True
+
+    def _forget(self, member: Member) -> None:
+        self._release(member)
+        del self.members[member.member_id]
+        self._deadlines_ms.pop(member.member_id, None)
+        self._revoke_deadlines_ms.pop(member.member_id, None)
+
+    def _release(self, member: Member) -> None:
+        for partition in member.holds:
+            if self._holders.get(partition) == member.member_id:
+                del self._holders[partition]
+
+
+def _epoch_error(member: Member, report: Report) -> ErrorCode:
+    """A member may be one epoch behind: then the answer to its last heartbeat got lost."""
+    if report.epoch == member.epoch:
+        return ErrorCode.NONE
+    repeats = report.epoch == member.previous_epoch and report.owned is not None
+    if repeats and report.owned is not None and report.owned <= member.assigned:
+        return ErrorCode.NONE
+    return ErrorCode.FENCED_MEMBER_EPOCH
+
+
+def _updated(member: Member, report: Report) -> Member:
+    wants = Subscription(
+        names=member.wants.names if report.names is None else report.names,
+        regex=member.wants.regex if report.regex is None else report.regex,
+        assignor=member.wants.assignor if report.assignor is None else report.assignor,
+    )
+    rebalance_ms = member.rebalance_ms if report.rebalance_ms is None else report.rebalance_ms
+    return replace(
+        member,
+        instance_id=member.instance_id if report.instance_id is None else report.instance_id,
+        rack_id=member.rack_id if report.rack_id is None else report.rack_id,
+        client_id=report.client_id,
+        client_host=report.client_host,
+        rebalance_ms=rebalance_ms,
+        wants=wants,
+    )

@@ -1,0 +1,112 @@
+"""A member of a consumer group, what it reports and what it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from stratamq.model.types import TopicId
+from stratamq.wire.kafka.protocol import ErrorCode
+
+JOINING = 0
+LEAVING = -1
+LEAVING_FOR_NOW = -2
+"""The epochs by which a member says that it comes, goes, or (static ones) comes back soon."""
+
+
+class Partition(NamedTuple):
+    topic_id: TopicId
+    number: int
+
+
+Partitions = frozenset[Partition]
+NOTHING: Partitions = frozenset()
+
+
+class TopicInfo(NamedTuple):
+    topic_id: TopicId
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """The topics there are. Equal revisions mean equal topics."""
+
+    revision: int
+    by_name: Mapping[str, TopicInfo]
+
+
+class MemberState(StrEnum):
+    """How far a member is on its way to its target."""
+
+    STABLE = "stable"
+    UNREVOKED = "unrevoked"  # it has to give up partitions first
+    UNRELEASED = "unreleased"  # it waits for partitions that others have to give up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """What a member wants. None in a heartbeat means: as before."""
+
+    names: frozenset[str] = frozenset()
+    regex: str = ""
+    assignor: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """`assigned` is what it may read; `revoking` is what it may no longer, and still has."""
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_ms: int = 0
+    wants: Subscription = Subscription()
+    state: MemberState = MemberState.STABLE
+    epoch: int = 0
+    previous_epoch: int = -1
+    assigned: Partitions = NOTHING
+    revoking: Partitions = NOTHING
+
+    @property
+    def holds(self) -> Partitions:
+        """What nobody else may be given."""
+        return self.assigned | self.revoking
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A heartbeat. None: as in the one before."""
+
+    member_id: str
+    epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_ms: int | None = None
+    names: frozenset[str] | None = None
+    regex: str | None = None
+    assignor: str | None = None
+    owned: Partitions | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """It tells everything anew, so everything is told to it."""
+        wants = self.names is not None or self.regex is not None
+        return self.rebalance_ms is not None and wants and self.owned is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """The answer. `assigned` is None when it is as before."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+    member_id: str = ""
+    epoch: int = 0
+    assigned: Partitions | None = None

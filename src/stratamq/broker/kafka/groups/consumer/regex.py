@@ -1,0 +1,266 @@
+"""Topic patterns, matched in time linear in pattern and name, whatever a client sends.
+
+Python's own `re` can be made to run for years. This one understands the part of RE2's syntax that
+topic patterns are made of (literals, `.`, classes, groups, `|`, `*`, `+`, `?`, `{m,n}`, `^`, `$`,
+`\\d \\w \\s`, `(?i)` in front) and follows all ways through the pattern at once.
+"""
+
+from __future__ import annotations
+
+import string
+from dataclasses import dataclass
+from typing import NamedTuple
+
+PATTERN_CHARS_MAX = 1000
+STEPS_MAX = 2_000
+"""Size of a pattern once its repetitions are written out. Above: refused."""
+REPEAT_MAX = 1000
+
+_DIGITS = frozenset(string.digits)
+_WORD = frozenset(string.ascii_letters + string.digits + "_")
+_SPACE = frozenset(" \t\n\r\f\v")
+_CLASSES = {"d": _DIGITS, "w": _WORD, "s": _SPACE}
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v"}
+_ALL = frozenset(map(chr, range(256)))
+_FOLD = "(?i)"
+
+
+class BadPattern(ValueError):
+    """Not a pattern we read."""
+
+
+class Match(NamedTuple):
+    """Take one character out of a set; None stands for any but a line end."""
+
+    chars: frozenset[str] | None
+
+
+class Split(NamedTuple):
+    """Go on at both places, given relative to this step."""
+
+    ways: tuple[int, ...]
+
+
+class Edge(NamedTuple):
+    """Go on only at the start, or only at the end."""
+
+    at_end: bool
+
+
+Step = Match | Split | Edge
+Program = list[Step]
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A compiled pattern. It has to match the whole name."""
+
+    program: tuple[Step, ...]
+
+    def matches(self, name: str) -> bool:
+        places = self._closure({0}, 0, len(name))
+        for position, char in enumerate(name, 1):
+            after = {place + 1 for place in places if self._takes(place, char)}
+            places = self._closure(after, position, len(name))
+            if not places:
+                return False
+        return len(self.program) in places
+
+    def _takes(self, place: int, char: str) -> bool:
+        step = self.program[place] if place < len(self.program) else None
+        if not isinstance(step, Match):
+            return False
+        return char != "\n" if step.chars is None else char in step.chars
+
+    def _closure(self, places: set[int], position: int, end: int) -> set[int]:
+        """All places that can be reached without taking a character."""
+        found: set[int] = set()
+        waiting = list(places)
+        while waiting:
+            place = waiting.pop()
+            if place in found:
+                continue
+            found.add(place)
+            step = self.program[place] if place < len(self.program) else None
+            if isinstance(step, Split):
+                waiting += [place + way for way in step.ways]
+            elif isinstance(step, Edge) and position == (end if step.at_end else 0):
+                waiting.append(place + 1)
+        return found
+
+
+def compile_pattern(text: str) -> Pattern:
+    """BadPattern when it is too long or not understood."""
+    if len(text) > PATTERN_CHARS_MAX:
+        raise BadPattern(f"a pattern has at most {PATTERN_CHARS_MAX} characters")
+    folds = text.startswith(_FOLD)
+    parser = _Parser(text.removeprefix(_FOLD), folds=folds)
+    return Pattern(tuple(parser.parse()))
+
+
+class _Parser:
+    """Recursive descent: alternatives of sequences of repeated atoms."""
+
+    def __init__(self, text: str, *, folds: bool) -> None:
+        self._text = text
+        self._folds = folds
+        self._at = 0
+        self._depth = 0
+
+    def parse(self) -> Program:
+        program = self._alternatives()
+        if self._at < len(self._text):
+            raise BadPattern(f"unexpected {self._text[self._at]!r} at {self._at}")
+        return program
+
+    def _peek(self) -> str:
+        return self._text[self._at : self._at + 1]
+
+    def _next(self) -> str:
+        if self._at >= len(self._text):
+            raise BadPattern("the pattern ends too early")
+        self._at += 1
+        return self._text[self._at - 1]
+
+    def _alternatives(self) -> Program:
+        self._depth += 1
+        if self._depth > 50:
+            raise BadPattern("groups are nested too deep")
+        program = self._sequence()
+        while self._peek() == "|":
+            self._next()
+            other = self._sequence()
+            program = [
+                Split((1, len(program) + 2)),
+                *program,
+                Split((len(other) + 1,)),
+                *other,
+            ]
+        self._depth -= 1
+        return _bounded(program)
+
+    def _sequence(self) -> Program:
+        program: Program = []
+        while self._peek() not in ("", "|", ")"):
+            program = _bounded(program + self._repeated())
+        return program
+
+    def _repeated(self) -> Program:
+        program = self._atom()
+        while (bounds := self._bounds()) is not None:
+            if self._peek() == "?":  # lazy: the same names match
+                self._next()
+            program = _repeat(program, *bounds)
+        return program
+
+    def _bounds(self) -> tuple[int, int | None] | None:
+        simple = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+        if self._peek() in simple and self._peek():
+            return simple[self._next()]
+        if self._peek() != "{":
+            return None
+        end = self._text.find("}", self._at)
+        low, comma, high = self._text[self._at + 1 : max(end, 0)].partition(",")
+        if end < 0 or not low.isascii() or not low.isdigit() or (high and not high.isdigit()):
+            return None  # a brace like any other character
+        self._at = end + 1
+        least = int(low)
+        most = int(high) if high else (None if comma else least)
+        if max(least, most or 0) > REPEAT_MAX or (most is not None and most < least):
+            raise BadPattern(f"cannot repeat {{{low}{comma}{high}}}")
+        return least, most
+
+    def _atom(self) -> Program:
+        char = self._next()
+        if char == "(":
+            return self._group()
+        if char in "*+?":
+            raise BadPattern(f"nothing to repeat at {self._at - 1}")
+        if char == "^" or char == "$":
+            return [Edge(char == "$")]
+        if char == ".":
+            return [Match(None)]
+        if char == "[":
+            return [Match(self._class())]
+        if char == "\\":
+            return self._escaped()
+        return [Match(self._cased({char}))]
+
+    def _cased(self, chars: set[str]) -> frozenset[str]:
+        """The characters, in upper and lower case where the pattern does not care."""
+        both = {one for char in chars for one in (char.lower(), char.upper())}
+        return frozenset(chars | both if self._folds else chars)
+
+    def _group(self) -> Program:
+        if self._peek() == "?":
+            self._next()
+            if self._next() != ":":
+                raise BadPattern("of the (?...) groups only (?:...) is understood")
+        program = self._alternatives()
+        if self._peek() != ")":
+            raise BadPattern("a group is not closed")
+        self._next()
+        return program
+
+    def _escaped(self) -> Program:
+        char = self._next()
+        if char in "Az":
+            return [Edge(char == "z")]
+        return [Match(_escape(char))]
+
+    def _class(self) -> frozenset[str]:
+        inverted = self._peek() == "^"
+        if inverted:
+            self._next()
+        chars: set[str] = set()
+        first = True
+        while first or self._peek() != "]":
+            chars |= self._class_item()
+            first = False
+        self._next()
+        cased = self._cased(chars)
+        return _ALL - cased if inverted else cased
+
+    def _class_item(self) -> frozenset[str]:
+        char = self._next()
+        low = _escape(self._next()) if char == "\\" else frozenset(char)
+        more = self._text[self._at : self._at + 2]
+        if len(low) != 1 or len(more) < 2 or more[0] != "-" or more[1] == "]":
+            return low
+        self._next()
+        char = self._next()
+        high = _escape(self._next()) if char == "\\" else frozenset(char)
+        (start,), end = low, max(high)
+        if len(high) != 1 or start > end or ord(end) > 0xFFFF:
+            raise BadPattern(f"{start}-{end} is no range")
+        return frozenset(map(chr, range(ord(start), ord(end) + 1)))
+
+
+def _escape(char: str) -> frozenset[str]:
+    if char in _CLASSES:
+        return _CLASSES[char]
+    if char.lower() in _CLASSES:
+        return _ALL - _CLASSES[char.lower()]
+    if char in _ESCAPES:
+        return frozenset(_ESCAPES[char])
+    if char.isalnum():
+        raise BadPattern(f"\\{char} is not understood")
+    return frozenset(char)
+
+
+def _repeat(program: Program, least: int, most: int | None) -> Program:
+    size = len(program)
+    if size * max(least, most or 0) > STEPS_MAX:
+        raise BadPattern("the pattern is too large")
+    if most is None:
+        return _bounded(program * least + [Split((1, size + 2)), *program, Split((-size - 1,))])
+    optional: Program = []
+    for _ in range(most - least):
+        optional = [Split((1, size + len(optional) + 1)), *program, *optional]
+    return _bounded(program * least + optional)
+
+
+def _bounded(program: Program) -> Program:
+    if len(program) > STEPS_MAX:
+        raise BadPattern("the pattern is too large")
+    return program

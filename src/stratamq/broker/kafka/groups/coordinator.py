@@ -1,0 +1,176 @@
+"""All groups of this node: found, made, stored, deleted, expired."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping
+from typing import TypeVar
+
+from stratamq.broker.kafka.contract import Services
+from stratamq.broker.kafka.groups import expiry
+from stratamq.broker.kafka.groups.cell import Cell, Machine
+from stratamq.broker.kafka.groups.classic import document as classic_document
+from stratamq.broker.kafka.groups.classic.group import ClassicGroup
+from stratamq.broker.kafka.groups.consumer import document as consumer_document
+from stratamq.broker.kafka.groups.consumer.group import ConsumerGroup
+from stratamq.broker.kafka.groups.consumer.members import TopicInfo, Topics
+from stratamq.broker.kafka.groups.limits import GroupLimits
+from stratamq.broker.kafka.groups.pending import PendingOffsets
+from stratamq.meta.commands import DeleteGroup, SaveGroup
+from stratamq.meta.entities import GroupMeta
+from stratamq.meta.names import check_group_name
+from stratamq.model.errors import CapacityExceeded, NotFound, StrataError
+from stratamq.wire.kafka.protocol import ErrorCode
+
+log = logging.getLogger(__name__)
+
+SWEEP_S = 600.0
+"""How often offsets are looked at for expiry, as in Kafka."""
+
+M = TypeVar("M", ClassicGroup, ConsumerGroup)
+
+
+class GroupCoordinator:
+    """Groups with members by name. A group that only commits offsets has no cell."""
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self.limits = GroupLimits.of(services.config)
+        self.pending = PendingOffsets(services.meta, services.offsets, services.clock)
+        self._cells: dict[str, Cell] = {}
+        self._topics = Topics(-1, {})
+        self._sweeper: asyncio.Task[None] | None = None
+
+    # -- life ----------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        state = await self.services.meta.snapshot()
+        for group in state.members.values():
+            self._cells[group.group] = self._cell(group.group, self._loaded(group))
+        for cell in self._cells.values():
+            cell.arm()
+        self._sweeper = asyncio.create_task(self._sweep_forever(), name="group-sweeper")
+
+    async def stop(self) -> None:
+        sweeper, self._sweeper = self._sweeper, None
+        if sweeper is not None:
+            sweeper.cancel()
+            await asyncio.wait([sweeper])
+        for cell in list(self._cells.values()):
+            await cell.stop()
+
+    # -- groups --------------------------------------------------------------------------------
+
+    @property
+    def cells(self) -> Mapping[str, Cell]:
+        return self._cells
+
+    def find(self, name: str) -> Cell | None:
+        return self._cells.get(name)
+
+    def find_or_make(self, name: str) -> Cell:
+        """InvalidName or CapacityExceeded when there can be no such group."""
+        cell = self._cells.get(name)
+        if cell is None:
+            check_group_name(name)
+            groups_max = self.services.config.number("meta.groups.max")
+            if len(self._cells) >= groups_max:
+                raise CapacityExceeded(f"meta.groups.max is {groups_max}")
+            cell = self._cells[name] = self._cell(name, ClassicGroup(self.limits))
+        return cell
+
+    def machine(self, cell: Cell, kind: type[M], now_ms: int) -> M | None:
+        """The group if it speaks this protocol. An empty one starts to speak it, and its epoch
+        goes on."""
+        machine = cell.machine
+        if isinstance(machine, kind):
+            return machine
+        if machine.state != "Empty" or machine.next_ms() is not None:
+            return None
+        made = kind(self.limits, epoch=machine.epoch, now_ms=now_ms)
+        cell.machine = made
+        return made
+
+    def topics(self) -> Topics:
+        """What there is now, made anew only after a change."""
+        cache = self.services.broker_cache
+        if cache.revision != self._topics.revision:
+            infos = {one.name: TopicInfo(one.topic_id, one.partitions) for one in cache.topics()}
+            self._topics = Topics(cache.revision, infos)
+        return self._topics
+
+    async def delete(self, name: str) -> ErrorCode:
+        """A group without members, with all its offsets."""
+        cell = self._cells.get(name)
+        if cell is None:
+            if name not in await self.services.offsets.groups():
+                return ErrorCode.GROUP_ID_NOT_FOUND
+            await self._forget(name)
+            return ErrorCode.NONE
+        return await cell.run(lambda now_ms: cell.machine.delete(now_ms))
+
+    # -- storing -------------------------------------------------------------------------------
+
+    async def _store(self, name: str, machine: Machine) -> None:
+        if machine.is_dead:
+            await self._forget(name)
+            self._cells.pop(name, None)
+            return
+        document = (
+            classic_document.dump(machine)
+            if isinstance(machine, ClassicGroup)
+            else consumer_document.dump(machine)
+        )
+        await self.services.meta.submit(
+            SaveGroup(group=name, kind=machine.kind, epoch=machine.epoch, document=document)
+        )
+
+    async def _forget(self, name: str) -> None:
+        with contextlib.suppress(NotFound):
+            await self.services.offsets.delete_group(name)
+        with contextlib.suppress(NotFound):  # the members, where the offsets are kept elsewhere
+            await self.services.meta.submit(DeleteGroup(group=name))
+
+    def _loaded(self, group: GroupMeta) -> Machine:
+        now_ms = self.services.clock.now_ms()
+        loader = (
+            classic_document.load if group.kind == ClassicGroup.kind else consumer_document.load
+        )
+        return loader(group.document, group.epoch, self.limits, now_ms)
+
+    def _cell(self, name: str, machine: Machine) -> Cell:
+        return Cell(name, machine, self.services.clock, self._store)
+
+    # -- expiry --------------------------------------------------------------------------------
+
+    async def _sweep_forever(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            try:
+                await self.sweep()
+            except StrataError as error:
+                log.error("expiring group offsets: %s", error)
+
+    async def sweep(self) -> None:
+        """Forget offsets that are past their time, and groups of which nothing is left."""
+        now_ms = self.services.clock.now_ms()
+        for name in {*await self.services.offsets.groups(), *self._cells}:
+            cell = self._cells.get(name)
+            machine = None if cell is None else cell.machine
+            offsets = await self.services.offsets.committed(name)
+            held = {shard for shard in offsets if self.pending.is_pending(name, shard)}
+            topics = {one.topic_id: one.name for one in self.services.broker_cache.topics()}
+            expired = expiry.expired(offsets, machine, topics, now_ms, self.limits.retention_ms)
+            if expired - held:
+                await self.services.offsets.delete(name, expired - held)
+            nothing_left = offsets.keys() <= expired - held
+            if cell is not None and nothing_left and not self.pending.producers(name):
+                await self._drop(name, cell)
+
+    async def _drop(self, name: str, cell: Cell) -> None:
+        """A group nobody is in and nobody remembers anything of."""
+        if cell.machine.state != "Empty" or cell.machine.next_ms() is not None:
+            return
+        await cell.run(lambda now_ms: cell.machine.delete(now_ms))
