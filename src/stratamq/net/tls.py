@@ -31,6 +31,8 @@ class ClientAuth(StrEnum):
     REQUIRED = "required"
 
 
+TlsContext = ssl.SSLContext
+
 _VERIFY = {
     ClientAuth.NONE: ssl.CERT_NONE,
     ClientAuth.REQUESTED: ssl.CERT_OPTIONAL,

@@ -53,7 +53,7 @@ class NodeCore:
         clock: Clock | None = None,
         storages: Mapping[str, DriverFactory] | None = None,
     ) -> None:
-        clock = clock or SystemClock()
+        self.clock = clock = clock or SystemClock()
         self.config = config
         self.node_id = NodeId(config.number("node.id"))
         self.lock = DataDirLock(config.data_dir)

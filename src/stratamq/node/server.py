@@ -18,10 +18,12 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from stratamq.model.config import NodeConfig
+from stratamq.node.address import Address
 from stratamq.node.core import NodeCore
+from stratamq.node.kafka import KafkaFront
 from stratamq.node.lock import LOCK_FILE
 
 log = logging.getLogger("stratamq.node")
@@ -29,18 +31,7 @@ log = logging.getLogger("stratamq.node")
 EXIT_FORCED = 1
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 FILES_BESIDE_SEGMENTS = 512
-"""Descriptors for RocksDB, sockets and the rest, on top of `files.open.max`."""
-
-
-class Address(NamedTuple):
-    """Where a front listens."""
-
-    name: str
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"{self.name}={self.host}:{self.port}"
+"""Descriptors for RocksDB and the rest, on top of segment files and connections."""
 
 
 class Core(Protocol):
@@ -59,8 +50,8 @@ class Front(Protocol):
     async def stop(self) -> None: ...
 
 
-FRONTS: tuple[Callable[[NodeConfig, NodeCore], Front], ...] = ()
-"""What makes each front, in the order in which they start. None is built yet."""
+FRONTS: tuple[Callable[[NodeConfig, NodeCore], Front], ...] = (KafkaFront,)
+"""What makes each front, in the order in which they start."""
 
 
 async def run_node(config: NodeConfig, announce: Callable[[str], None]) -> None:
@@ -73,7 +64,8 @@ async def serve(
     config: NodeConfig, core: Core, fronts: Sequence[Front], announce: Callable[[str], None]
 ) -> None:
     """Run a node until it is told to stop; `announce` gets the ready line."""
-    allow_open_files(config.number("files.open.max") + FILES_BESIDE_SEGMENTS)
+    sockets = config.number("kafka.connections.max")
+    allow_open_files(config.number("files.open.max") + sockets + FILES_BESIDE_SEGMENTS)
     with _told_by_signals(config.number("shutdown.grace.ms")) as stop:
         async with contextlib.AsyncExitStack() as started:
             await core.start()

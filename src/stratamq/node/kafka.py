@@ -1,0 +1,119 @@
+"""The Kafka front, put together: families, broker, server; and told to the Meta Service."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from stratamq.broker.kafka.broker import KafkaBroker
+from stratamq.broker.kafka.contract import Family, Services
+from stratamq.broker.kafka.fetch import Fetch
+from stratamq.broker.kafka.leader_epochs import LeaderEpochs
+from stratamq.broker.kafka.list_offsets import ListOffsets
+from stratamq.broker.kafka.metadata import Metadata
+from stratamq.broker.kafka.produce import Produce
+from stratamq.broker.kafka.room import Room
+from stratamq.meta.commands import RegisterNode
+from stratamq.model.config import NodeConfig
+from stratamq.net.limits import ConnectionLimits
+from stratamq.net.listener import reachable_name
+from stratamq.net.tls import ClientAuth, TlsContext, server_context
+from stratamq.node.address import Address
+from stratamq.node.cluster_id import cluster_id
+from stratamq.node.core import NodeCore
+from stratamq.server.kafka.server import KafkaServer, ServerLimits
+
+GRACE_SHARE = 0.5
+"""Of `shutdown.grace.ms`, for connections to finish; the rest is for the storage."""
+
+
+class KafkaFront:
+    """A Front. Made before the core is started, started after it."""
+
+    def __init__(self, config: NodeConfig, core: NodeCore) -> None:
+        self._config, self._core = config, core
+        self._started = contextlib.AsyncExitStack()
+
+    async def start(self) -> Address:
+        config = self._config
+        services = services_of(self._core)
+        room = Room(config.number("kafka.response.bytes.max"))
+        fetch = Fetch(services, room)
+        name = await asyncio.to_thread(cluster_id, config.data_dir)
+        broker = KafkaBroker([*families(services, name), fetch])
+        server = KafkaServer(broker, room, server_limits(config), tls=tls_context(config))
+        async with contextlib.AsyncExitStack() as started:
+            await broker.start()
+            started.push_async_callback(broker.stop)
+            host, port = await server.start(config.text("host"), config.number("kafka.port"))
+            started.push_async_callback(self._stop_server, server, fetch)
+            await self._advertise(port)
+            self._started = started.pop_all()
+        return Address("kafka", host, port)
+
+    async def stop(self) -> None:
+        await self._started.aclose()
+
+    async def _stop_server(self, server: KafkaServer, fetch: Fetch) -> None:
+        """Those who wait for records are answered, or they would hold up the stop."""
+        await server.stop_accepting()
+        fetch.wake_all()
+        await server.stop(self._config.number("shutdown.grace.ms") / 1000 * GRACE_SHARE)
+
+    async def _advertise(self, port: int) -> None:
+        config = self._config
+        host = config.text("kafka.advertised.host") or reachable_name(config.text("host"))
+        port = config.number("kafka.advertised.port") or port
+        address = f"{host}:{port}"
+        await self._core.meta.submit(RegisterNode(node_id=self._core.node_id, address=address))
+
+
+def services_of(core: NodeCore) -> Services:
+    return Services(
+        node_id=core.node_id,
+        config=core.config,
+        clock=core.clock,
+        meta=core.meta,
+        topics=core.topics,
+        broker_cache=core.broker_cache,
+        storage_cache=core.storage_cache,
+        drivers=core.drivers,
+        offsets=core.groups,
+    )
+
+
+def families(services: Services, cluster: str) -> Sequence[Family]:
+    return [
+        Metadata(services, cluster),
+        Produce(services),
+        ListOffsets(services),
+        LeaderEpochs(services),
+    ]
+
+
+def server_limits(config: NodeConfig) -> ServerLimits:
+    return ServerLimits(
+        frame_bytes_max=config.number("kafka.frame.bytes.max"),
+        requests_max=config.number("kafka.requests.per.connection.max"),
+        request_bytes_max=config.number("kafka.request.bytes.max"),
+        connections=ConnectionLimits(
+            connections_max=config.number("kafka.connections.max"),
+            connections_per_host_max=config.number("kafka.connections.per.host.max"),
+            idle_ms_max=config.number("kafka.idle.ms.max"),
+        ),
+    )
+
+
+def tls_context(config: NodeConfig) -> TlsContext | None:
+    certificate = config.text("kafka.tls.certificate")
+    if not certificate:
+        return None
+    authorities = config.text("kafka.tls.client.authorities")
+    return server_context(
+        Path(certificate),
+        Path(config.text("kafka.tls.key") or certificate),
+        client_authorities=Path(authorities) if authorities else None,
+        client_auth=ClientAuth(config.text("kafka.tls.client.auth")),
+    )

@@ -1,0 +1,69 @@
+"""Who is at the other end of a connection.
+
+The mechanisms come in by `Security`. Until a connection's `Authenticator` knows its peer, only
+ApiVersions and the two SASL requests are answered on it.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from stratamq.broker.kafka.contract import ANONYMOUS, Caller
+from stratamq.wire.kafka.protocol import Served
+from stratamq.wire.kafka.protocol.messages.api_versions import ApiVersionsRequest
+from stratamq.wire.kafka.protocol.messages.sasl import (
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+)
+
+SASL_REQUESTS: frozenset[type] = frozenset({SaslHandshakeRequest, SaslAuthenticateRequest})
+BEFORE_AUTHENTICATION: frozenset[type] = SASL_REQUESTS | {ApiVersionsRequest}
+
+
+class Authenticator(Protocol):
+    """One per connection. Requests come to it one at a time."""
+
+    @property
+    def principal(self) -> str | None:
+        """Who the peer is; None while that is not known."""
+
+    @property
+    def failed(self) -> bool:
+        """The peer is not who it claims to be: close the connection after the answer."""
+
+    async def answer(self, request: object, caller: Caller) -> object:
+        """The response to a SaslHandshakeRequest or SaslAuthenticateRequest."""
+
+
+class Security(Protocol):
+    """One per listener."""
+
+    @property
+    def served(self) -> Served:
+        """The SASL APIs that it answers, to be advertised with the others."""
+
+    def authenticator(self, host: str, certified: str | None) -> Authenticator:
+        """For a new connection; `certified` is the principal of its TLS certificate, if any."""
+
+
+class AsCertified:
+    """The peer is who its certificate says, or nobody in particular."""
+
+    failed = False
+
+    def __init__(self, certified: str | None) -> None:
+        self.principal: str | None = certified or ANONYMOUS
+
+    async def answer(self, request: object, caller: Caller) -> object:
+        raise AssertionError("SASL is not served, so no such request is ever decoded")
+
+
+class NoSasl:
+    """A listener that takes everybody who can connect."""
+
+    @property
+    def served(self) -> Served:
+        return {}
+
+    def authenticator(self, host: str, certified: str | None) -> Authenticator:
+        return AsCertified(certified)

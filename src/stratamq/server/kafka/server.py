@@ -1,0 +1,67 @@
+"""The Kafka front's listener: what all its connections share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stratamq.broker.kafka.broker import KafkaBroker
+from stratamq.broker.kafka.room import Room
+from stratamq.net.connection import Connection
+from stratamq.net.limits import ConnectionLimits
+from stratamq.net.listener import Listener
+from stratamq.net.tls import TlsContext
+from stratamq.server.kafka.auth import NoSasl, Security
+from stratamq.server.kafka.memory import Memory
+from stratamq.server.kafka.session import KafkaSession
+from stratamq.server.kafka.throttle import NoQuotas, Quotas
+from stratamq.wire.kafka.protocol import FRAME_BYTES_MAX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerLimits:
+    """`requests_max` is per connection, `request_bytes_max` over all of them."""
+
+    frame_bytes_max: int = FRAME_BYTES_MAX
+    requests_max: int = 64
+    request_bytes_max: int = 256 << 20
+    connections: ConnectionLimits = field(default_factory=ConnectionLimits)
+
+
+class KafkaServer:
+    """Connections to a broker. `start` returns when clients can connect."""
+
+    def __init__(
+        self,
+        broker: KafkaBroker,
+        room: Room,
+        limits: ServerLimits | None = None,
+        *,
+        security: Security | None = None,
+        quotas: Quotas | None = None,
+        tls: TlsContext | None = None,
+    ) -> None:
+        self.broker, self.room = broker, room
+        self.limits = limits or ServerLimits()
+        self.security: Security = security or NoSasl()
+        self.quotas: Quotas = quotas or NoQuotas()
+        self.served = {**broker.served, **self.security.served}
+        self.memory = Memory(self.limits.request_bytes_max)
+        self._listener = Listener(self._session, self.limits.connections, tls)
+
+    @property
+    def connection_count(self) -> int:
+        return self._listener.connection_count
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        return await self._listener.start(host, port)
+
+    async def stop_accepting(self) -> None:
+        """From now on connections only finish what is under way."""
+        await self._listener.stop_accepting()
+
+    async def stop(self, grace_s: float) -> None:
+        """What is under way has so long to end; then the rest is cut off."""
+        await self._listener.stop(grace_s)
+
+    def _session(self, connection: Connection) -> KafkaSession:
+        return KafkaSession(connection, self)

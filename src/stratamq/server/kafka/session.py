@@ -1,0 +1,288 @@
+"""One Kafka connection: frames in, answers out, in order.
+
+Requests of a connection run side by side; their answers leave in the order in which they came.
+Handlers are called in that order too, so what a handler starts at once (a write) is in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from stratamq.broker.kafka.contract import ANONYMOUS, Caller
+from stratamq.broker.kafka.produce import Unanswered
+from stratamq.net.connection import Connection, Hold
+from stratamq.server.kafka.auth import BEFORE_AUTHENTICATION, SASL_REQUESTS
+from stratamq.server.kafka.throttle import Usage, record_bytes
+from stratamq.wire.kafka.protocol import (
+    Buffer,
+    FrameSplitter,
+    ProtocolError,
+    Request,
+    RequestHeader,
+    UnsupportedVersion,
+    decode_request,
+    encode_response,
+    encode_unsupported_version,
+)
+from stratamq.wire.kafka.protocol.headers import API_VERSIONS_KEY
+from stratamq.wire.kafka.protocol.messages.fetch import FetchRequest
+
+if TYPE_CHECKING:
+    from stratamq.server.kafka.server import KafkaServer
+
+logger = logging.getLogger(__name__)
+
+SIZE_BYTES = 4
+NOTHING: list[Buffer] = []
+
+
+class Slot:
+    """A request's place in the line. `answer` is None until it is known, [] where none is sent."""
+
+    __slots__ = ("answer", "size_bytes", "task", "waits")
+
+    def __init__(self, size_bytes: int, waits: bool = False) -> None:
+        self.size_bytes = size_bytes
+        self.waits = waits
+        self.answer: list[Buffer] | None = None
+        self.task: asyncio.Task[None] | None = None
+
+
+class KafkaSession:
+    """A net Session. Everything that could grow is counted: requests here, bytes over all."""
+
+    def __init__(self, connection: Connection, server: KafkaServer) -> None:
+        self._connection, self._server = connection, server
+        self._splitter = FrameSplitter(server.limits.frame_bytes_max)
+        self._authenticator = server.security.authenticator(connection.host, connection.principal)
+        self._line: deque[Slot] = deque()
+        self._charged = 0
+        self._unsent = 0
+        self._muted_until = 0.0
+        self._finishing = False
+        self._starved = False
+
+    # -- what the connection calls -------------------------------------------------------------
+
+    def received(self, data: bytes) -> None:
+        self._charged += len(data)
+        self._server.memory.charge(len(data))
+        try:
+            self._splitter.feed(data)
+        except ProtocolError as error:
+            self.cut_off(str(error))
+            return
+        self._pump()
+
+    def sent(self) -> None:
+        self._server.room.give(self._unsent)
+        self._unsent = 0
+        self._flush()
+        self._pump()
+
+    def is_busy(self) -> bool:
+        return bool(self._line)
+
+    def finish(self) -> None:
+        self._finishing = True
+        self._connection.hold(Hold.BUSY)
+        self._close_when_done()
+
+    def ended(self) -> None:
+        for slot in self._line:
+            if slot.answer is not None:
+                self._server.room.give(_size(slot.answer))
+            elif slot.waits and slot.task is not None:
+                slot.task.cancel()  # nobody is there to read what it waits for
+        self._server.memory.forget(self)
+        self._discharge(self._charged)
+        self._server.room.give(self._unsent)
+        self._unsent = 0
+
+    # -- what memory calls ---------------------------------------------------------------------
+
+    @property
+    def unfinished_bytes(self) -> int:
+        return self._splitter.held_bytes
+
+    def memory_is_back(self) -> None:
+        self._starved = False
+        self._connection.release(Hold.MEMORY)
+
+    def cut_off(self, reason: str) -> None:
+        self._finishing = True
+        self._connection.close(reason)
+
+    # -- taking requests -----------------------------------------------------------------------
+
+    def _pump(self) -> None:
+        while self._may_take():
+            try:
+                frame = self._splitter.next_frame()
+            except ProtocolError as error:
+                self.cut_off(str(error))
+                return
+            if frame is None:
+                break
+            self._take(frame)
+        self._steer()
+
+    def _may_take(self) -> bool:
+        if self._finishing or self._connection.is_clogged or self._muted_until:
+            return False
+        if self._authenticator.principal is None:
+            return not self._line  # one at a time, until we know who it is
+        return len(self._line) < self._server.limits.requests_max
+
+    def _steer(self) -> None:
+        """Read on only when what comes could be dealt with."""
+        connection = self._connection
+        if self._finishing:
+            return
+        if self._may_take():
+            connection.release(Hold.BUSY)
+        else:
+            connection.hold(Hold.BUSY)
+        if not self._starved and self._server.memory.must_wait(self):
+            self._starved = True
+            connection.hold(Hold.MEMORY)
+
+    def _take(self, frame: bytes) -> None:
+        size_bytes = len(frame) + SIZE_BYTES
+        try:
+            request = decode_request(frame, self._server.served)
+        except UnsupportedVersion as error:
+            if error.api_key != API_VERSIONS_KEY:
+                self._refuse(error, size_bytes)
+                return
+            slot = Slot(size_bytes)
+            self._line.append(slot)
+            self._settle(slot, encode_unsupported_version(error, self._server.served))
+            return
+        except ProtocolError as error:
+            self._refuse(error, size_bytes)
+            return
+        self._start(request, size_bytes)
+
+    def _refuse(self, error: ProtocolError, size_bytes: int) -> None:
+        """As Kafka does: there is no answer to what cannot be read."""
+        self._discharge(size_bytes)
+        self.cut_off(str(error))
+
+    def _start(self, request: Request, size_bytes: int) -> None:
+        header, body = request
+        handle = self._handler(type(body))
+        if handle is None:
+            self._discharge(size_bytes)
+            self.cut_off(f"API key {header.api_key} before authentication")
+            return
+        caller = self._caller(header)
+        slot = Slot(size_bytes, waits=isinstance(body, FetchRequest))
+        self._line.append(slot)
+        slot.task = asyncio.create_task(self._serve(slot, header, caller, handle(body, caller)))
+
+    def _handler(self, body: type) -> Callable[[Any, Caller], Awaitable[Any]] | None:
+        if body in SASL_REQUESTS:
+            return self._authenticator.answer
+        if self._authenticator.principal is None and body not in BEFORE_AUTHENTICATION:
+            return None
+        return self._server.broker.handler(body)
+
+    def _caller(self, header: RequestHeader) -> Caller:
+        return Caller(
+            version=header.api_version,
+            client_id=header.client_id or "",
+            principal=self._authenticator.principal or ANONYMOUS,
+            host=self._connection.host,
+            connection=self._connection.number,
+        )
+
+    # -- answering -----------------------------------------------------------------------------
+
+    async def _serve(
+        self, slot: Slot, header: RequestHeader, caller: Caller, work: Awaitable[Any]
+    ) -> None:
+        began = time.monotonic()
+        try:
+            response = await work
+            if response is not None:
+                self._throttle(header, caller, slot, response, time.monotonic() - began)
+            answer = NOTHING if response is None else encode_response(header, response)
+        except Unanswered as error:
+            answer = NOTHING
+            self.cut_off(str(error))
+        except Exception:
+            answer = NOTHING
+            logger.exception("API key %d, version %d", header.api_key, header.api_version)
+            self.cut_off("our own failure")
+        self._settle(slot, answer)
+
+    def _throttle(
+        self, header: RequestHeader, caller: Caller, slot: Slot, response: Any, busy_s: float
+    ) -> None:
+        """The longer of what the handler and what the quotas ask for."""
+        usage = Usage(header.api_key, slot.size_bytes, record_bytes(response), busy_s * 1000)
+        quiet_ms = self._server.quotas.charge(caller, usage)
+        asked_ms: int = getattr(response, "throttle_time_ms", 0)
+        if quiet_ms > asked_ms and hasattr(response, "throttle_time_ms"):
+            response.throttle_time_ms = quiet_ms
+        if (quiet_ms := max(quiet_ms, asked_ms)) > 0:
+            self._mute(quiet_ms / 1000)
+
+    def _mute(self, quiet_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + quiet_s
+        if until > self._muted_until:
+            self._muted_until = until
+            self._connection.hold(Hold.MUTED)
+            loop.call_at(until, self._unmute, until)
+
+    def _unmute(self, until: float) -> None:
+        if self._muted_until == until:
+            self._muted_until = 0.0
+            self._connection.release(Hold.MUTED)
+            self._pump()
+
+    def _settle(self, slot: Slot, answer: list[Buffer]) -> None:
+        slot.answer = answer
+        self._discharge(slot.size_bytes)
+        if self._connection.session is None:
+            return
+        self._server.room.take(_size(answer))
+        if slot is self._line[0]:
+            self._flush()
+            self._pump()
+
+    def _flush(self) -> None:
+        """Send what is ready, from the front of the line, while the peer takes it."""
+        line, ready = self._line, []
+        while line and (answer := line[0].answer) is not None:
+            line.popleft()
+            ready += answer
+        if ready:
+            self._unsent += _size(ready)
+            self._connection.write(ready)
+        if not self._connection.is_clogged:
+            self._server.room.give(self._unsent)
+            self._unsent = 0
+        self._close_when_done()
+
+    def _close_when_done(self) -> None:
+        if self._authenticator.failed and not self._line:
+            self.cut_off("authentication failed")
+        elif self._finishing and not self._line:
+            self._connection.close()
+
+    def _discharge(self, size_bytes: int) -> None:
+        given = min(size_bytes, self._charged)
+        self._charged -= given
+        self._server.memory.discharge(given)
+
+
+def _size(buffers: list[Buffer]) -> int:
+    return sum(map(len, buffers))
