@@ -1,0 +1,70 @@
+"""Running a scenario into a crash at every call, and what must hold of what is found then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from random import Random
+
+from tests.log.rig import Rig
+from tests.log.scenarios import Scenario
+from tests.twins.disk import Call, Crash, Power, at_call
+from tests.twins.kv import Loss
+
+Fate = tuple[Power, Loss]
+
+KILLED: Fate = (Power.KILLED, Loss.KILLED)
+CUTS: tuple[Fate, ...] = tuple(
+    (power, loss)
+    for power in Power
+    if power is not Power.KILLED
+    for loss in Loss
+    if loss is not Loss.KILLED
+)
+FATES: tuple[Fate, ...] = (KILLED, (Power.KILLED, Loss.WIPED), *CUTS)
+DAMAGING = (Power.FLIPPED, Power.HOLES)
+
+
+def prepared(scenario: Scenario) -> Rig:
+    rig = Rig.new()
+    if scenario.name != "create":
+        scenario.before(rig.open())
+    return rig
+
+
+def crashes(scenario: Scenario, written_part: float = 0.0) -> Iterator[tuple[Call, Rig]]:
+    """The machine at each call of the scenario's second half, stopped before it. A write that is
+    stopped gets `written_part` of its bytes to the file."""
+    before = prepared(scenario)
+    for number in count():
+        rig = before.fork()
+        if scenario.name != "create":
+            rig.open()
+        first = len(rig.disk.calls)
+        rig.disk.written_part = written_part
+        rig.disk.trouble = at_call(first + number, Crash())
+        try:
+            scenario.during(rig)
+        except Crash:
+            yield rig.disk.calls[-1], rig
+        else:
+            return
+
+
+def survive(crashed: Rig, fate: Fate, rng: Random) -> None:
+    """Find everything acknowledged and nothing invented; go on; find it again."""
+    rig = crashed.after_crash(*fate, rng).open()
+    content = rig.ledger.check(rig.log)
+    assert fate[0] in DAMAGING or not content.damaged, content.damaged
+    rig.ledger.settle(content)
+    rig.commit(2, 1)
+    rig.append(4)
+    go_on(rig, rng, clean=not content.damaged)
+
+
+def go_on(rig: Rig, rng: Random, *, clean: bool) -> None:
+    """A second stop, without any damage of its own."""
+    fate = rng.choice((KILLED, (Power.KEPT, Loss.NOTHING), (Power.LOST, Loss.UNSYNCED)))
+    again = rig.after_crash(*fate, rng).open()
+    again.ledger.check(again.log)
+    assert not clean or not again.log.damage
