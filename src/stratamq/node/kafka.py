@@ -10,6 +10,7 @@ from pathlib import Path
 from stratamq.broker.kafka.broker import KafkaBroker
 from stratamq.broker.kafka.contract import Family, Services
 from stratamq.broker.kafka.fetch import Fetch
+from stratamq.broker.kafka.groups.family import Groups
 from stratamq.broker.kafka.leader_epochs import LeaderEpochs
 from stratamq.broker.kafka.list_offsets import ListOffsets
 from stratamq.broker.kafka.metadata import Metadata
@@ -90,6 +91,7 @@ def families(services: Services, cluster: str) -> Sequence[Family]:
         Produce(services),
         ListOffsets(services),
         LeaderEpochs(services),
+        Groups(services),
     ]
 
 

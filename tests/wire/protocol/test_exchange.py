@@ -36,6 +36,7 @@ from stratamq.wire.kafka.protocol.headers import (
     response_header_version,
 )
 from stratamq.wire.kafka.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
+from stratamq.wire.kafka.protocol.messages.metadata import MetadataRequest
 from stratamq.wire.kafka.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -190,3 +191,11 @@ def test_a_frame_over_2_gib_is_not_sent() -> None:
 
     with pytest.raises(UnsendableValue, match="2147483648"):
         framed([Vast()])
+
+
+def test_bytes_left_over_are_refused_unless_the_caller_does_not_mind() -> None:
+    body = MetadataRequest(topics=None)
+    frame = b"".join(encode_request(body, 13, 7))[4:] + b"xyz"
+    with pytest.raises(MalformedMessage, match="left over"):
+        decode_request(frame)
+    assert decode_request(frame, exact=False).body == body

@@ -155,7 +155,7 @@ class KafkaSession:
     def _take(self, frame: bytes) -> None:
         size_bytes = len(frame) + SIZE_BYTES
         try:
-            request = decode_request(frame, self._server.served)
+            request = decode_request(frame, self._server.served, exact=False)
         except UnsupportedVersion as error:
             if error.api_key != API_VERSIONS_KEY:
                 self._refuse(error, size_bytes)

@@ -38,7 +38,7 @@ from stratamq.wire.kafka.protocol.registry import (
     Served,
     api_versions_response,
 )
-from stratamq.wire.kafka.protocol.runtime import ELEMENTS_MAX
+from stratamq.wire.kafka.protocol.runtime import ELEMENTS_MAX, RESPONSE_ELEMENTS_MAX
 from stratamq.wire.kafka.protocol.schema import Buffer, message_of
 
 _FRAME_MAX = (1 << 31) - 1
@@ -56,9 +56,17 @@ class Response(NamedTuple):
 
 
 def decode_request(
-    frame: bytes, served: Served = ALL_VERSIONS, *, elements_max: int = ELEMENTS_MAX
+    frame: bytes,
+    served: Served = ALL_VERSIONS,
+    *,
+    exact: bool = True,
+    elements_max: int = ELEMENTS_MAX,
 ) -> Request:
-    """One request. Raises UnknownApi, UnsupportedVersion or MalformedMessage, nothing else."""
+    """One request. Raises UnknownApi, UnsupportedVersion or MalformedMessage, nothing else.
+
+    Unless `exact`, bytes may be left over behind it: librdkafka's Metadata request for all topics
+    has some, and Kafka does not mind.
+    """
     key, version, correlation_id = peek_request(frame)
     versions = served.get(key)
     if versions is None:
@@ -67,7 +75,8 @@ def decode_request(
     if not versions.first <= version <= versions.last:
         raise UnsupportedVersion(api.name, key, version, correlation_id)
     header, at = decode_request_header(frame, _request_header_version(api, version))
-    return Request(header, decode(api.request, version, frame, at, elements_max=elements_max))
+    body: object = decode(api.request, version, frame, at, exact=exact, elements_max=elements_max)
+    return Request(header, body)
 
 
 def encode_response(header: RequestHeader, body: object) -> list[Buffer]:
@@ -97,7 +106,7 @@ def encode_request(
 
 
 def decode_response(
-    frame: bytes, api_key: int, version: int, *, elements_max: int = ELEMENTS_MAX
+    frame: bytes, api_key: int, version: int, *, elements_max: int = RESPONSE_ELEMENTS_MAX
 ) -> Response:
     """The answer to a request of that API and version. Raises MalformedMessage, nothing else."""
     api = APIS[api_key]

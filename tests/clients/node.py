@@ -1,0 +1,76 @@
+"""A real `stratamq server` process, as users start it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+READY = re.compile(r"ready kafka=(\S+):(\d+) ")
+SECONDS_MAX = 60
+
+
+class Node:
+    """Started and ready. Standard error goes to a file, so that nobody has to read it in time."""
+
+    def __init__(self, data: Path, *flags: str, port: int = 0) -> None:
+        self.data, self.flags = data, flags
+        self.log = tempfile.NamedTemporaryFile(prefix="stratamq-", suffix=".log")  # noqa: SIM115
+        self.process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "stratamq.cli", "server", "--data-dir", str(data)),
+                *("--kafka-port", str(port), *flags),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        )
+        assert self.process.stdout
+        line = self.process.stdout.readline()
+        found = READY.match(line)
+        assert found, f"{line!r}\n{self.logged()}"
+        self.host, self.port = found[1], int(found[2])
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def logged(self) -> str:
+        return Path(self.log.name).read_text()
+
+    def memory_bytes(self) -> int:
+        """What is resident."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        found = re.search(r"VmRSS:\s+(\d+) kB", status)
+        assert found
+        return int(found[1]) * 1024
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        self.process.communicate(timeout=SECONDS_MAX)
+        self.log.close()
+        return self.process.returncode
+
+    def restarted(self, number: signal.Signals = signal.SIGTERM) -> Node:
+        """Another one on the same folder and port, after this one was ended by the signal."""
+        self.end(number)
+        return Node(self.data, *self.flags, port=self.port)
+
+
+@contextmanager
+def running(data: Path, *flags: str) -> Iterator[Node]:
+    node = Node(data, *flags)
+    try:
+        yield node
+    finally:
+        if node.process.poll() is None:
+            node.end(signal.SIGKILL)
