@@ -21,9 +21,11 @@ from stratamq.wire.kafka.protocol import (
     decode_response,
 )
 from stratamq.wire.kafka.protocol.codec import decode, encode
+from stratamq.wire.kafka.protocol.messages.configs import ListConfigResourcesRequest
 from stratamq.wire.kafka.protocol.messages.groups_admin import DescribeGroupsRequest
 from stratamq.wire.kafka.protocol.messages.metadata import MetadataRequest
 from stratamq.wire.kafka.protocol.messages.produce import ProduceRequest
+from stratamq.wire.kafka.protocol.runtime import encode_uvarint
 from tests.wire.protocol.support import (
     CASES,
     DATA_TYPES,
@@ -203,8 +205,9 @@ def test_the_limit_is_for_all_arrays_together() -> None:
     [
         (MetadataRequest, 8, dense_metadata_request(1 << 21)),
         (DescribeGroupsRequest, 2, struct.pack(">i", 1 << 21) + b"\0\0" * (1 << 21)),
+        (ListConfigResourcesRequest, 1, encode_uvarint((1 << 21) + 1) + bytes((1 << 21) + 1)),
     ],
-    ids=["structs", "strings"],
+    ids=["structs", "strings", "numbers"],
 )
 def test_a_dense_frame_is_refused_before_it_is_unfolded(
     message_type: type, version: int, data: bytes

@@ -175,3 +175,20 @@ def test_the_generated_source_can_be_read() -> None:
     assert "def decode(buf, pos, room):" in text
     assert "def encode(m, head):" in text
     assert "o_1.name = " in text
+
+
+def test_messages_are_compared_and_shown_by_their_fields() -> None:
+    thing = Thing(name="a", numbers=[1])
+    assert thing == Thing(name="a", numbers=[1])
+    assert thing != Thing(name="a", numbers=[2])
+    other: object = Part(number=1)
+    assert thing != other
+    assert repr(Part(number=1)) == "Part(number=1)"
+    assert repr(thing).startswith("Thing(name='a', note=None, added=-1,")
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(thing)
+
+
+def test_a_field_without_a_default_must_be_given() -> None:
+    with pytest.raises(TypeError, match="name"):
+        Thing()  # type: ignore[call-arg]

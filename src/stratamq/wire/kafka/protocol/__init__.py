@@ -41,7 +41,7 @@ from stratamq.wire.kafka.protocol.registry import (
     Served,
     api_versions_response,
 )
-from stratamq.wire.kafka.protocol.runtime import ELEMENTS_MAX
+from stratamq.wire.kafka.protocol.runtime import ELEMENTS_MAX, RESPONSE_ELEMENTS_MAX
 from stratamq.wire.kafka.protocol.schema import NO_UUID, Buffer
 from stratamq.wire.kafka.protocol.versions import Versions
 
@@ -51,6 +51,7 @@ __all__ = [
     "ELEMENTS_MAX",
     "FRAME_BYTES_MAX",
     "NO_UUID",
+    "RESPONSE_ELEMENTS_MAX",
     "Api",
     "Buffer",
     "ErrorCode",

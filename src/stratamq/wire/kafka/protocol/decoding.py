@@ -168,6 +168,8 @@ class _Decoder:
         out.line(
             f"if not 0 <= {count} <= (size - pos) // {smallest}: raise bad_count({count}, pos)"
         )
+        out.line(f"room -= {count}")
+        out.line(f"if room < 0: raise bad_count({count}, pos)")
         if isinstance(element, Fixed):
             unpackers = out.namespace.setdefault(
                 f"unpack_{element.name}s", runtime.Unpackers(element.code)
@@ -177,8 +179,6 @@ class _Decoder:
             out.line(f"pos += {count} * {element.width}")
             return
         items = out.fresh(stem(target))
-        out.line(f"room -= {count}")
-        out.line(f"if room < 0: raise bad_count({count}, pos)")
         out.line(f"{target} = {items} = []")
         with out.block(f"for _ in range({count}):"):
             item = self._item(element)

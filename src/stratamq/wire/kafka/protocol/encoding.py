@@ -24,7 +24,7 @@ from stratamq.wire.kafka.protocol.schema import (
 )
 from stratamq.wire.kafka.protocol.source import Source, stem
 
-_NULLS = {"h": rb"b'\xff\xff'", "i": rb"b'\xff\xff\xff\xff'"}
+_NULLS = {"h": r"b'\xff\xff'", "i": r"b'\xff\xff\xff\xff'"}
 _EMPTY_TAGS = "x"
 """In a run: the zero byte that says there are no tagged fields."""
 
@@ -198,7 +198,7 @@ class _Encoder:
         self._out.line(f"put_{self._sink}({expression})")
 
     def _null(self, length_code: str) -> str:
-        return r"b'\x00'" if self._out.flexible else _NULLS[length_code].decode()
+        return r"b'\x00'" if self._out.flexible else _NULLS[length_code]
 
     def _length(self, code: str, length: str) -> None:
         if self._out.flexible:

@@ -19,11 +19,14 @@ PACKERS_MAX = 1024
 """Combinations of array lengths that one place in a message remembers a packer for."""
 
 ELEMENTS_MAX = 1 << 20
-"""Structs and strings that one message may hold in its arrays, however large its frame.
+"""Elements that all arrays of a request may hold together, however large its frame.
 
 An element may take three bytes on the wire and a hundred in memory: without this, a frame within
-the size limit could cost thirty times that limit.
+the size limit could cost forty times that limit.
 """
+
+RESPONSE_ELEMENTS_MAX = 1 << 24
+"""The same for a response, which comes from a server that its client chose."""
 
 _UNPACKERS_MAX = 256
 
