@@ -217,6 +217,8 @@ def check_epochs(log: FileShardLog, content: Content) -> None:
     history = log.epochs()
     assert list(history) == sorted(set(history))
     assert len({entry.epoch for entry in history}) == len(history)
+    assert len({entry.start_offset for entry in history}) == len(history)
+    assert not any("epoch" in text for text in log.damage), log.damage
     assert all(log.start_offset <= entry.start_offset <= log.end_offset for entry in history)
     for header, _ in content.batches:
         assert epoch_at(log, header) == header.leader_epoch

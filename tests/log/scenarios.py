@@ -206,6 +206,15 @@ def change_epochs(rig: Rig) -> None:
     rig.commit(1, 1, epoch=11)
 
 
+def trim_all_then_epochs(rig: Rig) -> None:
+    """An epoch that has no records left, and its successor at the same offset."""
+    rig.trim(9)
+    rig.commit(1, epoch=8)
+    rig.truncate(9)
+    rig.commit(1, epoch=9)
+    rig.commit(1, epoch=12)
+
+
 def epochs_across_rolls(rig: Rig) -> None:
     rig.commit(9, epoch=8)
     rig.commit(9, epoch=9)
@@ -238,5 +247,6 @@ SCENARIOS = (
     Scenario("restart twice", three_segments, restart_twice),
     Scenario("new epochs", epochs, new_epochs),
     Scenario("change epochs", epochs, change_epochs),
+    Scenario("trim all, then epochs", epochs, trim_all_then_epochs),
     Scenario("epochs across rolls", epochs, epochs_across_rolls),
 )

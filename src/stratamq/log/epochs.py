@@ -9,19 +9,25 @@ format.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from stratamq.log.contract import EpochStart
 from stratamq.model.errors import StorageError
 from stratamq.model.types import LeaderEpoch, Offset
 
 VERSION = 0
+FIRST = EpochStart(LeaderEpoch(-1), Offset(-1))
+"""Before every epoch there is."""
+
 History = tuple[EpochStart, ...]
 
 
 def extended(history: History, epoch: LeaderEpoch, start: Offset) -> History:
-    """With a new epoch, if it is one. Batches without an epoch (-1) tell nothing."""
+    """With a new epoch, if it is one. Batches without an epoch (-1) tell nothing; an epoch that
+    wrote nothing is forgotten."""
     if epoch < 0 or (history and epoch <= history[-1].epoch):
         return history
-    return (*history, EpochStart(epoch, start))
+    return (*cut_end(history, start), EpochStart(epoch, start))
 
 
 def cut_end(history: History, end: Offset) -> History:
@@ -58,14 +64,21 @@ def encode(history: History) -> bytes:
 
 
 def decode(data: bytes) -> History:
+    """StorageError for anything that `encode` would not have written."""
     try:
-        version, count, *entries = data.decode().split("\n")[:-1]
+        _, _, *entries = data.decode().split("\n")[:-1]
         history = tuple(
             EpochStart(LeaderEpoch(int(epoch)), Offset(int(start)))
             for epoch, start in (entry.split(" ") for entry in entries)
         )
     except ValueError as error:
         raise StorageError(f"the leader-epoch history does not parse: {error}") from None
-    if int(version) != VERSION or int(count) != len(history):
+    if encode(history) != data:
         raise StorageError("the leader-epoch history has another version or length than it says")
+    if any(not _is_before(*pair) for pair in pairwise((FIRST, *history))):
+        raise StorageError("the leader-epoch history goes backwards")
     return history
+
+
+def _is_before(first: EpochStart, second: EpochStart) -> bool:
+    return first.epoch < second.epoch and first.start_offset < second.start_offset

@@ -32,7 +32,14 @@ from stratamq.log.segment import SPAN_MAX, ActiveSegment, SealedSegment, Segment
 from stratamq.log.truncation import plan_cut
 from stratamq.model.errors import InvalidInput, StorageError
 from stratamq.model.types import EARLIEST, NO_EPOCH, Offset, Position
-from stratamq.wire.kafka.records import EMPTY_SCAN, BatchScan, place_batch, scan_batch
+from stratamq.wire.kafka.records import (
+    EMPTY_SCAN,
+    HEADER_BYTES,
+    BatchScan,
+    place_batch,
+    read_header,
+    scan_batch,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -104,7 +111,7 @@ class _Recovery:
     def run(self) -> Recovered:
         bases = self._sweep()
         start = self._start_offset(bases)
-        self.loaded = self._load_epochs()
+        self.loaded = self._load_epochs(bases)
         self.history = self._epochs_of_log(bases) if self.loaded is None else self.loaded
         state = self.index.state()
         sealed = [self._sealed(base, end, state) for base, end in pairwise(bases)]
@@ -144,16 +151,26 @@ class _Recovery:
                 self._report(f"{path}: {error}; the log begins with its first segment")
         return bases[0] if bases else EARLIEST
 
-    def _load_epochs(self) -> epochs.History | None:
-        """None when what is there cannot be used."""
+    def _load_epochs(self, bases: list[Offset]) -> epochs.History | None:
+        """None when it must be rebuilt from the log."""
         path = self.folder / names.EPOCHS
         if not self.disk.exists(path):
-            return ()
+            if not any(map(self._begins_with_epoch, bases)):
+                return ()
+            self._report(f"{path}: missing; rebuilt from the log")
+            return None
         try:
             return epochs.decode(read_all(self.disk, path))
         except StorageError as error:
             self._report(f"{path}: {error}; rebuilt from the log")
             return None
+
+    def _begins_with_epoch(self, base: Offset) -> bool:
+        file = self.disk.open(self.folder / names.segment_file(base, names.LOG))
+        try:
+            return read_header(file.read(HEADER_BYTES, 0)).leader_epoch > NO_EPOCH
+        except InvalidInput:
+            return False
 
     def _epochs_of_log(self, bases: list[Offset]) -> epochs.History:
         history: epochs.History = ()
