@@ -1,0 +1,23 @@
+"""A node for tests of groups: it does not wait for late members, and sessions may be short."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+PARTITIONS = 4
+SECONDS_MAX = 30
+FLAGS = (
+    *("--group-initial-rebalance-delay-ms", "0"),
+    *("--group-min-session-timeout-ms", "500"),
+    *("--group-consumer-heartbeat-interval-ms", "200"),
+    *("--num-partitions", str(PARTITIONS)),
+    *("--topic-flush", "os", "--log-level", "warning"),
+)
+
+
+def until(done: Callable[[], object], what: str) -> None:
+    """Call `done` until it says yes. It does the polling, so there is no sleep."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while not done():
+        assert time.monotonic() < deadline, f"{what}: not within {SECONDS_MAX} s"
