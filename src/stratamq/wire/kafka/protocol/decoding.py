@@ -171,11 +171,8 @@ class _Decoder:
         out.line(f"room -= {count}")
         out.line(f"if room < 0: raise bad_count({count}, pos)")
         if isinstance(element, Fixed):
-            unpackers = out.namespace.setdefault(
-                f"unpack_{element.name}s", runtime.Unpackers(element.code)
-            )
-            assert isinstance(unpackers, runtime.Unpackers)
-            out.line(f"{target} = list(unpack_{element.name}s[{count}](buf, pos))")
+            unpack = out.bind(f"unpack_{element.name}s", runtime.unpackers[element.code])
+            out.line(f"{target} = list({unpack}[{count}](buf, pos))")
             out.line(f"pos += {count} * {element.width}")
             return
         items = out.fresh(stem(target))

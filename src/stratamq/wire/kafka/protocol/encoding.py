@@ -38,7 +38,7 @@ class _Encoder:
     def __init__(self, message: Message, version: int) -> None:
         self._out = Source(message, version)
         self._out.namespace.update(
-            varint=runtime.Uvarints(), RECORDS_COPIED_MAX=runtime.RECORDS_COPIED_MAX
+            varint=runtime.uvarints, RECORDS_COPIED_MAX=runtime.RECORDS_COPIED_MAX
         )
         self._sink = "out"
         self._run: list[tuple[str, str]] = []

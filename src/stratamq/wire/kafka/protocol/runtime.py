@@ -121,6 +121,10 @@ class Unpackers(dict[int, Callable[..., tuple[Any, ...]]]):
         return made
 
 
+unpackers = {code: Unpackers(code) for code in "?bhiqd"}
+"""By the struct code of the elements."""
+
+
 # -- writing ---------------------------------------------------------------------------------------
 
 
@@ -141,6 +145,9 @@ class Uvarints(dict[int, bytes]):
 
     def __missing__(self, value: int) -> bytes:
         return encode_uvarint(value)
+
+
+uvarints = Uvarints()
 
 
 class Packers(dict[Any, Callable[..., bytes]]):

@@ -15,8 +15,8 @@ does not have takes its default when read. When written it must hold its default
 `ignorable`: then it is left out. A field with a `tag` is a tagged field: sent only when it differs
 from its default.
 
-Messages are plain dataclasses with slots. They are not frozen: a frozen one takes two to
-four times as long to build, and the broker builds one per partition and request.
+Messages are plain dataclasses with slots. They are not frozen: a frozen one takes two to four times
+as long to build, and the broker builds one per partition and request.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ class Fixed:
     name: str
     code: str
     width: int
-    zero: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,6 @@ class Sized:
 
     name: str
     length_code: str
-    zero: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +62,16 @@ class Array:
 Kind = Fixed | Sized | Array | type
 """A wire type; a class stands for the struct it declares."""
 
-BOOL = Fixed("bool", "?", 1, False)
-INT8 = Fixed("int8", "b", 1, 0)
-INT16 = Fixed("int16", "h", 2, 0)
-INT32 = Fixed("int32", "i", 4, 0)
-INT64 = Fixed("int64", "q", 8, 0)
-FLOAT64 = Fixed("float64", "d", 8, 0.0)
-UUID = Fixed("uuid", "16s", 16, NO_UUID)
-STRING = Sized("string", "h", "")
-BYTES = Sized("bytes", "i", b"")
-RECORDS = Sized("records", "i", None)
+BOOL = Fixed("bool", "?", 1)
+INT8 = Fixed("int8", "b", 1)
+INT16 = Fixed("int16", "h", 2)
+INT32 = Fixed("int32", "i", 4)
+INT64 = Fixed("int64", "q", 8)
+FLOAT64 = Fixed("float64", "d", 8)
+UUID = Fixed("uuid", "16s", 16)
+STRING = Sized("string", "h")
+BYTES = Sized("bytes", "i")
+RECORDS = Sized("records", "i")
 """As BYTES, but read as a view into the frame and written without being copied."""
 
 WIDTHS = {"b": 1, "B": 1, "?": 1, "x": 1, "h": 2, "i": 4, "q": 8, "d": 8, "16s": 16}
@@ -131,10 +129,8 @@ def wire(
 ) -> Any:
     """Declare a field. Without a default it must be given when the message is built.
 
-    `nullable` is true, or the versions in which null may be sent.
-
-    The default of an array is (), which stands for a new list, or None. A secret stays out of
-    `repr`, and so out of every log.
+    `nullable` is true, or the versions in which null may be sent. The default of an array is (),
+    which stands for a new list, or None. A secret stays out of `repr`, and so out of every log.
     """
     declared = Field(
         name="",  # known to the class only
