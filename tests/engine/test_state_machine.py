@@ -274,11 +274,15 @@ class SameAnswers(RuleBasedStateMachine):
         self.all_do(lambda engine: engine.read_by_key(S, key))
         self.all_do(lambda engine: engine.read_by_tag(S, tag, zero, EVERYTHING))
 
+    def shape(self, engine: StorageEngine) -> object:
+        """Where the engine put what."""
+        return engine.segments(S)
+
     @invariant()
     @precondition(lambda self: self.memory.list_shards())
     def same_log(self) -> None:
         states = [
-            (engine.offsets(S), engine.epochs(S), engine.segments(S)) for engine in self.engines
+            (engine.offsets(S), engine.epochs(S), self.shape(engine)) for engine in self.engines
         ]
         for engine, state in zip(self.engines, states, strict=True):
             assert state == states[0], f"{type(engine).__name__}: {state} is not {states[0]}"
@@ -295,6 +299,16 @@ class SameAnswersPersisted(SameAnswers):
 
     def seal(self) -> None:
         self.roll()
+
+    def shape(self, engine: StorageEngine) -> object:
+        """Empty segments are nowhere, since there is nothing to write to disk, what lies below the
+        start of an empty log is gone at once, and a gap between segments may belong to either."""
+        start, _, end = engine.offsets(S)
+        return [
+            (found.size_bytes, found.first_timestamp, found.max_timestamp)
+            for found in engine.segments(S)
+            if found.size_bytes and start < end
+        ]
 
     @rule()
     def reopen(self) -> None:

@@ -105,12 +105,18 @@ class Group:
         empty = not self.batches and self.store.start_offset == self.store.end_offset
         self._check_continuous(batches, first if empty else self.end)
         if empty and first != self.end:
-            self.shard.generation += 1
-            self.store.restart(first)
+            self._restart(first)
         self.batches.extend(batches)
         self.epoch = max(self.epoch, batches[-1].header.leader_epoch)
         self.end = batches[-1].header.next_offset
         return AppendResult(first, Offset(self.end - 1), NO_TIMESTAMP)
+
+    def _restart(self, start: Offset) -> None:
+        """The leaders of the log before are forgotten with it."""
+        self.shard.generation += 1
+        self.store.restart(start)
+        self.shard.learn_epoch()
+        self.epoch = self.shard.epoch
 
     def _check_continuous(self, batches: Sequence[PlacedBatch], expected: Offset) -> None:
         """Compaction leaves gaps between batches; only where it may have run are they believed."""

@@ -138,7 +138,11 @@ class PersistedShardStore:
         """A segment that is being copied is still memory's."""
         young = self.memory.segments()
         boundary = young[0].base_offset
-        old = (segment for segment in self.disk.segments() if segment.base_offset < boundary)
+        old = [
+            segment
+            for segment in self.disk.segments()
+            if segment.base_offset < boundary and segment.size_bytes
+        ]
         return (*(segment._replace(active=False) for segment in old), *young)
 
     # -- history -------------------------------------------------------------------------------
@@ -147,7 +151,11 @@ class PersistedShardStore:
         history = self.disk.epochs()
         for epoch, start in self.memory.epochs():
             history = epoch_history.extended(history, epoch, start)
-        return epoch_history.cut_start(history, self._start)
+        if (
+            history and history[0].start_offset < self._start
+        ):  # the disk is trimmed with the next copy
+            history = epoch_history.cut_start(history, self._start)
+        return history
 
     def deleted(self) -> Set[Offset]:
         return EitherSet(self.disk.deleted(), self.memory.deleted())
@@ -168,7 +176,10 @@ class PersistedShardStore:
             self.disk.truncate(end)
             self.disk.roll()
             self.memory.restart(self.disk.end_offset)
-        self._tell_epochs()
+        if self.memory.end_offset <= self._start:
+            self.restart(self._start)
+        else:
+            self._tell_epochs()
 
     def trim(self, start: Offset) -> None:
         self._start = start

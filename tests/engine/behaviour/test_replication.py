@@ -129,6 +129,10 @@ async def test_an_emptied_log_may_begin_anywhere_too(engine: StorageEngine) -> N
     assert engine.offsets(S) == (70, 71, 71)
     assert engine.epochs(S) == ((5, 70),)
     assert values(await read_all(engine)) == [b"c"]
+    await engine.trim(S, Offset(71))
+    await engine.append_replica(S, batch(b"d", base=80))
+    await engine.append_batch(S, batch(b"e"))
+    assert engine.epochs(S) == (), "the old leaders went with the old log"
 
 
 async def test_a_compacted_leader_can_be_followed(engine: StorageEngine) -> None:
