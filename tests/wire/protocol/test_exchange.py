@@ -157,6 +157,13 @@ def test_only_what_is_served_is_read() -> None:
     assert (unknown.value.api_key, unknown.value.correlation_id) == (12, 9)
 
 
+def test_bytes_left_over_are_refused_unless_the_server_is_lenient() -> None:
+    frame = b"".join(encode_request(HEARTBEAT, 4, 9))[4:] + b"left over"
+    with pytest.raises(MalformedMessage, match="9 bytes are left over"):
+        decode_request(frame)
+    assert decode_request(frame, exact=False).body == HEARTBEAT
+
+
 @pytest.mark.parametrize("key", [-1, 4, 7, 1000])
 def test_unknown_apis_are_named(key: int) -> None:
     frame = key.to_bytes(2, "big", signed=True) + bytes(10)
