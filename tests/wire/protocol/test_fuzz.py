@@ -97,7 +97,7 @@ def test_pieces_cut_out_and_put_in(case: Case, data: st.DataObject) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("case", CASES, ids=case_name)
-@settings(max_examples=200)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_pieces_cut_out_and_put_in_at_length(case: Case, data: st.DataObject) -> None:
     check_mutilated(case, data)
