@@ -1,0 +1,62 @@
+"""The data plane's families over a real node's inside, without sockets."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from stratamq.broker.kafka.broker import KafkaBroker
+from stratamq.broker.kafka.contract import Caller, Services
+from stratamq.broker.kafka.fetch import Fetch
+from stratamq.broker.kafka.leader_epochs import LeaderEpochs
+from stratamq.broker.kafka.list_offsets import ListOffsets
+from stratamq.broker.kafka.metadata import Metadata
+from stratamq.broker.kafka.produce import Produce
+from stratamq.broker.kafka.room import Room
+from stratamq.model.clock import ManualClock
+from stratamq.model.config import load
+from stratamq.node.core import NodeCore
+from stratamq.node.kafka import services_of
+from stratamq.wire.kafka.protocol import APIS
+from stratamq.wire.kafka.protocol.schema import message_of
+
+NEWEST = -1
+
+
+@dataclass
+class Rig:
+    """Ask it as a client would; `version` is the newest unless said otherwise."""
+
+    core: NodeCore
+    services: Services
+    broker: KafkaBroker
+    fetch: Fetch
+    room: Room
+    clock: ManualClock
+
+    async def ask(self, request: object, version: int = NEWEST) -> object:
+        handler = self.broker.handler(type(request))
+        assert handler is not None
+        if version == NEWEST:
+            version = APIS[message_of(type(request)).key].versions.last
+        return await handler(request, Caller(version=version))
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    clock = ManualClock()
+    config = load(flags={"data.dir": str(tmp_path), "topic.flush": "os", "num.partitions": 2})
+    core = NodeCore(config, clock=clock)
+    await core.start()
+    services = services_of(core)
+    room = Room(64 << 20)
+    fetch = Fetch(services, room)
+    families = [Metadata(services, "cluster"), Produce(services), ListOffsets(services)]
+    broker = KafkaBroker([*families, LeaderEpochs(services), fetch])
+    await broker.start()
+    yield Rig(core, services, broker, fetch, room, clock)
+    await broker.stop()
+    await core.stop()

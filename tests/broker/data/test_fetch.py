@@ -1,0 +1,256 @@
+"""Fetch: limits, waiting, epochs, sessions end to end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from stratamq.broker.kafka.contract import Caller
+from stratamq.broker.kafka.fetch import Fetch
+from stratamq.broker.kafka.fetch_reading import below
+from stratamq.broker.kafka.topics import uuid_of
+from stratamq.model.record import Record
+from stratamq.model.shard import ShardOffsets
+from stratamq.model.topic import Topic
+from stratamq.model.types import Offset
+from stratamq.wire.kafka.protocol import ErrorCode
+from stratamq.wire.kafka.protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+)
+from stratamq.wire.kafka.records import decode_batch, iter_batches
+from tests.broker.data.conftest import Rig
+
+MIB = 1 << 20
+
+
+def part(number: int = 0, offset: int = 0, **more: Any) -> FetchPartition:
+    return FetchPartition(
+        partition=number,
+        fetch_offset=offset,
+        partition_max_bytes=more.pop("bytes_max", MIB),
+        **more,
+    )
+
+
+def request(*parts: FetchPartition, topic: str = "t", **more: Any) -> FetchRequest:
+    settings = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 50 * MIB, **more}
+    topics = [FetchTopic(topic=topic, partitions=list(parts))] if parts else []
+    return FetchRequest(topics=topics, **settings)
+
+
+async def fetched(rig: Rig, asked: FetchRequest, version: int = 12) -> list[Any]:
+    response: Any = await rig.ask(asked, version)
+    return [one for topic in response.responses for one in topic.partitions]
+
+
+async def write(rig: Rig, *values: bytes, partition: int = 0, topic: str = "t") -> None:
+    """Each in a batch of its own."""
+    for value in values:
+        await rig.services.drivers.write(topic, Record(value=value), partition=partition)
+
+
+def values(answer: Any) -> list[bytes | None]:
+    return [
+        record.value
+        for header, data in iter_batches(answer.records)
+        for record in decode_batch(header, data)
+    ]
+
+
+async def test_from_an_offset_on(rig: Rig) -> None:
+    await rig.core.topics.create("t")
+    await write(rig, b"a", b"b", b"c")
+    (answer,) = await fetched(rig, request(part(offset=1)))
+    assert values(answer) == [b"b", b"c"]
+    ends = (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset)
+    assert ends == (3, 3, 0)
+    assert answer.preferred_read_replica == -1
+
+
+async def test_errors_are_per_partition(rig: Rig) -> None:
+    await rig.core.topics.create("t")
+    await write(rig, b"a")
+    asked = request(
+        part(offset=2),
+        part(7),
+        part(current_leader_epoch=5),
+        part(current_leader_epoch=0),
+    )
+    assert [one.error_code for one in await fetched(rig, asked)] == [
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        0,
+    ]
+    (answer,) = await fetched(rig, request(part(), topic="none"))
+    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert answer.high_watermark == -1
+
+
+async def test_the_first_batch_comes_whatever_its_size_and_no_other(rig: Rig) -> None:
+    await rig.core.topics.create("t", partitions=3)
+    for partition in range(3):
+        await write(rig, bytes(1000), bytes(1000), partition=partition)
+    first, *others = await fetched(rig, request(part(0), part(1), part(2), max_bytes=10))
+    assert len(values(first)) == 1
+    assert [bytes(one.records) for one in others] == [b"", b""]
+    asked = request(part(0, bytes_max=10), part(1, bytes_max=10), part(2))
+    assert [len(values(one)) for one in await fetched(rig, asked)] == [1, 0, 2]
+
+
+async def test_all_partitions_share_the_limit_of_bytes(rig: Rig) -> None:
+    await rig.core.topics.create("t", partitions=2)
+    for partition in range(2):
+        await write(rig, *([bytes(1000)] * 5), partition=partition)
+    both = await fetched(rig, request(part(0), part(1), max_bytes=7600))
+    assert [len(values(one)) for one in both] == [5, 2]
+
+
+async def test_a_record_ends_the_wait(rig: Rig) -> None:
+    await rig.core.topics.create("t", partitions=2)
+    waiting = asyncio.create_task(fetched(rig, request(part(0), part(1), max_wait_ms=20_000)))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    await write(rig, b"a", partition=1)
+    _, second = await asyncio.wait_for(waiting, 5)
+    assert values(second) == [b"a"]
+    shard = rig.core.engines
+    assert all(not watched.watchers for engine in shard.values() for watched in _shards(engine)), (
+        "nobody waits any more"
+    )
+
+
+def _shards(engine: Any) -> list[Any]:
+    return list(engine._registry._shards.values())
+
+
+async def test_without_a_record_the_wait_ends_in_time(rig: Rig) -> None:
+    await rig.core.topics.create("t")
+    began = time.monotonic()
+    (answer,) = await fetched(rig, request(part(), max_wait_ms=150))
+    assert 0.14 < time.monotonic() - began < 5
+    assert (answer.error_code, bytes(answer.records)) == (0, b"")
+
+
+async def test_enough_bytes_end_the_wait_and_fewer_do_not(rig: Rig) -> None:
+    await rig.core.topics.create("t")
+    await write(rig, bytes(500))
+    asked = request(part(), max_wait_ms=20_000, min_bytes=1200)
+    waiting = asyncio.create_task(fetched(rig, asked))
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+    await write(rig, bytes(500), bytes(500))
+    (answer,) = await asyncio.wait_for(waiting, 5)
+    assert len(answer.records) >= 1200
+
+
+async def test_deletion_of_the_topic_ends_the_wait(rig: Rig) -> None:
+    await rig.core.topics.create("t")
+    waiting = asyncio.create_task(fetched(rig, request(part(), max_wait_ms=20_000)))
+    await asyncio.sleep(0.05)
+    await rig.core.topics.delete("t")
+    (answer,) = await asyncio.wait_for(waiting, 5)
+    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_a_stop_ends_the_wait(rig: Rig) -> None:
+    await rig.core.topics.create("t")
+    waiting = asyncio.create_task(fetched(rig, request(part(), max_wait_ms=20_000)))
+    await asyncio.sleep(0.05)
+    rig.fetch.wake_all()
+    (answer,) = await asyncio.wait_for(waiting, 5)
+    assert answer.error_code == 0
+
+
+async def test_without_room_nothing_is_read_until_there_is_some(rig: Rig) -> None:
+    await rig.core.topics.create("t")
+    await write(rig, b"a")
+    rig.room.take(rig.room.left_bytes)
+    (answer,) = await fetched(rig, request(part(), max_wait_ms=50))
+    assert bytes(answer.records) == b""
+    waiting = asyncio.create_task(fetched(rig, request(part(), max_wait_ms=20_000)))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    rig.room.give(rig.room.used_bytes)
+    (answer,) = await asyncio.wait_for(waiting, 5)
+    assert values(answer) == [b"a"]
+    assert rig.room.used_bytes == 0
+
+
+async def test_topics_by_id(rig: Rig) -> None:
+    topic = await rig.core.topics.create("t")
+    await write(rig, b"a")
+    asked = request(part(), topic="")
+    asked.topics[0].topic_id = uuid_of(topic)
+    assert values((await fetched(rig, asked, 18))[0]) == [b"a"]
+    asked.topics[0].topic_id = b"\1" * 16
+    assert (await fetched(rig, asked, 18))[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+async def test_a_session_tells_only_what_changed(rig: Rig) -> None:
+    await rig.core.topics.create("t", partitions=2)
+    await write(rig, b"a", partition=0)
+    first: Any = await rig.ask(request(part(0), part(1), session_epoch=0), 12)
+    assert first.session_id > 0
+    assert len(first.responses[0].partitions) == 2
+
+    def go_on(epoch: int, *parts: FetchPartition, **more: Any) -> FetchRequest:
+        return request(*parts, session_id=first.session_id, session_epoch=epoch, **more)
+
+    assert await fetched(rig, go_on(1, part(0, offset=1))) == []
+    await write(rig, b"b", partition=1)
+    (told,) = await fetched(rig, go_on(2))
+    assert (told.partition_index, values(told)) == (1, [b"b"])
+    gone = [ForgottenTopic(topic="t", partitions=[1])]
+    assert await fetched(rig, go_on(3, forgotten_topics_data=gone)) == []
+    stale: Any = await rig.ask(go_on(3), 12)
+    assert stale.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    closed: Any = await rig.ask(go_on(-1, part(0)), 12)
+    assert closed.session_id == 0
+    unknown: Any = await rig.ask(go_on(4), 12)
+    assert unknown.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+class Undecided:
+    """A transaction is open from `at` on, another was aborted."""
+
+    def __init__(self, at: int) -> None:
+        self.at = Offset(at)
+
+    async def last_stable(self, topic: Topic, partition: int, offsets: ShardOffsets) -> Offset:
+        return min(self.at, offsets.high_watermark)
+
+    async def aborted(
+        self, topic: Topic, partition: int, start: Offset, end: Offset
+    ) -> list[AbortedTransaction]:
+        return [AbortedTransaction(producer_id=end, first_offset=start)]
+
+
+async def test_read_committed_ends_at_the_last_stable_offset(rig: Rig) -> None:
+    await rig.core.topics.create("t")
+    await write(rig, b"a", b"b", b"c")
+    fetch = Fetch(rig.services, rig.room, Undecided(2))
+    response = await fetch.fetch(request(part(), isolation_level=1), Caller(version=12))
+    (answer,) = response.responses[0].partitions
+    assert values(answer) == [b"a", b"b"]
+    assert (answer.last_stable_offset, answer.high_watermark) == (2, 3)
+    aborted = answer.aborted_transactions
+    assert aborted is not None
+    assert [(one.producer_id, one.first_offset) for one in aborted] == [(2, 0)]
+    response = await fetch.fetch(request(part()), Caller(version=12))
+    assert values(response.responses[0].partitions[0]) == [b"a", b"b", b"c"]
+    assert response.responses[0].partitions[0].aborted_transactions is None
+
+
+async def test_below_cuts_between_batches(rig: Rig) -> None:
+    await rig.core.topics.create("t")
+    await write(rig, b"a", b"b")
+    data = (await rig.services.drivers.fetch_batches("t", 0, Offset(0))).data
+    assert below(data, Offset(2)) == data
+    assert len(below(data, Offset(1))) == len(data) // 2
+    assert below(data, Offset(0)) == b""

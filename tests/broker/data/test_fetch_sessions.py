@@ -1,0 +1,83 @@
+"""The bounds of fetch sessions; what they tell is tested through Fetch."""
+
+from __future__ import annotations
+
+import pytest
+
+from stratamq.broker.kafka import fetch_sessions
+from stratamq.broker.kafka.fetch_sessions import IDLE_MS_MIN, FetchSessions, Plan
+from stratamq.broker.kafka.topics import Refused
+from stratamq.wire.kafka.protocol import ErrorCode
+from stratamq.wire.kafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
+SETTINGS = {"max_wait_ms": 0, "min_bytes": 1}
+
+
+def topics(*numbers: int) -> list[FetchTopic]:
+    parts = [FetchPartition(partition=n, fetch_offset=0, partition_max_bytes=1) for n in numbers]
+    return [FetchTopic(topic="t", partitions=parts)] if parts else []
+
+
+def opened(sessions: FetchSessions, now_ms: int, *numbers: int) -> Plan:
+    request = FetchRequest(topics=topics(*(numbers or (0,))), session_epoch=0, **SETTINGS)
+    return sessions.plan(request, by_id=False, now_ms=now_ms)
+
+
+def going_on(sessions: FetchSessions, plan: Plan, epoch: int, *numbers: int, now: int = 0) -> Plan:
+    request = FetchRequest(
+        topics=topics(*numbers), session_id=plan.session_id, session_epoch=epoch, **SETTINGS
+    )
+    return sessions.plan(request, by_id=False, now_ms=now)
+
+
+def test_no_more_than_allowed_and_the_idle_go_first() -> None:
+    sessions = FetchSessions(2)
+    first, second = opened(sessions, 0), opened(sessions, 1)
+    assert opened(sessions, 2).session_id == 0, "both are in use"
+    going_on(sessions, first, 1, now=10)
+    third = opened(sessions, IDLE_MS_MIN + 5)
+    assert third.session_id not in (0, first.session_id, second.session_id)
+    assert len(sessions) == 2
+    with pytest.raises(Refused) as refusal:
+        going_on(sessions, second, 1)
+    assert refusal.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_partitions_are_counted_over_all_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX", 3)
+    sessions = FetchSessions(10)
+    first = opened(sessions, 0, 0, 1)
+    assert opened(sessions, 0, 0, 1).session_id == 0
+    with pytest.raises(Refused):
+        going_on(sessions, first, 1, 5, 6)
+    assert len(sessions) == 0
+    assert opened(sessions, 0, 0, 1, 2).session_id > 0
+
+
+def test_names_and_ids_do_not_mix() -> None:
+    sessions = FetchSessions(10)
+    plan = opened(sessions, 0)
+    request = FetchRequest(topics=[], session_id=plan.session_id, session_epoch=1, **SETTINGS)
+    with pytest.raises(Refused) as refusal:
+        sessions.plan(request, by_id=True, now_ms=0)
+    assert refusal.value.code is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+def test_the_epoch_goes_round() -> None:
+    sessions = FetchSessions(10)
+    plan = opened(sessions, 0)
+    session = going_on(sessions, plan, 1).session
+    assert session is not None
+    session.epoch = fetch_sessions.EPOCH_MAX
+    going_on(sessions, plan, fetch_sessions.EPOCH_MAX)
+    assert session.epoch == 1
+
+
+def test_opening_a_new_one_closes_the_old() -> None:
+    sessions = FetchSessions(10)
+    plan = opened(sessions, 0)
+    request = FetchRequest(
+        topics=topics(0), session_id=plan.session_id, session_epoch=0, **SETTINGS
+    )
+    assert sessions.plan(request, by_id=False, now_ms=0).session_id != plan.session_id
+    assert len(sessions) == 1
