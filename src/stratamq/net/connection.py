@@ -7,8 +7,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import Callable, Sequence
-from enum import IntFlag
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 from stratamq.net.tls import principal_of
 
@@ -23,14 +22,14 @@ USER_TIMEOUT_MS = 120_000
 """A peer that acknowledges nothing of what was sent for this long is gone."""
 
 
-class Hold(IntFlag):
-    """Why nothing is read from a connection at the moment."""
+class Hold:
+    """Why nothing is read from a connection at the moment: bits. Plain numbers, since they are
+    looked at with every request."""
 
-    NONE = 0
-    BUSY = 1
-    UNSENT = 2
-    MEMORY = 4
-    MUTED = 8
+    BUSY: Final = 1
+    UNSENT: Final = 2
+    MEMORY: Final = 4
+    MUTED: Final = 8
 
 
 class Session(Protocol):
@@ -82,7 +81,7 @@ class Connection(asyncio.Protocol):
         self._high, self._low = water_bytes
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
-        self._holds = Hold.NONE
+        self._holds = 0
         self._reads = True
         self._closing = False
 
@@ -136,19 +135,20 @@ class Connection(asyncio.Protocol):
     @property
     def is_clogged(self) -> bool:
         """Whether so much is unsent that no more should be written."""
-        return bool(self._holds & Hold.UNSENT)
+        return self._holds & Hold.UNSENT != 0
 
     @property
     def is_closing(self) -> bool:
         return self._closing
 
-    def hold(self, reason: Hold) -> None:
+    def hold(self, reason: int) -> None:
         self._holds |= reason
         self._steer()
 
-    def release(self, reason: Hold) -> None:
-        self._holds &= ~reason
-        self._steer()
+    def release(self, reason: int) -> None:
+        if self._holds & reason:
+            self._holds &= ~reason
+            self._steer()
 
     def close(self, reason: str = "") -> None:
         """Send what is written, then close; nothing is read any more."""

@@ -66,6 +66,8 @@ class KafkaSession:
         self._muted_until = 0.0
         self._finishing = False
         self._starved = False
+        self._flushes = False
+        self._loop = asyncio.get_running_loop()
 
     # -- what the connection calls -------------------------------------------------------------
 
@@ -235,12 +237,11 @@ class KafkaSession:
             self._mute(quiet_ms / 1000)
 
     def _mute(self, quiet_s: float) -> None:
-        loop = asyncio.get_running_loop()
-        until = loop.time() + quiet_s
+        until = self._loop.time() + quiet_s
         if until > self._muted_until:
             self._muted_until = until
             self._connection.hold(Hold.MUTED)
-            loop.call_at(until, self._unmute, until)
+            self._loop.call_at(until, self._unmute, until)
 
     def _unmute(self, until: float) -> None:
         if self._muted_until == until:
@@ -254,7 +255,14 @@ class KafkaSession:
         if self._connection.session is None:
             return
         self._server.room.take(_size(answer))
-        if slot is self._line[0]:
+        if slot is self._line[0] and not self._flushes:
+            self._flushes = True
+            self._loop.call_soon(self._flush_and_pump)
+
+    def _flush_and_pump(self) -> None:
+        """Once for all answers that are ready by now: each write costs a system call."""
+        self._flushes = False
+        if self._connection.session is not None:
             self._flush()
             self._pump()
 
