@@ -5,7 +5,9 @@ indexes and are synced before `add` returns. A frame is
 
     CRC32C of the rest: u32 | count: u32 | offsets: count * u64        (big-endian)
 
-and a torn frame at the end is cut when the file is opened: its `add` had not returned.
+and a torn frame at the end is cut when the file is opened: its `add` had not returned. A damaged
+frame before others is reported and stepped over: frames begin at multiples of eight, and each has
+its checksum.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Set
 from pathlib import Path
+from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -26,13 +29,16 @@ OFFSET_BYTES = 8
 class Deletions:
     """After `add` the offsets are deleted for ever, also over a power cut, until `forget`."""
 
-    __slots__ = ("_disk", "_offsets", "_path", "_size")
+    __slots__ = ("_disk", "_offsets", "_path", "_size", "damage")
 
     def __init__(self, disk: Disk, path: Path) -> None:
         self._disk, self._path = disk, path
         data = read_all(disk, path) if disk.exists(path) else b""
-        self._offsets, self._size = decode(data)
+        frames = decode(data)
+        self._offsets, self._size = frames.offsets, frames.end
+        self.damage = [f"{path}: damaged at byte {position}" for position in frames.damaged]
         if self._size < len(data):
+            self.damage.append(f"{path}: cut a torn frame at byte {self._size}")
             file = disk.open(path)
             file.truncate(self._size)
             file.sync()
@@ -70,15 +76,35 @@ def encode(offsets: list[Offset]) -> bytes:
     return struct.pack(">I", crc32c(count + body)) + count + body
 
 
-def decode(data: bytes) -> tuple[set[Offset], int]:
-    """The offsets of all whole frames, and where the last whole frame ends."""
-    offsets: set[Offset] = set()
+class Frames(NamedTuple):
+    """What a file holds: the offsets of all whole frames, where the last of them ends, and where
+    damage between them begins."""
+
+    offsets: set[Offset]
+    end: int
+    damaged: list[int]
+
+
+def decode(data: bytes) -> Frames:
+    frames = Frames(set(), 0, [])
     position = 0
     while position + FRAME.size <= len(data):
-        crc, count = FRAME.unpack_from(data, position)
-        end = position + FRAME.size + count * OFFSET_BYTES
-        if end > len(data) or crc32c(data[position + 4 : end]) != crc:
-            break
-        offsets.update(struct.unpack_from(f">{count}Q", data, position + FRAME.size))
-        position = end
-    return offsets, position
+        end = _end_of_frame(data, position)
+        if end is None:
+            position += OFFSET_BYTES
+            continue
+        if position > frames.end:
+            frames.damaged.append(frames.end)
+        count = (end - position - FRAME.size) // OFFSET_BYTES
+        frames.offsets.update(struct.unpack_from(f">{count}Q", data, position + FRAME.size))
+        frames, position = frames._replace(end=end), end
+    return frames
+
+
+def _end_of_frame(data: bytes, position: int) -> int | None:
+    """Where the frame at `position` ends, if there is a whole one."""
+    crc, count = FRAME.unpack_from(data, position)
+    end = position + FRAME.size + count * OFFSET_BYTES
+    if not count or end > len(data) or crc32c(data[position + 4 : end]) != crc:
+        return None
+    return int(end)

@@ -82,7 +82,7 @@ class FileShardLog(ShardReads):
             self._deletions.forget(lambda at: at >= found.active.end or at < found.start)
         self._active: ActiveSegment = found.active
         self._segments: tuple[Segment, ...] = (*found.sealed, found.active)
-        self.damage = found.damage
+        self.damage = found.damage + self._deletions.damage
         self._start = found.start
         self._epochs = self._epochs_saved = found.epochs
 
