@@ -7,6 +7,7 @@ both.
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -18,8 +19,11 @@ from stratamq.log.index import IndexState, ShardIndex
 from stratamq.log.kv import KVBatch
 from stratamq.log.scan import SCAN_BYTES, Damage, Intact, scan
 from stratamq.log.sidecar import OffsetPoint, OffsetSidecar, TimePoint, TimeSidecar
+from stratamq.model.errors import CorruptRecord
 from stratamq.model.types import NO_TIMESTAMP, Offset, Position, TimestampMs
-from stratamq.wire.kafka.records import walk
+from stratamq.wire.kafka.records import HEADER_BYTES, read_header, walk
+
+logger = logging.getLogger(__name__)
 
 POINT_EVERY_RECORDS = 1000
 """Density of the sparse indexes: 10 million records have 10,000 points."""
@@ -142,13 +146,18 @@ class ActiveSegment(Segment):
         self._staged.extend(batches)
         self.end = Offset(batches[-1].header.next_offset)
         self.size += sum(len(batch.data) for batch in batches)
+        self._note_first(batches[0])
+
+    def _note_first(self, batch: PlacedBatch) -> None:
         if self.state.first_timestamp == NO_TIMESTAMP:
-            self.state.first_timestamp = TimestampMs(batches[0].header.max_timestamp)
+            self.state.first_timestamp = TimestampMs(batch.header.max_timestamp)
 
     def undo(self, size: int, end: Offset) -> None:
         """Take back an append that failed."""
         self._hold().truncate(size)
         self.size, self.end = size, end
+        if not size:
+            self.state.first_timestamp = NO_TIMESTAMP
         self._staged = [batch for batch in self._staged if batch.header.base_offset < end]
 
     def write_again(self) -> None:
@@ -179,6 +188,7 @@ class ActiveSegment(Segment):
     def reindex(self, rows: KVBatch, batch: PlacedBatch, position: Position) -> None:
         """Rows of a batch that recovery found at `position`, after everything indexed so far."""
         self.state.indexed_position = position
+        self._note_first(batch)
         self.index.put_records(rows, self.base, [batch])
         self._stage_points(rows, batch)
 
@@ -263,7 +273,10 @@ class SealedSegment(Segment):
         return self._offset_sidecar().floor(offset)
 
     def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset:
-        return self._time_sidecar().floor(timestamp)
+        point = self._time_sidecar().floor(timestamp)
+        if point is not None and not self._bears_out(point):
+            point = self._rebuilt_times().floor(timestamp)
+        return point.offset if point is not None else self.base
 
     def points(self) -> tuple[list[OffsetPoint], list[TimePoint]]:
         offsets, times = self._offset_sidecar(), self._time_sidecar()
@@ -288,7 +301,12 @@ class SealedSegment(Segment):
             self.disk.unlink(self.sidecar(suffix))
 
     def has_sidecars(self) -> bool:
-        return all(self.disk.exists(self.sidecar(suffix)) for suffix in SIDECARS)
+        """Whether both are there and of a possible size."""
+        entries = (sidecar.OFFSET_ENTRY, sidecar.TIME_ENTRY)
+        return all(
+            self.disk.exists(path) and not self.disk.open(path).size() % entry.size
+            for path, entry in zip(map(self.sidecar, SIDECARS), entries, strict=True)
+        )
 
     def rebuild_sidecars(self) -> None:
         write_sidecars(self, *collect_points(self.batches()))
@@ -300,7 +318,30 @@ class SealedSegment(Segment):
 
     def _time_sidecar(self) -> TimeSidecar:
         if self._times is None:
-            self._times = TimeSidecar(self.base, self._map(names.TIME_INDEX))
+            self._times = times = TimeSidecar(self.base, self._map(names.TIME_INDEX))
+            if not self._bears_out(times.last()):
+                return self._rebuilt_times()
+        return self._times
+
+    def _bears_out(self, point: TimePoint | None) -> bool:
+        """Whether the log agrees. Searches and retention rely on these points, and the file has no
+        checksum."""
+        if point is None:
+            return self._first() < 0
+        try:
+            position = reader.locate(self.view(self.size), point.offset)
+        except CorruptRecord:
+            return False
+        if position is None:
+            return False
+        header = read_header(self.file().read(HEADER_BYTES, position))
+        return (header.last_offset, header.max_timestamp) == (point.offset, point.timestamp)
+
+    def _rebuilt_times(self) -> TimeSidecar:
+        path = self.sidecar(names.TIME_INDEX)
+        logger.error("%s: the log does not bear it out; rebuilt in memory", path)
+        _, times = collect_points(self.batches())
+        self._times = TimeSidecar(self.base, sidecar.encode_time_points(self.base, times))
         return self._times
 
     def _map(self, suffix: str) -> Buffer:

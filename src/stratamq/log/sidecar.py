@@ -86,8 +86,8 @@ class TimeSidecar:
         self._base, self._data = base, data
         self._entries = len(data) // TIME_ENTRY.size
 
-    def floor(self, timestamp: TimestampMs) -> Offset:
-        """An offset so that every record of the segment before it is older than `timestamp`."""
+    def floor(self, timestamp: TimestampMs) -> TimePoint | None:
+        """The last point before `timestamp`: every record before its offset is older."""
         low, high = 0, self._entries
         while low < high:
             middle = (low + high) // 2
@@ -95,7 +95,7 @@ class TimeSidecar:
                 low = middle + 1
             else:
                 high = middle
-        return self.point(low - 1).offset if low else self._base
+        return self.point(low - 1) if low else None
 
     def last(self) -> TimePoint | None:
         return self.point(self._entries - 1) if self._entries else None
