@@ -190,11 +190,25 @@ def check_order(log: FileShardLog, content: Content, gaps: set[int]) -> None:
         assert header.base_offset >= expected or expected == log.start_offset
         expected = header.next_offset
     assert not set(range(expected, log.end_offset)) - damaged - gaps
+    check_segments(log, content)
+
+
+def check_segments(log: FileShardLog, content: Content) -> None:
+    """They follow each other without a break, and know their size and age."""
     segments = log.segments()
     for before, after in pairwise(segments):
         assert before.end_offset == after.base_offset
         assert not before.active
     assert segments[-1].active
+    if content.damaged or log.start_offset != segments[0].base_offset:
+        return  # not all of them can be read as a whole
+    for info in segments:
+        span = range(info.base_offset, info.end_offset)
+        headers = [header for header, _ in content.batches if header.base_offset in span]
+        ages = [header.max_timestamp for header in headers]
+        assert info.size_bytes == sum(header.size_bytes for header in headers)
+        assert info.first_timestamp == (ages[0] if ages else -1)
+        assert info.max_timestamp == max(ages, default=-1)
 
 
 def check_lookups(log: FileShardLog, content: Content) -> None:
