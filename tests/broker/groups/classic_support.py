@@ -62,7 +62,12 @@ class Driver:
         return reply
 
     def sync(
-        self, member_id: str, generation: int, assignments: dict[str, bytes] | None = None
+        self,
+        member_id: str,
+        generation: int,
+        assignments: dict[str, bytes] | None = None,
+        *,
+        ticket: str = "",
     ) -> SyncReply | None:
         call = SyncCall(
             who=Identity(member_id, None, generation),
@@ -70,8 +75,9 @@ class Driver:
             protocol=None,
             assignments=assignments or {},
         )
-        self.group.sync(self.now_ms, call, member_id)
-        reply = self._reply(member_id)
+        ticket = ticket or member_id
+        self.group.sync(self.now_ms, call, ticket)
+        reply = self._reply(ticket)
         assert reply is None or isinstance(reply, SyncReply)
         return reply
 
