@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -175,6 +176,24 @@ def test_a_restart_of_the_node_disturbs_nobody(
         places = [TopicPartition("t", number) for number in range(PARTITIONS)]
         committed = first.consumer.committed(places, timeout=SECONDS_MAX)
         assert [one.offset for one in committed] == [10] * PARTITIONS
+
+
+def test_a_stop_does_not_wait_for_members(tmp_path: Path) -> None:
+    flags = ("--group-initial-rebalance-delay-ms", "60000", "--log-level", "warning")
+    with running(tmp_path / "data", *flags) as node:
+        fill(node.address, "t", 0)
+        with closing(Member(node.address, "classic", "g", "t")) as member:
+            admin = AdminClient({"bootstrap.servers": node.address})
+
+            def waits() -> bool:
+                member.poll()
+                listed = admin.list_consumer_groups().result(SECONDS_MAX).valid
+                return [one.state.name for one in listed] == ["PREPARING_REBALANCING"]
+
+            until(waits, "it has joined")
+            began = time.monotonic()
+            assert node.end() == 0
+            assert time.monotonic() - began < 5
 
 
 def test_a_pattern_takes_topics_in_as_they_come(kafka: str, topic: str) -> None:

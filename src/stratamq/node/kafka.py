@@ -41,15 +41,15 @@ class KafkaFront:
         config = self._config
         services = services_of(self._core)
         room = Room(config.number("kafka.response.bytes.max"))
-        fetch = Fetch(services, room)
+        fetch, groups = Fetch(services, room), Groups(services)
         name = await asyncio.to_thread(cluster_id, config.data_dir)
-        broker = KafkaBroker([*families(services, name), fetch])
+        broker = KafkaBroker([*families(services, name), groups, fetch])
         server = KafkaServer(broker, room, server_limits(config), tls=tls_context(config))
         async with contextlib.AsyncExitStack() as started:
             await broker.start()
             started.push_async_callback(broker.stop)
             host, port = await server.start(config.text("host"), config.number("kafka.port"))
-            started.push_async_callback(self._stop_server, server, fetch)
+            started.push_async_callback(self._stop_server, server, fetch, groups)
             await self._advertise(port)
             self._started = started.pop_all()
         return Address("kafka", host, port)
@@ -57,10 +57,12 @@ class KafkaFront:
     async def stop(self) -> None:
         await self._started.aclose()
 
-    async def _stop_server(self, server: KafkaServer, fetch: Fetch) -> None:
-        """Those who wait for records are answered, or they would hold up the stop."""
+    async def _stop_server(self, server: KafkaServer, fetch: Fetch, groups: Groups) -> None:
+        """Those who wait for records or for members are answered, or they would hold up the
+        stop."""
         await server.stop_accepting()
         fetch.wake_all()
+        groups.wake_all()
         await server.stop(self._config.number("shutdown.grace.ms") / 1000 * GRACE_SHARE)
 
     async def _advertise(self, port: int) -> None:
@@ -91,7 +93,6 @@ def families(services: Services, cluster: str) -> Sequence[Family]:
         Produce(services),
         ListOffsets(services),
         LeaderEpochs(services),
-        Groups(services),
     ]
 
 

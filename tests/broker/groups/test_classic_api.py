@@ -198,6 +198,20 @@ async def test_nothing_is_told_that_could_not_be_stored(
     assert (await sync(node, joined)).assignment == b"mine", "it was stored with the next event"
 
 
+async def test_nobody_who_waits_holds_up_a_stop(node: Node) -> None:
+    first = await join(node)
+    await sync(node, first, me=b"all")
+    waiting = asyncio.create_task(join(node, version=3))
+    await until_told_to_rejoin(node, first)
+    node.groups.wake_all()
+    unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert (await asyncio.wait_for(waiting, 5)).error_code == unavailable
+    assert (await join(node, version=3)).error_code == unavailable
+    assert (await join(node, version=3, group="new")).error_code == unavailable
+    await node.restart()
+    assert await heartbeat(node, first) == 0, "as if nobody had come"
+
+
 async def test_a_client_that_hangs_up_holds_up_nobody(node: Node) -> None:
     first = await join(node)
     await sync(node, first, me=b"all")

@@ -15,7 +15,7 @@ from stratamq.broker.kafka.groups.classic.group import ClassicGroup
 from stratamq.broker.kafka.groups.classic.members import JoinReply, Reply
 from stratamq.broker.kafka.groups.consumer.group import ConsumerGroup
 from stratamq.model.clock import Clock
-from stratamq.model.errors import StrataError
+from stratamq.model.errors import Closed, StrataError
 from stratamq.wire.kafka.protocol import ErrorCode
 
 log = logging.getLogger(__name__)
@@ -41,6 +41,8 @@ class Cell:
         self._lock = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
         self._work: set[asyncio.Task[Any]] = set()
+        self._waiting: set[asyncio.Future[Reply]] = set()
+        self._closing = False
 
     async def run(self, act: Callable[[int], T]) -> T:
         """`act` on the machine, given the time. What it did is stored when this returns."""
@@ -49,9 +51,20 @@ class Cell:
 
     async def ask(self, act: Callable[[int, asyncio.Future[Reply]], None]) -> Reply:
         """The same for a request whose answer may have to wait for other members."""
+        if self._closing:
+            raise _closed()
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._waiting.add(reply)
+        reply.add_done_callback(self._waiting.discard)
         await self.run(lambda now_ms: act(now_ms, reply))
         return await reply
+
+    def wake(self) -> None:
+        """The node stops: nobody waits any longer, and the group stays as it is."""
+        self._closing = True
+        for reply in list(self._waiting):
+            if not reply.done():
+                reply.set_exception(_closed())
 
     def arm(self) -> None:
         """Look at the machine again when its next deadline comes."""
@@ -112,6 +125,10 @@ class Cell:
         self._work.add(task)
         task.add_done_callback(self._work.discard)
         return task
+
+
+def _closed() -> Closed:
+    return Closed("the node stops")
 
 
 def _unavailable(reply: Reply) -> Reply:

@@ -41,6 +41,7 @@ class GroupCoordinator:
         self.pending = PendingOffsets(services.meta, services.offsets, services.clock)
         self._cells: dict[str, Cell] = {}
         self._topics = Topics(-1, {})
+        self._closing = False
         self._sweeper: asyncio.Task[None] | None = None
 
     # -- life ----------------------------------------------------------------------------------
@@ -53,7 +54,14 @@ class GroupCoordinator:
             cell.arm()
         self._sweeper = asyncio.create_task(self._sweep_forever(), name="group-sweeper")
 
+    def wake_all(self) -> None:
+        """Answer everyone who waits for other members, so that they do not hold up a stop."""
+        self._closing = True
+        for cell in self._cells.values():
+            cell.wake()
+
     async def stop(self) -> None:
+        self.wake_all()
         sweeper, self._sweeper = self._sweeper, None
         if sweeper is not None:
             sweeper.cancel()
@@ -141,7 +149,10 @@ class GroupCoordinator:
         return loader(group.document, group.epoch, self.limits, now_ms)
 
     def _cell(self, name: str, machine: Machine) -> Cell:
-        return Cell(name, machine, self.services.clock, self._store)
+        cell = Cell(name, machine, self.services.clock, self._store)
+        if self._closing:
+            cell.wake()
+        return cell
 
     # -- expiry --------------------------------------------------------------------------------
 
@@ -156,12 +167,12 @@ class GroupCoordinator:
     async def sweep(self) -> None:
         """Forget offsets that are past their time, and groups of which nothing is left."""
         now_ms = self.services.clock.now_ms()
+        topics = {one.topic_id: one.name for one in self.services.broker_cache.topics()}
         for name in {*await self.services.offsets.groups(), *self._cells}:
             cell = self._cells.get(name)
             machine = None if cell is None else cell.machine
             offsets = await self.services.offsets.committed(name)
             held = {shard for shard in offsets if self.pending.is_pending(name, shard)}
-            topics = {one.topic_id: one.name for one in self.services.broker_cache.topics()}
             expired = expiry.expired(offsets, machine, topics, now_ms, self.limits.retention_ms)
             if expired - held:
                 await self.services.offsets.delete(name, expired - held)

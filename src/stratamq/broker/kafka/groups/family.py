@@ -62,6 +62,10 @@ class Groups:
     async def start(self) -> None:
         await self.coordinator.start()
 
+    def wake_all(self) -> None:
+        """Whoever waits for other members is told to come back later."""
+        self.coordinator.wake_all()
+
     async def stop(self) -> None:
         await self.coordinator.stop()
 
@@ -80,7 +84,8 @@ class Groups:
             await self.pending.add(group, producer_id, offsets)
         return error
 
-    def _registered_address(self) -> tuple[str, int]:
+    def _registered_address(self) -> tuple[str, int] | None:
         known = brokers(self._services.meta.state)
-        me = next(one for one in known if one.node_id == self._services.node_id)
-        return me.host, me.port
+        mine = (one for one in known if one.node_id == self._services.node_id)
+        me = next(mine, None)
+        return None if me is None else (me.host, me.port)

@@ -16,7 +16,8 @@ from stratamq.wire.kafka.protocol.messages.groups import (
 GROUP, TRANSACTION = 0, 1
 BATCHED_FROM = 4
 
-Address = Callable[[], tuple[str, int]]
+Address = Callable[[], tuple[str, int] | None]
+"""Where clients reach this node; None: nowhere at the moment."""
 
 
 class Finder:
@@ -43,14 +44,15 @@ class Finder:
 
     def _coordinator(self, key: str, key_type: int) -> Coordinator:
         if key_type not in (GROUP, TRANSACTION):
-            error = ErrorCode.INVALID_REQUEST
-            return Coordinator(
-                key=key,
-                node_id=-1,
-                host="",
-                port=-1,
-                error_code=error,
-                error_message=f"key type {key_type} is not known here",
-            )
-        host, port = self._address()
+            text = f"key type {key_type} is not known here"
+            return _nobody(key, ErrorCode.INVALID_REQUEST, text)
+        address = self._address()
+        if address is None:
+            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            return _nobody(key, error, error.text)
+        host, port = address
         return Coordinator(key=key, node_id=self._node_id, host=host, port=port, error_message="")
+
+
+def _nobody(key: str, error: ErrorCode, text: str) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=text)
