@@ -17,9 +17,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from tests.wire import oracle  # noqa: E402
-from tests.wire.samples import plain  # noqa: E402
-
 from stratamq.model.record import Record  # noqa: E402
 from stratamq.model.types import LeaderEpoch, Offset  # noqa: E402
 from stratamq.wire.kafka.records import (  # noqa: E402
@@ -34,6 +31,8 @@ from stratamq.wire.kafka.records import (  # noqa: E402
     scan_batch,
     walk,
 )
+from tests.wire import oracle  # noqa: E402
+from tests.wire.samples import plain  # noqa: E402
 
 BATCH_BYTES = 16 << 10
 RECORD_BYTES = 100

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from crc32c import crc32c
 from hypothesis import strategies as st
-from tests.wire.oracle import PlainRecord
 
 from stratamq.model.record import Record
 from stratamq.model.types import Offset, TimestampMs
+from tests.wire.oracle import PlainRecord
 
 ROOM = 1 << 20
 """A decompression limit that no honest batch of these tests comes near."""

@@ -17,11 +17,11 @@ import snappy
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.wire.samples import ROOM
 
 from stratamq.model.errors import BatchTooLarge, CorruptBatch, InvalidInput
 from stratamq.wire.kafka.records import Compression, compress, decompress
 from stratamq.wire.kafka.records.compression import EXPANSION_MAX, XERIAL_BLOCK_BYTES, XERIAL_HEADER
+from tests.wire.samples import ROOM
 
 PACKED = list(Compression)[1:]
 TEXT = b"the same words again and again, " * 3000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.wire.samples import NOW, ROOM
 
 from stratamq.model.errors import CorruptBatch
 from stratamq.model.record import Record
@@ -14,6 +13,7 @@ from stratamq.wire.kafka.records import (
     decode_batch,
     encode_control,
 )
+from tests.wire.samples import NOW, ROOM
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,6 @@ from functools import partial
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.wire import oracle
-from tests.wire.samples import NOW, batch_of, from_plain, some_records, with_crc
 
 from stratamq.model.errors import CorruptBatch, InvalidInput
 from stratamq.model.types import LeaderEpoch, Offset
@@ -34,6 +32,8 @@ from stratamq.wire.kafka.records import (
     scan_batch,
     walk,
 )
+from tests.wire import oracle
+from tests.wire.samples import NOW, batch_of, from_plain, some_records, with_crc
 
 LIMIT = 1 << 16
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from tests.wire import oracle
-
 from stratamq.model.record import Record
 from stratamq.model.types import Offset, TimestampMs
 from stratamq.wire.kafka.records import check_batch, decode_batch, encode_batch
+from tests.wire import oracle
 
 HAND_MADE = bytes.fromhex(
     "000000000000002a"  # base offset 42

@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 
 import pytest
-from tests.wire.samples import NOW, ROOM, some_records, with_crc, with_field
 
 from stratamq.model.errors import BatchTooLarge, CorruptBatch, StrataError, UnsupportedFormat
 from stratamq.wire.kafka.records import (
@@ -15,6 +14,7 @@ from stratamq.wire.kafka.records import (
     encode_batch,
     read_header,
 )
+from tests.wire.samples import NOW, ROOM, some_records, with_crc, with_field
 
 BATCH = encode_batch(some_records(5), now_ms=NOW, base_offset=10, leader_epoch=2)
 

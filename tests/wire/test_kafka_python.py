@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.wire.kafka_python import DefaultRecord, DefaultRecordBatch, DefaultRecordBatchBuilder
-from tests.wire.samples import NOW, ROOM, nullable, stored
 
 from stratamq.model.record import Record
 from stratamq.model.types import TimestampMs
@@ -19,6 +17,8 @@ from stratamq.wire.kafka.records import (
     encode_control,
     read_header,
 )
+from tests.wire.kafka_python import DefaultRecord, DefaultRecordBatch, DefaultRecordBatchBuilder
+from tests.wire.samples import NOW, ROOM, nullable, stored
 
 names = st.text(max_size=8).filter(lambda name: name != "tag").map(str.encode)  # it wants UTF-8
 records = st.lists(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.wire.kafka_python import murmur2 as reference
 
 from stratamq.wire.kafka.partitioner import murmur2, partition_for_key
+from tests.wire.kafka_python import murmur2 as reference
 
 
 @pytest.mark.parametrize(

@@ -5,19 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.wire import oracle
-from tests.wire.samples import (
-    NOW,
-    ROOM,
-    from_plain,
-    header_names,
-    nullable,
-    plain,
-    record_lists,
-    some_records,
-    stored,
-    timestamps,
-)
 
 from stratamq.model.errors import BatchTooLarge, CorruptBatch, InvalidRecord
 from stratamq.model.record import Record
@@ -32,6 +19,19 @@ from stratamq.wire.kafka.records import (
     place_batch,
     read_header,
     walk,
+)
+from tests.wire import oracle
+from tests.wire.samples import (
+    NOW,
+    ROOM,
+    from_plain,
+    header_names,
+    nullable,
+    plain,
+    record_lists,
+    some_records,
+    stored,
+    timestamps,
 )
 
 INT32_MAX = (1 << 31) - 1

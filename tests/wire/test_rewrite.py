@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.wire import oracle
-from tests.wire.samples import NOW, ROOM, record_lists, some_records, stored
 
 from stratamq.model.errors import CorruptBatch
 from stratamq.model.record import Record
@@ -21,6 +19,8 @@ from stratamq.wire.kafka.records import (
     place_batch,
     read_header,
 )
+from tests.wire import oracle
+from tests.wire.samples import NOW, ROOM, record_lists, some_records, stored
 
 codecs = st.sampled_from(Compression)
 

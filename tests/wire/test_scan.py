@@ -7,18 +7,6 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.wire import oracle
-from tests.wire.oracle import piece, varint
-from tests.wire.samples import (
-    NOW,
-    ROOM,
-    batch_of,
-    plain,
-    record_lists,
-    some_records,
-    stored,
-    with_field,
-)
 
 from stratamq.model.errors import BatchTooLarge, CorruptBatch
 from stratamq.model.record import Record
@@ -35,6 +23,18 @@ from stratamq.wire.kafka.records import (
     place_batch,
     read_header,
     scan_batch,
+)
+from tests.wire import oracle
+from tests.wire.oracle import piece, varint
+from tests.wire.samples import (
+    NOW,
+    ROOM,
+    batch_of,
+    plain,
+    record_lists,
+    some_records,
+    stored,
+    with_field,
 )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.wire.samples import NOW, some_records, with_field
 
 from stratamq.model.errors import CorruptBatch, UnsupportedFormat
 from stratamq.wire.kafka.records import (
@@ -17,6 +16,7 @@ from stratamq.wire.kafka.records import (
     read_header,
     walk,
 )
+from tests.wire.samples import NOW, some_records, with_field
 
 
 def batches(sizes: list[int], base_offset: int = 0) -> list[bytes]:
