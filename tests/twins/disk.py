@@ -291,7 +291,7 @@ class SimDisk:
         return file.read(file.size(), 0)
 
     def rename(self, source: Path, target: Path) -> None:
-        if source not in self._names:
+        if source not in self._names or target.parent not in self._names:
             raise _missing(source)
         self.step("rename", target)
         replaced = () if target not in self._names else (target,)

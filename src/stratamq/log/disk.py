@@ -25,6 +25,13 @@ IOV_MAX = 1024
 
 OPEN_FILES_MAX = 4096
 
+GENERATIONS = 1024
+"""Counters that all paths share by their hash: a change of one name may cost another its place in
+the cache, and nothing else."""
+
+Key = tuple[Path, bool, int]
+"""A path, whether it is mapped, and its generation."""
+
 
 class File(Protocol):
     """An open file. Closes itself when nobody holds it any more."""
@@ -110,49 +117,53 @@ class RealFile:
 
 
 class RealDisk:
-    """The machine's own file system, with a bounded number of files kept open."""
+    """The machine's own file system, with a bounded number of files kept open or mapped.
+
+    Readers in many threads share the cache without a lock. What keeps them from the wrong file is
+    the generation: it is part of the key, is taken before a file is opened, and goes up after a
+    name changed its meaning. So a file that was opened meanwhile is never found again.
+    """
 
     def __init__(self, open_files_max: int = OPEN_FILES_MAX) -> None:
-        self._open: dict[Path, RealFile] = {}
+        self._open: dict[Key, RealFile | mmap.mmap] = {}
         self._open_files_max = open_files_max
+        self._generations = [0] * GENERATIONS
 
     def open(self, path: Path, *, create: bool = False) -> File:
-        """The cached file, moved to the young end, or a new one. Dict steps are atomic: no lock;
-        two threads that miss together merely open twice."""
-        file = self._open.pop(path, None)
-        if file is None:
+        key = self._key(path, mapped=False)
+        file = self._open.pop(key, None)  # and in again below, at the young end
+        if not isinstance(file, RealFile):
             file = RealFile(path, os.O_RDWR | (os.O_CREAT if create else 0))
-        self._open[path] = file
-        if len(self._open) > self._open_files_max:
-            self._forget(next(iter(self._open), path))
+        self._keep(key, file)
         return file
 
     def map(self, path: Path) -> Buffer:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            size = os.fstat(fd).st_size
-            return mmap.mmap(fd, size, prot=mmap.PROT_READ) if size else b""
-        finally:
-            os.close(fd)
+        key = self._key(path, mapped=True)
+        content = self._open.pop(key, None)
+        if not isinstance(content, mmap.mmap):
+            content = _mapped(path)
+            if content is None:
+                return b""
+        self._keep(key, content)
+        return content
 
     def rename(self, source: Path, target: Path) -> None:
-        if source.is_dir():
-            self._forget_below(source)
-        self._forget(source)
-        self._forget(target)
+        below = self._below(source) if source.is_dir() else []
         source.replace(target)
+        self._changed(source, target, *below)
 
     def unlink(self, path: Path) -> None:
-        self._forget(path)
         path.unlink(missing_ok=True)
+        self._changed(path)
 
     def make_folder(self, path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
 
     def remove_folder(self, path: Path) -> None:
-        self._forget_below(path)
+        below = self._below(path)
         if path.exists():
             shutil.rmtree(path)
+        self._changed(*below)
 
     def names(self, folder: Path) -> list[str]:
         return os.listdir(folder)  # noqa: PTH208 - names, not paths
@@ -167,12 +178,41 @@ class RealDisk:
         finally:
             os.close(fd)
 
-    def _forget_below(self, folder: Path) -> None:
-        for path in [path for path in list(self._open) if path.is_relative_to(folder)]:
-            self._forget(path)
+    # -- the cache -----------------------------------------------------------------------------
 
-    def _forget(self, path: Path) -> None:
-        self._open.pop(path, None)
+    def _key(self, path: Path, *, mapped: bool) -> Key:
+        return path, mapped, self._generations[hash(path) % GENERATIONS]
+
+    def _keep(self, key: Key, entry: RealFile | mmap.mmap) -> None:
+        """Dict steps are atomic; two threads that miss together merely open twice."""
+        self._open[key] = entry
+        if self._key(key[0], mapped=key[1]) != key:
+            self._open.pop(key, None)  # nobody would find it: it must not keep a file alive
+        while len(self._open) > self._open_files_max:
+            try:
+                self._open.pop(next(iter(self._open)), None)
+            except (RuntimeError, StopIteration):
+                continue  # another thread was faster
+
+    def _changed(self, *paths: Path) -> None:
+        for path in paths:
+            known = [self._key(path, mapped=mapped) for mapped in (False, True)]
+            self._generations[hash(path) % GENERATIONS] += 1
+            for key in known:
+                self._open.pop(key, None)
+
+    def _below(self, folder: Path) -> list[Path]:
+        return [path for path, _, _ in list(self._open) if path.is_relative_to(folder)]
+
+
+def _mapped(path: Path) -> mmap.mmap | None:
+    """The file's content; None when there is none, which cannot be mapped."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(fd).st_size
+        return mmap.mmap(fd, size, prot=mmap.PROT_READ) if size else None
+    finally:
+        os.close(fd)
 
 
 def read_all(disk: Disk, path: Path) -> bytes:

@@ -244,9 +244,9 @@ class ActiveSegment(Segment):
 
 
 class SealedSegment(Segment):
-    """Immutable. Its sidecars are mapped when first needed."""
+    """Immutable. Its sidecars are mapped when needed; the disk keeps the maps in use."""
 
-    __slots__ = ("_first_timestamp", "_offsets", "_pinned", "_times")
+    __slots__ = ("_first_timestamp", "_offsets", "_pinned", "_times", "_trusted")
 
     def __init__(
         self, disk: Disk, folder: Path, index: ShardIndex, base: Offset, end: Offset
@@ -257,6 +257,7 @@ class SealedSegment(Segment):
         self.end = end
         self._offsets: OffsetSidecar | None = None
         self._times: TimeSidecar | None = None
+        self._trusted = False
         self._first_timestamp: TimestampMs | None = None
 
     def file(self) -> File:
@@ -266,8 +267,8 @@ class SealedSegment(Segment):
         """Hold on to log and sidecars: their names are about to mean other files, and readers that
         are at work must not meet half of the old ones and half of the new."""
         self._pinned = self.file()
-        self._offset_sidecar()
-        self._time_sidecar()
+        self._offsets = self._offset_sidecar()
+        self._times = self._time_sidecar()
 
     def floor(self, offset: Offset) -> OffsetPoint | None:
         return self._offset_sidecar().floor(offset)
@@ -312,16 +313,18 @@ class SealedSegment(Segment):
         write_sidecars(self, *collect_points(self.batches()))
 
     def _offset_sidecar(self) -> OffsetSidecar:
-        if self._offsets is None:
-            self._offsets = OffsetSidecar(self.base, self._map(names.OFFSET_INDEX))
-        return self._offsets
+        if self._offsets is not None:
+            return self._offsets
+        return OffsetSidecar(self.base, self._map(names.OFFSET_INDEX))
 
     def _time_sidecar(self) -> TimeSidecar:
-        if self._times is None:
-            self._times = times = TimeSidecar(self.base, self._map(names.TIME_INDEX))
-            if not self._bears_out(times.last()):
-                return self._rebuilt_times()
-        return self._times
+        if self._times is not None:
+            return self._times
+        times = TimeSidecar(self.base, self._map(names.TIME_INDEX))
+        if not self._trusted and not self._bears_out(times.last()):
+            return self._rebuilt_times()
+        self._trusted = True
+        return times
 
     def _bears_out(self, point: TimePoint | None) -> bool:
         """Whether the log agrees. Searches and retention rely on these points, and the file has no
