@@ -84,6 +84,7 @@ class Connection(asyncio.Protocol):
         self._holds = 0
         self._reads = True
         self._closing = False
+        self._unsent_before = 0
 
     # -- what asyncio calls --------------------------------------------------------------------
 
@@ -131,6 +132,13 @@ class Connection(asyncio.Protocol):
     @property
     def unsent_bytes(self) -> int:
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def look_for_progress(self) -> None:
+        """A peer that reads slowly is not idle: called now and then, to see if anything left."""
+        unsent = self.unsent_bytes
+        if unsent < self._unsent_before:
+            self.active_at = self._loop.time()
+        self._unsent_before = unsent
 
     @property
     def is_clogged(self) -> bool:

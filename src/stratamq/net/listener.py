@@ -132,6 +132,7 @@ class Listener:
 
     def _sweep(self, before: float) -> None:
         for connection in list(self._connections):
+            connection.look_for_progress()
             if connection.active_at < before:
                 self._sweep_one(connection)
 
