@@ -11,8 +11,10 @@ from stratamq.model.types import Offset, TimestampMs
 from tests.engine.support import (
     NOW,
     S,
+    commit_mark,
     decoded,
     fetch_all,
+    headers,
     offsets,
     read_all,
     record,
@@ -117,3 +119,15 @@ async def test_compaction_gives_the_space_back(engine: StorageEngine, clock: Man
     assert await engine.compact(S) > 500
     assert await seen(engine) == [1]
     assert offsets(decoded(await engine.read_raw(S, Offset(0)))) == [1]
+
+
+async def test_control_batches_do_not_expire(engine: StorageEngine, clock: ManualClock) -> None:
+    """Without them a consumer could not tell a transaction that was committed."""
+    await engine.create_shard(spec(record_ttl_ms=10))
+    await engine.write(S, record(b"v", b"k", b"t"))
+    await engine.append_batch(S, commit_mark())
+    clock.advance(1000)
+    await engine.roll(S)
+    for _ in range(2):
+        assert [header.is_control for header in headers(await fetch_all(engine))] == [True]
+        await engine.compact(S)
