@@ -7,8 +7,9 @@ under its hands reads again.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import attrgetter
+from typing import TypeVar
 
 from stratamq.log.contract import SegmentInfo
 from stratamq.log.index import ShardIndex
@@ -22,6 +23,8 @@ READ_ATTEMPTS_MAX = 100
 more."""
 
 by_base = attrgetter("base")
+
+Answer = TypeVar("Answer")
 
 
 class ShardReads:
@@ -45,10 +48,16 @@ class ShardReads:
         return self._segments[-1].end
 
     def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
+        return self._steady(lambda segments: self._read(segments, offset, max_bytes, end), offset)
+
+    def _steady(
+        self, look: Callable[[tuple[Segment, ...]], Answer], offset: Offset | None = None
+    ) -> Answer:
+        """What `look` finds in a list of segments that stays the same meanwhile."""
         for _ in range(READ_ATTEMPTS_MAX):
             segments = self._segments
             try:
-                data = self._read(segments, offset, max_bytes, end)
+                answer = look(segments)
             except CorruptRecord:
                 if segments is self._segments:
                     raise
@@ -57,8 +66,8 @@ class ShardReads:
                     raise StorageError(f"{self.name} cannot be read: {error}") from error
             else:
                 if segments is self._segments:
-                    return data
-            if offset < self._start:
+                    return answer
+            if offset is not None and offset < self._start:
                 raise OffsetOutOfRange(self.name, offset, self._start, self.end_offset)
         raise StorageError(f"{self.name}: the segments changed {READ_ATTEMPTS_MAX} times in a read")
 
@@ -95,10 +104,13 @@ class ShardReads:
                 yield offset
 
     def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset:
-        for segment in self._segments:
+        return self._steady(lambda segments: self._floor_by_timestamp(segments, timestamp))
+
+    def _floor_by_timestamp(self, segments: tuple[Segment, ...], timestamp: TimestampMs) -> Offset:
+        for segment in segments:
             if segment.info().max_timestamp >= timestamp:
                 return max(segment.floor_by_timestamp(timestamp), self._start)
-        return max(self._segments[-1].base, self._start)
+        return max(segments[-1].base, self._start)
 
     def segments(self) -> tuple[SegmentInfo, ...]:
-        return tuple(segment.info() for segment in self._segments)
+        return self._steady(lambda segments: tuple(segment.info() for segment in segments))
