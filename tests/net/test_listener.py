@@ -123,16 +123,18 @@ async def test_a_peer_that_does_not_read_is_not_read_from() -> None:
 
 
 async def test_a_slow_reader_is_not_idle_until_it_stops() -> None:
-    async with listening(ConnectionLimits(idle_ms_max=400)) as (listener, port, sessions):
+    async with listening(ConnectionLimits(idle_ms_max=1200)) as (listener, port, sessions):
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
         writer.write(b"x")
         assert await reader.readexactly(1) == b"x"
-        sessions[0].connection.write([bytes(64 * MIB)])
-        for _ in range(12):  # three times as long as a connection may idle
+        sessions[0].connection.write([bytes(128 * MIB)])
+        loop = asyncio.get_running_loop()
+        until = loop.time() + 2.5  # twice as long as a connection may idle
+        while loop.time() < until:
             await asyncio.sleep(0.1)
             await reader.readexactly(2 * MIB)
         assert listener.connection_count == 1
-        for _ in range(100):
+        for _ in range(200):
             await asyncio.sleep(0.05)
             if not listener.connection_count:
                 break
