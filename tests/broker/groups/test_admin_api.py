@@ -224,6 +224,22 @@ async def test_groups_without_members_are_deleted_for_good(node: Node) -> None:
     assert not node.services.meta.state.members
 
 
+async def test_groups_are_deleted_also_where_offsets_are_cached(tmp_path: Path) -> None:
+    node = Node(tmp_path / "data", offset_store="cache")
+    await node.start()
+    await node.services.topics.create("t", partitions=2)
+    joined = await classic_member(node)
+    await commit(node, {0: 1}, generation=1, member=joined.member_id)
+    await node.groups.pending.add("g", 7, [CommitOffset(shard=shard(node, 1), offset=Offset(4))])
+    await node.groups.pending.commit(7)
+    assert await fetch(node, None) == {0: 1, 1: 4}
+    await classic_leave(node, joined)
+    assert await deleted(node, "g") == [0]
+    await node.restart()
+    assert await listed(node) == {}
+    await node.stop()
+
+
 async def test_a_group_that_only_has_offsets_is_deleted(node: Node) -> None:
     await commit(node, {0: 1})
     assert await deleted(node, "g") == [0]

@@ -198,6 +198,59 @@ async def test_nothing_is_told_that_could_not_be_stored(
     assert (await sync(node, joined)).assignment == b"mine", "it was stored with the next event"
 
 
+async def test_others_who_wait_are_not_told_either(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await join(node)
+    await sync(node, first, me=b"all")
+    second = asyncio.create_task(join(node, version=3))
+    await until_told_to_rejoin(node, first)
+    first = await join(node, first.member_id)
+    other = await asyncio.wait_for(second, 5)
+    waiting = asyncio.create_task(sync(node, other))
+    cell = node.groups.coordinator.find("g")
+    assert cell is not None
+
+    async def fail(*_: object) -> None:
+        raise StorageError("no disk")
+
+    await asyncio.sleep(0.05)
+    monkeypatch.setattr(cell, "_store", fail)
+    await sync(node, first, **{first.member_id: b"1", other.member_id: b"2"})
+    told = await asyncio.wait_for(waiting, 5)
+    assert (told.error_code, told.assignment) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, b"")
+
+
+async def test_a_leader_that_hangs_up_while_its_assignment_is_stored(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await join(node)
+    await sync(node, first, me=b"all")
+    second = asyncio.create_task(join(node, version=3))
+    await until_told_to_rejoin(node, first)
+    first = await join(node, first.member_id)
+    other = await asyncio.wait_for(second, 5)
+    waiting = asyncio.create_task(sync(node, other))
+    cell = node.groups.coordinator.find("g")
+    assert cell is not None
+    begun, go_on, store = asyncio.Event(), asyncio.Event(), cell._store
+
+    async def slow(name: str, machine: Any) -> None:
+        begun.set()
+        await go_on.wait()
+        await store(name, machine)
+
+    monkeypatch.setattr(cell, "_store", slow)
+    leader = asyncio.create_task(
+        sync(node, first, **{first.member_id: b"1", other.member_id: b"2"})
+    )
+    await asyncio.wait_for(begun.wait(), 5)
+    leader.cancel()
+    await asyncio.wait([leader])
+    go_on.set()
+    assert (await asyncio.wait_for(waiting, 5)).assignment == b"2"
+
+
 async def test_nobody_who_waits_holds_up_a_stop(node: Node) -> None:
     first = await join(node)
     await sync(node, first, me=b"all")
