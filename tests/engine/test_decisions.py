@@ -22,8 +22,8 @@ from stratamq.model.errors import InvalidConfig
 from stratamq.model.record import TTL_HEADER, Record
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import Offset, TimestampMs
-from stratamq.wire.kafka.records import read_header, scan_batch
-from tests.engine.support import NOW, S, batch, offsets, record
+from stratamq.wire.kafka.records import EMPTY_SCAN, decode_batch, read_header, scan_batch
+from tests.engine.support import NOW, S, batch, commit_mark, offsets, record
 
 
 def config(**given: object) -> TopicConfig:
@@ -195,6 +195,13 @@ def test_a_batch_that_cannot_be_decoded_is_kept_as_it_is() -> None:
     assert rewrite(read_header(broken), memoryview(broken)) == broken
 
 
+def test_control_batches_are_kept_whatever_is_planned() -> None:
+    doomed = OffsetSet()
+    doomed.add(0)
+    mark = commit_mark()
+    assert compaction.rewriter(doomed, 1 << 20)(read_header(mark), memoryview(mark)) == mark
+
+
 # -- look-ups --------------------------------------------------------------------------------------
 
 
@@ -238,6 +245,18 @@ def test_an_index_is_never_believed(batches: list[list[Record]], floor: int, cou
     assert sorted(lookups.offsets_of_key(view, b"a")) == [
         n for n, found in enumerate(everything) if found.key == b"a"
     ]
+
+
+def test_an_index_that_names_a_control_batch_is_not_believed_either() -> None:
+    store = Credulous(config())
+    mark = commit_mark()
+    header = read_header(mark)
+    store.append([PlacedBatch(header, mark, EMPTY_SCAN)], TimestampMs(NOW))
+    (found,) = decode_batch(header, mark)
+    assert found.key is not None
+    view, start = view_of(store), Offset(0)
+    assert lookups.by_key(view, found.key, start, ReadLimit(), True) == []
+    assert lookups.offsets_of_key(view, found.key) == []
 
 
 # -- limits ----------------------------------------------------------------------------------------
