@@ -49,6 +49,14 @@ class Server:
         assert self.process.stdout
         self.ready = self.process.stdout.readline()
 
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Whatever a test found, its process does not outlive it."""
+        if self.process.poll() is None:
+            self.end(signal.SIGKILL)
+
     def end(self, number: signal.Signals) -> tuple[int, str, str]:
         """Exit code, the rest of standard output, standard error."""
         self.process.send_signal(number)
@@ -63,10 +71,8 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server(data: Path) -> Iterator[Server]:
-    server = Server(data)
-    yield server
-    if server.process.poll() is None:
-        server.end(signal.SIGKILL)
+    with Server(data) as server:
+        yield server
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -81,9 +87,9 @@ def test_one_ready_line_and_a_clean_stop(
 
 def test_ports_may_be_given_though_not_every_front_is_built(data: Path) -> None:
     ports = ["--mqtt-port", "0", "--console-port", "0"]
-    server = Server(data, *ports, "--node-id", "3", "--log-format", "json")
-    assert re.fullmatch(rf"ready kafka=127.0.0.1:\d+ data={data} node=3\n", server.ready)
-    code, _, errors = server.end(signal.SIGINT)
+    with Server(data, *ports, "--node-id", "3", "--log-format", "json") as server:
+        assert re.fullmatch(rf"ready kafka=127.0.0.1:\d+ data={data} node=3\n", server.ready)
+        code, _, errors = server.end(signal.SIGINT)
     assert code == 0
     assert [json.loads(line)["event"] for line in errors.splitlines()][-1] == "stopped"
 
@@ -100,9 +106,9 @@ def test_a_second_node_on_the_same_folder_is_refused(server: Server, data: Path)
 
 def test_after_kill_9_the_folder_is_free_again(server: Server, data: Path) -> None:
     server.end(signal.SIGKILL)
-    again = Server(data)
-    assert again.ready.startswith("ready ")
-    assert again.end(signal.SIGTERM)[0] == 0
+    with Server(data) as again:
+        assert again.ready.startswith("ready ")
+        assert again.end(signal.SIGTERM)[0] == 0
 
 
 def test_a_folder_that_cannot_be_made_is_a_sentence_and_no_trace(tmp_path: Path) -> None:
