@@ -228,15 +228,18 @@ class ShardIndex:
             yield Offset(segment + U32.unpack(row[-4:])[0])
 
     def by_tag(self, segment: Offset, tag: bytes, start: Offset) -> Iterator[Offset]:
-        """Offsets from `start` on that may carry the tag, oldest first."""
+        """Offsets from `start` on that may carry the tag, oldest first. A record that carries it
+        twice is told once."""
         prefix = self._prefix(TAGS, segment) + U64.pack(key_hash(tag))
+        told = start - 1
         for row, deltas in self.kv.scan(
             self._tag_floor(prefix, segment, start), after_prefix(prefix)
         ):
             base = segment + U32.unpack(row[-4:])[0]
             for (delta,) in U32.iter_unpack(deltas):
-                if base + delta >= start:
-                    yield Offset(base + delta)
+                if base + delta > told:
+                    told = base + delta
+                    yield Offset(told)
 
     def _tag_floor(self, prefix: bytes, segment: Offset, start: Offset) -> bytes:
         """The row of the last batch that begins at or before `start`: it may reach past it."""
