@@ -41,7 +41,7 @@ def record(seed: int, size: int = 40) -> Record:
         value=None if seed % 7 == 3 else (b"%d:" % seed).ljust(size, b"v"),
         key=None if seed % 6 == 5 else KEYS[seed % len(KEYS)],
         headers=((b"h", b"%d" % seed),) if seed % 3 else (),
-        tags=(TAGS[seed % 4],) if seed % 5 else (TAGS[seed % 4], TAGS[(seed + 1) % 4]),
+        tags=(TAGS[seed % 4], *(TAGS[(seed + seed % 2) % 4] for _ in range(seed % 5 // 3))),
         timestamp=TimestampMs(NOW + seed * 10 - (seed * 37) % 60),
     )
 
