@@ -75,7 +75,8 @@ def drop_records(
 ) -> bytes | None:
     """The batch without the records at `offsets`: None when none is left, `data` when none went.
 
-    All else stays as it was, base and last offset too: the batch keeps its place in the log.
+    All else stays as it was, base and last offset too: the batch keeps its place in the log. Only
+    the largest timestamp is that of the records that are left, as in Kafka.
     """
     deltas = deltas_of(header, offsets)
     if not deltas:
@@ -93,9 +94,18 @@ def drop_records(
         return _whole(header, data)
     if not count:
         return None
-    checked = _checked(header._replace(record_count=count))
+    stamp = header.max_timestamp
+    if not header.uses_log_append_time:
+        stamp = _youngest(header, kept, count)
+    checked = _checked(header._replace(record_count=count, max_timestamp=stamp))
     packed = compress(header.compression, kept)
     return assemble(header.base_offset, header.leader_epoch, checked, packed)
+
+
+def _youngest(header: BatchHeader, kept: bytes, count: int) -> TimestampMs:
+    last, base = header.last_offset_delta, header.base_timestamp
+    scan = _kernel.scan_records(kept, 0, len(kept), count, last, base, False, False, False)
+    return TimestampMs(scan[2])
 
 
 def _whole(header: BatchHeader, data: Buffer) -> bytes:

@@ -1,0 +1,38 @@
+"""Apache Kafka from Maven Central, fetched once per checkout."""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+from pathlib import Path
+
+HERE = Path(__file__).parent
+JARS = HERE.parents[2] / "build" / "kafka"
+FETCH_SECONDS_MAX = 600
+
+
+def class_path() -> str:
+    """Kafka's jars. The first caller fetches them; others, in other processes too, wait for it."""
+    JARS.mkdir(parents=True, exist_ok=True)
+    done = JARS / "done"
+    with (JARS / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            _fetch()
+            done.touch()
+    return f"{JARS}/*"
+
+
+def _fetch() -> None:
+    subprocess.run(
+        [
+            "mvn",
+            "--batch-mode",
+            "--quiet",
+            f"--file={HERE / 'pom.xml'}",
+            "dependency:copy-dependencies",
+            f"-DoutputDirectory={JARS}",
+        ],
+        check=True,
+        timeout=FETCH_SECONDS_MAX,
+    )
