@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratamq.engine import compaction, lookups
+from stratamq.engine import compaction, lookups, reads
 from stratamq.engine.compaction import OffsetSet
-from stratamq.engine.contract import ReadLimit
+from stratamq.engine.contract import ReadLimit, ShardSpec
 from stratamq.engine.expiry import expiry_of
+from stratamq.engine.housekeeping import Rewrite
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory_store import MemoryShardStore
 from stratamq.engine.retention import due
+from stratamq.engine.shard import Shard
 from stratamq.engine.view import View
 from stratamq.log.contract import PlacedBatch, SegmentInfo
 from stratamq.log.roll import must_roll
@@ -193,6 +195,47 @@ def test_a_batch_that_cannot_be_decoded_is_kept_as_it_is() -> None:
     rewrite = compaction.rewriter(doomed, 1 << 20)
     assert rewrite(read_header(data), memoryview(data)) is None
     assert rewrite(read_header(broken), memoryview(broken)) == broken
+
+
+def rewrite_of(shard: Shard) -> Rewrite:
+    """A plan to take out offset 0."""
+    (plan,) = compaction.plan(view_of_store(shard), shard.spec.config, {Offset(0)}, NOW, 10)
+    return Rewrite(shard, plan, shard.generation, 1 << 20)
+
+
+def view_of_store(shard: Shard) -> View:
+    return View(S, shard.store, Offset(0), shard.store.end_offset, None, 1 << 20)
+
+
+def sealed_shard() -> Shard:
+    store = store_of([record(b"0", b"a"), record(b"1", b"b"), record(b"2", b"c")])
+    return Shard(ShardSpec(name=S, config=store.config), store, None)
+
+
+def test_what_is_deleted_after_the_plan_goes_as_well() -> None:
+    """The marks of a rewritten segment are forgotten: its record would be back."""
+    shard = sealed_shard()
+    rewrite = rewrite_of(shard)
+    shard.store.delete([Offset(2)])
+    assert rewrite() > 0
+    view = view_of_store(shard)
+    assert offsets(reads.by_offset(view, Offset(0), ReadLimit())) == [1]
+    assert not shard.store.deleted()
+
+
+def test_a_plan_that_was_overtaken_is_dropped() -> None:
+    shard = sealed_shard()
+    rewrite = rewrite_of(shard)
+    shard.generation += 1
+    assert rewrite() == 0
+    assert offsets(reads.by_offset(view_of_store(shard), Offset(0), ReadLimit())) == [0, 1, 2]
+
+
+def test_a_plan_for_a_segment_that_is_gone_is_dropped() -> None:
+    shard = sealed_shard()
+    rewrite = rewrite_of(shard)
+    shard.store.trim(Offset(3))
+    assert rewrite() == 0
 
 
 def test_control_batches_are_kept_whatever_is_planned() -> None:

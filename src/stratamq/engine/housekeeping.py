@@ -47,16 +47,12 @@ def truncate(shard: Shard, end: Offset) -> None:
 
 
 def retain(shard: Shard, committed: Offset, now_ms: TimestampMs) -> int:
-    """Delete the segments that are due. An active one is sealed first, and then goes with the
-    rest."""
+    """Delete the segments that are due, the active one too: a log may be trimmed to its end."""
     store = shard.store
     segments = store.segments()
     count = retention.due(segments, committed, now_ms, shard.spec.config)
     if count:
-        last = segments[count - 1]
-        if last.active:
-            store.roll()
-        store.trim(last.end_offset)
+        store.trim(segments[count - 1].end_offset)
     return count
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from stratamq.engine.contract import StorageEngine
@@ -51,6 +53,8 @@ async def test_the_high_watermark_never_goes_back_nor_past_the_end(engine: Stora
     assert engine.offsets(S).high_watermark == 2
     await engine.advance_high_watermark(S, Offset(99))
     assert engine.offsets(S).high_watermark == 3
+    await engine.write(S, record(b"later"))
+    assert engine.offsets(S) == (0, 3, 4), "a promise about the future is none"
 
 
 async def test_alone_whatever_is_acknowledged_is_committed(engine: StorageEngine) -> None:
@@ -277,6 +281,28 @@ async def test_the_high_watermark_follows_down(engine: StorageEngine) -> None:
     await write_all(engine, [record(b"x"), record(b"y"), record(b"z")])
     assert engine.offsets(S) == (0, 2, 5), "new records are not committed by old watermarks"
     assert values(await read_all(engine)) == [b"0", b"1"]
+
+
+async def test_the_high_watermark_goes_down_first(engine: StorageEngine) -> None:
+    """Nobody reads what is about to go."""
+    await engine.create_shard(spec(replicated=True))
+    await write_all(engine, [record(b"v")] * 200)
+    await engine.advance_high_watermark(S, Offset(200))
+    cut = asyncio.create_task(engine.truncate(S, Offset(2)))
+    await asyncio.sleep(0)
+    assert engine.offsets(S).high_watermark == 2
+    await cut
+
+
+async def test_look_ups_find_what_came_after_a_truncation(engine: StorageEngine) -> None:
+    await engine.create_shard(spec())
+    await engine.batch_write(S, [record(b"kept", b"k", b"t")])
+    await write_all(engine, [record(b"gone", b"k", b"t")] * 8)
+    await engine.truncate(S, Offset(4))
+    await engine.write(S, record(b"new", b"k", b"t"))
+    assert offsets(await engine.read_by_tag(S, b"t", Offset(4))) == [4]
+    assert offsets(await engine.read_by_key(S, b"k", Offset(2), history=True)) == [4, 3, 2]
+    assert values(await engine.read_by_key(S, b"k")) == [b"new"]
 
 
 async def test_after_truncation_an_older_epoch_may_lead(

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from stratamq.engine.contract import StorageEngine
+from stratamq.engine.engine import BatchEngine
 from stratamq.model.errors import Closed, ShardNotFound
 from stratamq.model.record import Record
 from stratamq.model.shard import ShardOffsets
@@ -96,6 +97,18 @@ async def test_deleting_under_writers_answers_each_of_them(engine: StorageEngine
     await engine.delete_shard(S)
     for answer in await asyncio.gather(*writes, return_exceptions=True):
         assert isinstance(answer, int | ShardNotFound)
+
+
+async def test_work_that_comes_after_the_deletion_is_not_done(engine: StorageEngine) -> None:
+    """A compaction, say, that was planned before it."""
+    assert isinstance(engine, BatchEngine)
+    await engine.create_shard(spec())
+    shard = engine._shard(S)
+    await engine.delete_shard(S)
+    done: list[int] = []
+    with pytest.raises(ShardNotFound):
+        await engine._change(shard, lambda: done.append(1))
+    assert done == []
 
 
 UNKNOWN = ShardName("nobody_0")
