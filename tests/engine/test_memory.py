@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory import EngineMemory
+from stratamq.engine.memory_store import MemoryShardStore
 from stratamq.engine.persisted_store import PersistedShardStore
 from stratamq.model.clock import ManualClock
 from stratamq.model.errors import CapacityExceeded, DiskFull, OffsetOutOfRange
@@ -319,3 +321,67 @@ async def test_deletion_follows_a_segment_to_disk(tmp_path: Path) -> None:
         assert await stored(engine) == [0, 3, 4]
         assert await engine.delete_by_key(S, b"k") == 3
         assert await read_all(engine) == []
+
+
+class Slow:
+    """Holds the copying of a segment until it is let go."""
+
+    def __init__(self, store: PersistedShardStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.entered, self.open = threading.Event(), threading.Event()
+        append = type(store.disk).append
+
+        def held(*args: object) -> None:
+            self.entered.set()
+            assert self.open.wait(10)
+            append(*args)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(type(store.disk), "append", held)
+
+
+async def test_writers_go_on_while_a_segment_is_copied_and_others_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever changes the past would change it under the copier's hands."""
+    async with memory(tmp_path) as engine:
+        await engine.create_shard(spec(S, memory_persist=True))
+        await write_all(engine, [record(b"%d" % n, b"k") for n in range(4)])
+        slow = Slow(store_of(engine), monkeypatch)
+        await engine.roll(S)
+        await asyncio.to_thread(slow.entered.wait, 10)
+        assert await engine.write(S, record(b"4", b"k")) == 4
+        assert offsets(await read_all(engine)) == [0, 1, 2, 3, 4]
+        deletion = asyncio.create_task(engine.delete_by_key(S, b"k"))
+        trimming = asyncio.create_task(engine.trim(S, Offset(2)))
+        await asyncio.sleep(0.05)
+        assert not deletion.done()
+        assert not trimming.done()
+        slow.open.set()
+        assert await deletion == 5
+        assert await trimming == 2
+        assert await read_all(engine) == []
+        assert await engine.write(S, record(b"5")) == 5
+        assert offsets(await read_all(engine)) == [5]
+
+
+async def test_a_reader_finds_a_segment_that_moves_under_its_hands(tmp_path: Path) -> None:
+    """Between looking on disk and looking in memory it went from one to the other."""
+    async with memory(tmp_path) as engine:
+        await engine.create_shard(spec(S, memory_persist=True))
+        await write_all(engine, [record(b"0"), record(b"1")])
+        store = store_of(engine)
+        store.roll()
+        await write_all(engine, [record(b"2")])  # in the next segment
+        segment = store.oldest_sealed()
+        assert segment is not None
+
+        class Moving(MemoryShardStore):
+            def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
+                if self.snapshot()[0] is segment:
+                    store.copy(segment, TimestampMs(NOW))
+                    store.release(segment)
+                return super().read(offset, max_bytes, end)
+
+        moving = Moving(store.memory.config)
+        moving._segments = store.memory.snapshot()
+        store.memory = moving
+        assert values(decoded(store.read(Offset(0), 1, Offset(3)))) == [b"0"]
