@@ -154,6 +154,26 @@ def truncate_at_border(rig: Rig) -> None:
     rig.commit(1, 1)
 
 
+def truncate_below_compacted(rig: Rig) -> None:
+    """No segment is left that could be cut: one begins where the end is to be."""
+    rig.rewrite(0, lambda offset: True)
+    rig.truncate(3)
+    rig.commit(2, 1, 4)
+
+
+def truncate_into_gap(rig: Rig) -> None:
+    rig.rewrite(1, lambda offset: True)
+    rig.truncate(9)
+    rig.commit(1, 2)
+
+
+def truncate_trimmed(rig: Rig) -> None:
+    """The batch that goes as a whole begins before the start of the log."""
+    rig.trim(13)
+    rig.truncate(13)
+    rig.commit(2)
+
+
 def trim(rig: Rig) -> None:
     rig.trim(2)
     rig.trim(6)
@@ -239,6 +259,9 @@ SCENARIOS = (
     Scenario("truncate all", three_segments, truncate_all),
     Scenario("truncate unsynced", three_segments, truncate_unsynced),
     Scenario("truncate at a border", three_segments, truncate_at_border),
+    Scenario("truncate below compacted", three_segments, truncate_below_compacted),
+    Scenario("truncate into a gap", three_segments, truncate_into_gap),
+    Scenario("truncate trimmed", three_segments, truncate_trimmed),
     Scenario("trim", three_segments, trim),
     Scenario("trim all", three_segments, trim_all),
     Scenario("trim unsynced", three_segments, trim_unsynced),

@@ -197,8 +197,14 @@ class FileShardLog(ShardReads):
     def truncate(self, end: Offset) -> None:
         self._check_writable()
         if end < self.end_offset:
+            end = max(end, self._start)
             with self._or_poison():
-                self._cut(max(end, self._start))
+                if end < self._segments[0].base:
+                    self._begin_anew(end)  # what was below was compacted away
+                else:
+                    self._cut(end)
+                if self.end_offset < self._start:
+                    self._begin_anew(self._start)  # what is left was trimmed
                 end = self.end_offset
                 self._deletions.forget(lambda offset: offset >= end)
                 self._save_epochs(epoch_history.cut_end(self._epochs, end))
@@ -241,20 +247,24 @@ class FileShardLog(ShardReads):
 
     def restart(self, start: Offset) -> None:
         self._check_writable()
-        gone = self._segments
-        self._active = ActiveSegment(self._disk, self._folder, self._index, start)
-        self._segments = (self._active,)
         with self._or_poison():
-            for segment in reversed(gone):
-                _unlink(segment)
-            self._save_start(start)
-            self._active.make_file()
-            rows = self._index.kv.batch()
-            self._index.drop_segments_from(rows, EARLIEST)
-            self._active.stage(rows)
-            self._write_rows(rows, sync=True)
+            self._begin_anew(start, start)
             self._deletions.forget(lambda _: True)
             self._save_epochs(())
+
+    def _begin_anew(self, end: Offset, start: Offset | None = None) -> None:
+        """One empty segment, at `end`, and nothing else."""
+        gone = self._segments
+        self._active = ActiveSegment(self._disk, self._folder, self._index, end)
+        self._segments = (self._active,)
+        for segment in reversed(gone):
+            _unlink(segment)
+        self._save_start(self._start if start is None else start)
+        self._active.make_file()
+        rows = self._index.kv.batch()
+        self._index.drop_segments_from(rows, EARLIEST)
+        self._active.stage(rows)
+        self._write_rows(rows, sync=True)
 
     def rewrite(self, base_offset: Offset, rewriter: Rewriter) -> None:
         self._check_writable()

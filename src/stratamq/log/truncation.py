@@ -62,14 +62,12 @@ def plan_cut(target: Segment, end: Offset) -> Cut:
 
 def _cut_at(target: Segment, end: Offset) -> tuple[Position, Offset]:
     """Position and offset at which a file that must not hold `end` has to stop."""
-    if end <= target.base:
-        return Position(0), target.base
     try:
         position = reader.locate(target.view(target.size), end)
     except CorruptRecord as damage:
         return Position(damage.position), end
     if position is None:
-        return Position(target.size), min(end, target.end)
+        return Position(target.size), end  # a gap
     header = read_header(target.file().read(HEADER_BYTES, position))
     return position, Offset(min(end, header.base_offset))
 
