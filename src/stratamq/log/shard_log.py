@@ -1,7 +1,7 @@
 """The log of one shard in segment files: the `ShardStore` of EngineSegment.
 
-Story ----- `open` recovers whatever an unclean stop left (`stratamq.log.recovery`) and finds the
-segments: sealed ones, and one active at the end. `append` writes to the active segment, rolling
+`open` recovers whatever an unclean stop left (`stratamq.log.recovery`) and finds the segments:
+sealed ones, and one active at the end. `append` writes to the active segment, rolling
 first where a batch does not fit. `sync` makes it durable. `stage_index` hands out the index rows of
 what was appended; the caller writes them after the sync, for many shards at once. Then the batch
 can be acknowledged. Reading (`stratamq.log.shard_reads`) needs no lock.
