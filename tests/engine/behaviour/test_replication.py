@@ -296,12 +296,15 @@ async def test_the_high_watermark_goes_down_first(engine: StorageEngine) -> None
 
 async def test_look_ups_find_what_came_after_a_truncation(engine: StorageEngine) -> None:
     await engine.create_shard(spec())
-    await engine.batch_write(S, [record(b"kept", b"k", b"t")])
-    await write_all(engine, [record(b"gone", b"k", b"t")] * 8)
+    marked = {0, 6, 8}
+    for number in range(9):
+        found = record(b"old", b"k", b"t") if number in marked else record(b"other")
+        await engine.write(S, found)
     await engine.truncate(S, Offset(4))
-    await engine.write(S, record(b"new", b"k", b"t"))
-    assert offsets(await engine.read_by_tag(S, b"t", Offset(4))) == [4]
-    assert offsets(await engine.read_by_key(S, b"k", Offset(2), history=True)) == [4, 3, 2]
+    await write_all(engine, [record(b"other"), record(b"new", b"k", b"t")])
+    assert offsets(await engine.read_by_tag(S, b"t", Offset(5))) == [5]
+    assert offsets(await engine.read_by_tag(S, b"t")) == [0, 5]
+    assert offsets(await engine.read_by_key(S, b"k", history=True)) == [5, 0]
     assert values(await engine.read_by_key(S, b"k")) == [b"new"]
 
 
