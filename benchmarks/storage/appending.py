@@ -10,6 +10,9 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+import uvloop
 
 from benchmarks.storage.ceiling import write_loop
 from benchmarks.storage.report import Row, median, spread
@@ -22,9 +25,24 @@ from stratamq.model.types import ShardName
 from stratamq.wire.kafka.records import encode_batch
 
 PRODUCERS = 128
-ROUNDS = 5
 SHARD = ShardName("bench_0")
 GOALS = {"sync": 0.7, "os": 0.6}
+
+
+class Case(NamedTuple):
+    """How much is written, and why: a burst fits the page cache, a long run must reach the disk."""
+
+    flush: str
+    batches: int
+    rounds: int
+    name: str = ""
+
+
+CASES = (
+    Case("sync", 25_600, 5),
+    Case("os", 51_200, 5, " 0.8 GB burst"),
+    Case("os", 384_000, 3, " 6 GB sustained"),
+)
 
 
 def batch_of_16_kib() -> bytes:
@@ -79,24 +97,25 @@ async def engine_rate(folder: Path, batch: bytes, batches: int, flush: str) -> t
 
 
 def run() -> list[Row]:
-    return [_case(flush, batches) for flush, batches in (("sync", 25_600), ("os", 64_000))]
+    return [_measured(case) for case in CASES]
 
 
-def _case(flush: str, batches: int) -> Row:
+def _measured(case: Case) -> Row:
+    flush, batches = case.flush, case.batches
     batch = batch_of_16_kib()
     ours: list[float] = []
     bare: list[float] = []
     groups: list[float] = []
-    for _ in range(ROUNDS):
+    for _ in range(case.rounds):
         folder = Path(tempfile.mkdtemp(prefix="stratamq-bench-"))
-        rate, group = asyncio.run(engine_rate(folder, batch, batches, flush))
+        rate, group = uvloop.run(engine_rate(folder, batch, batches, flush))
         ours.append(rate)
         groups.append(group)
         bare.append(write_loop(folder, batch, batches, max(round(group), 1), sync=flush == "sync"))
         shutil.rmtree(folder)
     ratios = [a / b for a, b in zip(ours, bare, strict=True)]
     return Row(
-        what=f"append_batch 16 KiB, flush={flush}, groups of {median(groups):.0f}",
+        what=f"append_batch 16 KiB, flush={flush}{case.name}, groups of {median(groups):.0f}",
         ours=_rate(median(ours), len(batch)),
         ceiling=_rate(median(bare), len(batch)) + " bare",
         ratio=f"{median(ratios):.2f} ({spread(ratios)})",

@@ -3,13 +3,14 @@ takes."""
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+import uvloop
 
 from benchmarks.storage.report import Row, resident_mb
 from stratamq.engine.contract import ShardSpec
@@ -68,4 +69,4 @@ def run() -> list[Row]:
 
 
 if __name__ == "__main__":
-    asyncio.run(fill(Path(sys.argv[1])))
+    uvloop.run(fill(Path(sys.argv[1])))

@@ -9,6 +9,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import uvloop
+
 from benchmarks.storage.report import Row, median, percentile, spread
 from stratamq.engine.contract import ShardSpec
 from stratamq.engine.memory import EngineMemory
@@ -74,7 +76,7 @@ def _batch_write() -> Row:
     rates: list[float] = []
     for _ in range(ROUNDS):
         folder = Path(tempfile.mkdtemp(prefix="stratamq-bench-"))
-        rates.append(asyncio.run(_write_rate(folder, chunks)))
+        rates.append(uvloop.run(_write_rate(folder, chunks)))
         shutil.rmtree(folder)
     return Row(
         what=f"batch_write, {RECORDS_PER_CALL} x 100 B, key + tag, 4 indexes, flush=sync",
@@ -86,7 +88,7 @@ def _batch_write() -> Row:
 
 def _memory_write() -> Row:
     folder = Path(tempfile.mkdtemp(prefix="stratamq-bench-"))
-    latencies = asyncio.run(_memory_latencies(folder))
+    latencies = uvloop.run(_memory_latencies(folder))
     shutil.rmtree(folder)
     p50 = percentile(latencies, 0.5)
     return Row(

@@ -15,6 +15,8 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import uvloop
+
 from benchmarks.storage.report import Row, percentile
 from stratamq.engine.contract import ReadLimit, ShardSpec
 from stratamq.engine.segment import EngineSegment
@@ -133,7 +135,7 @@ def run() -> list[Row]:
     folder = Path(tempfile.mkdtemp(prefix="stratamq-bench-"))
     try:
         fill_and_kill(folder)
-        rows = asyncio.run(look_up(folder))
+        rows = uvloop.run(look_up(folder))
         size = offset_index_bytes(folder)
     finally:
         shutil.rmtree(folder)
@@ -147,4 +149,4 @@ def run() -> list[Row]:
 
 
 if __name__ == "__main__":
-    asyncio.run(fill(Path(sys.argv[1])))
+    uvloop.run(fill(Path(sys.argv[1])))
