@@ -9,7 +9,7 @@ from stratamq.engine.contract import AppendResult
 from stratamq.engine.shard import Shard
 from stratamq.log.contract import PlacedBatch, ShardStore
 from stratamq.model.errors import NotLeader, OffsetNotConsecutive, ShardPoisoned, StrataError
-from stratamq.model.types import NO_TIMESTAMP, LeaderEpoch, Offset, TimestampMs
+from stratamq.model.types import NO_EPOCH, NO_TIMESTAMP, LeaderEpoch, Offset, TimestampMs
 from stratamq.wire.kafka.records import BatchHeader, BatchScan, Buffer, place_batch
 
 
@@ -103,8 +103,10 @@ class Group:
         """Batches of a leader. An empty log begins wherever they do."""
         first = batches[0].header.base_offset
         empty = not self.batches and self.store.start_offset == self.store.end_offset
-        self._check_continuous(batches, first if empty else self.end)
-        if empty and first != self.end:
+        anew = empty and first != self.end
+        self._check_continuous(batches, first if anew else self.end)
+        self._check_epochs(batches, NO_EPOCH if anew else self.epoch)
+        if anew:
             self._restart(first)
         self.batches.extend(batches)
         self.epoch = max(self.epoch, batches[-1].header.leader_epoch)
@@ -127,6 +129,16 @@ class Group:
                     f"{self.shard.name}: a batch at {base} does not continue the log at {expected}"
                 )
             expected = header.next_offset
+
+    def _check_epochs(self, batches: Sequence[PlacedBatch], epoch: LeaderEpoch) -> None:
+        """Leaders follow one another: what an earlier one wrote comes before, or is not of this
+        log."""
+        for header, _, _ in batches:
+            if 0 <= header.leader_epoch < epoch:
+                raise NotLeader(
+                    f"{self.shard.name}: a batch of epoch {header.leader_epoch} came after {epoch}"
+                )
+            epoch = max(epoch, header.leader_epoch)
 
     def settle(self) -> None:
         """After the commit, on the writer's thread: answer those who failed with it."""

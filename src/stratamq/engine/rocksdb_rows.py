@@ -145,13 +145,10 @@ class ShardRows(ShardIndex):
         bound = self._at(MARKS, end) if end is not None else after_prefix(self._id + MARKS)
         rows.delete_range(self._at(MARKS, begin), bound)
 
-    def put_epochs(self, rows: KVBatch, history: Iterable[EpochStart]) -> None:
-        for epoch, start in history:
-            rows.put(self._id + EPOCHS + U32.pack(epoch), U64.pack(start))
-
     def replace_epochs(self, rows: KVBatch, history: Iterable[EpochStart]) -> None:
         rows.delete_range(self._id + EPOCHS, after_prefix(self._id + EPOCHS))
-        self.put_epochs(rows, history)
+        for epoch, start in history:
+            rows.put(self._id + EPOCHS + U32.pack(epoch), U64.pack(start))
 
     def epochs(self) -> tuple[EpochStart, ...]:
         return tuple(

@@ -89,7 +89,8 @@ class RocksShardStore:
             header = batch.header
             history = epoch_history.extended(history, header.leader_epoch, header.base_offset)
         self._stage_run(rows, active, run)
-        self._rows.put_epochs(rows, history[len(self._epochs) :])
+        if history != self._epochs:
+            self._rows.replace_epochs(rows, history)
         return Staged((*sealed, active), history)
 
     def settle(self, staged: Staged) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from stratamq.engine.contract import StorageEngine
 from stratamq.model.clock import ManualClock
-from stratamq.model.errors import CorruptBatch, OffsetNotConsecutive, OffsetOutOfRange
+from stratamq.model.errors import CorruptBatch, NotLeader, OffsetNotConsecutive, OffsetOutOfRange
 from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
 from tests.engine.support import (
     NOW,
@@ -107,6 +107,23 @@ async def test_replica_batches_must_continue_the_log(engine: StorageEngine) -> N
     assert engine.offsets(S).end == 2, "all of a request or nothing"
     assert await engine.append_replica(S, batch(b"2", base=2) + batch(b"3", base=3)) == 4
     assert await engine.append_replica(S, b"") == 4
+
+
+async def test_replica_batches_of_an_earlier_leader_are_refused(engine: StorageEngine) -> None:
+    await engine.create_shard(spec())
+    await engine.append_replica(S, batch(b"0", base=0, epoch=2))
+    for stale in (
+        batch(b"1", base=1, epoch=1),
+        batch(b"1", base=1, epoch=4) + batch(b"2", base=2, epoch=3),
+    ):
+        with pytest.raises(NotLeader):
+            await engine.append_replica(S, stale)
+    assert engine.offsets(S).end == 1
+    await engine.append_replica(S, batch(b"1", base=1) + batch(b"2", base=2, epoch=2))
+    assert engine.epochs(S) == ((2, 0),)
+    await engine.truncate(S, Offset(0))
+    await engine.append_replica(S, batch(b"0", base=0, epoch=1))
+    assert engine.epochs(S) == ((1, 0),)
 
 
 async def test_an_empty_log_may_begin_anywhere(engine: StorageEngine) -> None:
