@@ -152,6 +152,13 @@ def test_a_damaged_epoch_history_is_rebuilt_and_reported(content: bytes) -> None
     assert rig.disk.content(EPOCHS) == built.disk.content(EPOCHS)
 
 
+def test_a_log_that_was_trimmed_to_its_end_knows_its_last_epoch() -> None:
+    built = build()
+    built.trim(built.log.end_offset)
+    assert [entry.epoch for entry in built.log.epochs()] == [5]
+    assert reopened(built).open().log.epochs() == built.log.epochs()
+
+
 def test_a_log_without_epochs_needs_no_history() -> None:
     rig = Rig.new().open()
     rig.commit(2, epoch=-1)

@@ -118,10 +118,16 @@ class _Recovery:
         active = self._active(bases[-1], state) if bases else self._first(start)
         if start > active.end:
             sealed, active = self._continue_at(start, [*sealed, active])
-        history = epochs.cut_start(epochs.cut_end(self.history, active.end), start)
+        history = self._history_within(start, active.end)
         if history != self.loaded:
             replace_file(self.disk, self.folder / names.EPOCHS, epochs.encode(history))
         return Recovered(sealed, active, start, history, self.damage)
+
+    def _history_within(self, start: Offset, end: Offset) -> epochs.History:
+        """Without epochs whose first batch is not there. A log that was trimmed to its end still
+        knows its last one."""
+        kept = epochs.cut_end(self.history, max(end, Offset(start + 1)))
+        return epochs.cut_start(kept, start)
 
     # -- files ---------------------------------------------------------------------------------
 
