@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 PARTITIONS = 4
-SECONDS_MAX = 30
+SECONDS_MAX = 60
 FLAGS = (
     *("--group-initial-rebalance-delay-ms", "0"),
     *("--group-min-session-timeout-ms", "500"),
