@@ -64,7 +64,7 @@ def record(rng: random.Random) -> Record:
         key=b"key-%d" % rng.randrange(20) if rng.random() < 0.8 else None,
         headers=((b"h", b"v"),),
         tags=(b"t",),
-        timestamp=TimestampMs(NOW + rng.randrange(1000)) if rng.random() < 0.95 else -1,
+        timestamp=TimestampMs(NOW + rng.randrange(1000) if rng.random() < 0.95 else -1),
     )
 
 

@@ -106,11 +106,12 @@ class FileShardLog(ShardReads):
         size, first = self._active.size, self._active.state.first_timestamp
         for batch in batches:
             full = must_roll(size, first, len(batch.data), batch.header.max_timestamp, self.config)
-            if full or batch.header.last_offset - self._active.base > SPAN_MAX:
+            far = batch.header.last_offset - self._active.base > SPAN_MAX
+            if full or far:
                 if run:
                     self._active.append(run)
                     run = []
-                self._roll()
+                self._roll(batch.header.base_offset if far else None)
                 size = 0
             if not size:
                 first = TimestampMs(batch.header.max_timestamp)
@@ -144,14 +145,16 @@ class FileShardLog(ShardReads):
         with self._disk_errors():
             self._roll()
 
-    def _roll(self) -> None:
+    def _roll(self, base: Offset | None = None) -> None:
+        """Begin a new segment, at `base` where a gap is too large for one segment to span."""
         old = self._active
-        if not old.size:
+        if not old.size and base is None:
             return
         self.sync()
         self.flush_index()
         sealed = old.seal()
-        new = ActiveSegment.create(self._disk, self._folder, self._index, old.end)
+        base = old.end if base is None else base
+        new = ActiveSegment.create(self._disk, self._folder, self._index, base)
         self._segments = (*self._segments[:-1], sealed, new)
         self._active = new
         rows = self._index.kv.batch()

@@ -1,0 +1,95 @@
+"""The twin of the key-value store answers as RocksDB does, and loses only what it may."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stratamq.log.kv import KVBatch, KVStore, RocksKV, after_prefix
+from stratamq.model.errors import Closed
+from tests.twins.kv import Loss, SimKV
+
+KEYS = [b"", b"\x00", b"a", b"ab", b"b", b"b\xff", b"b\xff\xff", b"c", b"\xff"]
+
+
+def fill(batch: KVBatch, rng: Random) -> None:
+    for _ in range(rng.randrange(5)):
+        kind, key, other = rng.random(), rng.choice(KEYS), rng.choice(KEYS)
+        if kind < 0.6:
+            batch.put(key, b"%d" % rng.randrange(100))
+        elif kind < 0.8:
+            batch.delete(key)
+        elif key <= other:
+            batch.delete_range(key, other)
+
+
+def answers(kv: KVStore, begin: bytes, end: bytes) -> object:
+    return (
+        [kv.get(key) for key in KEYS],
+        list(kv.scan(begin, end)),
+        list(kv.scan_back(begin, end)),
+    )
+
+
+@pytest.mark.parametrize("family", ["default", "rows"])
+def test_the_twin_answers_as_rocksdb_does(tmp_path: Path, family: str) -> None:
+    rng = Random(3)
+    real, twin = RocksKV(tmp_path, family), SimKV()
+    for number in range(120):
+        choice = rng.random()
+        for kv in (real, twin):
+            batch = kv.batch()
+            fill(batch, Random(choice))
+            kv.write(batch, sync=number % 10 == 0)
+        begin, end = sorted((rng.choice(KEYS), rng.choice(KEYS)))
+        assert answers(real, begin, end) == answers(twin, begin, end)
+        if number % 40 == 39:
+            real.close()
+            real = RocksKV(tmp_path, family)
+    real.close()
+    for closed in (real, twin):
+        closed.close()
+        with pytest.raises(Closed):
+            closed.get(b"a")
+
+
+def test_a_scan_is_of_one_moment() -> None:
+    kv = SimKV({b"a": b"1", b"b": b"2"})
+    scan = kv.scan(b"", b"z")
+    assert next(scan) == (b"a", b"1")
+    batch = kv.batch()
+    batch.delete(b"b")
+    kv.write(batch)
+    assert list(scan) == [(b"b", b"2")]
+
+
+@given(st.lists(st.booleans(), max_size=12), st.integers(0, 1 << 30))
+def test_a_power_cut_keeps_a_prefix_with_everything_synced(syncs: list[bool], seed: int) -> None:
+    kv = SimKV()
+    for number, sync in enumerate(syncs):
+        batch = kv.batch()
+        batch.put(b"%02d" % number, b"")
+        kv.write(batch, sync=sync)
+    synced = max((number + 1 for number, sync in enumerate(syncs) if sync), default=0)
+    for loss, least, most in (
+        (Loss.KILLED, len(syncs), len(syncs)),
+        (Loss.NOTHING, len(syncs), len(syncs)),
+        (Loss.SUFFIX, synced, len(syncs)),
+        (Loss.UNSYNCED, synced, synced),
+        (Loss.WIPED, 0, 0),
+    ):
+        found = sorted(kv.after_crash(loss, Random(seed)).rows())
+        assert found == [b"%02d" % number for number in range(len(found))]
+        assert least <= len(found) <= most
+
+
+@given(st.binary(max_size=5), st.binary(max_size=3))
+def test_after_prefix_is_behind_all_that_begin_with_it(prefix: bytes, rest: bytes) -> None:
+    if prefix.rstrip(b"\xff"):
+        end = after_prefix(prefix)
+        assert prefix + rest < end
+        assert not end.startswith(prefix)
