@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from stratamq.log import names
+from stratamq.log import names, reader
 from stratamq.log.contract import PlacedBatch, ShardStore
 from stratamq.log.roll import must_roll
 from stratamq.log.segment import SPAN_MAX
@@ -172,6 +172,23 @@ def test_reads_are_bounded_by_bytes_and_by_the_end() -> None:
     assert rig.log.read(Offset(1), 1, Offset(6)) == batches[0].data, "the batch that holds it"
     assert rig.log.read(Offset(4), 1 << 20, Offset(5)) == b"", "it reaches past the end"
     assert rig.log.read(Offset(6), 1 << 20, Offset(6)) == b""
+
+
+@pytest.mark.parametrize("window", [61, 150, 400, 1 << 17])
+def test_a_healthy_log_is_read_the_short_way(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
+    """Whatever the size of its batches against what is read at once."""
+    monkeypatch.setattr(reader, "WINDOW_BYTES", window)
+    rig = Rig.new().open()
+    for counts in ((1, 1, 5, 2), (9, 1), (3, 3, 3)) * 3:
+        rig.commit(*counts)
+    rig.roll()
+    rig.commit(4, 1, 7)
+    rig.rewrite(0, lambda offset: offset == 3)
+    monkeypatch.setattr(reader, "_by_scan", None)
+    end = rig.log.end_offset
+    for offset in sorted(range(end), key=lambda offset: offset * 7 % end):
+        header = read_header(rig.log.read(Offset(offset), 1, end))
+        assert header.base_offset <= offset <= header.last_offset
 
 
 def test_a_reader_that_was_overtaken_by_a_trim_is_told() -> None:

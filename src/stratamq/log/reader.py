@@ -77,25 +77,35 @@ def _by_index(view: View, offset: Offset, place: Place) -> int | None:
         room = view.size - here.position
         chunk = view.file.read(min(WINDOW_BYTES, room), here.position)
         found = find_batch(chunk, offset)
-        if found >= 0:
-            sure = _is_sure(view, chunk, here, found, offset)
-            return here.position + found if sure else None
-        here = _behind(chunk, here.position, room)
+        if found < 0:
+            spans = walk(chunk)
+            large = None if spans else _large_header(chunk, room)
+            if large is None or large.last_offset < offset:
+                here = _behind(here.position, spans, large)
+                continue
+            found = 0
+        sure = _is_sure(view, chunk, here, found, offset)
+        return here.position + found if sure else None
     return None
 
 
-def _behind(chunk: bytes, position: int, room: int) -> Place | None:
-    """Where the batches of this window end: a window further, or behind one that is larger."""
-    if spans := walk(chunk):
-        last = spans[-1]
-        return Place(position + last.position + last.size, Offset(last.last_offset + 1))
+def _large_header(chunk: bytes, room: int) -> BatchHeader | None:
+    """The header of a batch that is larger than the window."""
     try:
         header = read_header(chunk)
     except InvalidInput:
         return None
-    if header.size_bytes > room:
+    return header if header.size_bytes <= room else None
+
+
+def _behind(position: int, spans: list[BatchSpan], large: BatchHeader | None) -> Place | None:
+    """Where the batches of this window end: a window further, or behind one that is larger."""
+    if large is not None:
+        return Place(position + large.size_bytes, large.next_offset)
+    if not spans:
         return None
-    return Place(position + header.size_bytes, header.next_offset)
+    last = spans[-1]
+    return Place(position + last.position + last.size, Offset(last.last_offset + 1))
 
 
 def _is_sure(view: View, chunk: bytes, place: Place, found: int, offset: Offset) -> bool:
