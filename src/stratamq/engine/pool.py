@@ -31,6 +31,10 @@ from stratamq.model.clock import Clock
 
 T = TypeVar("T")
 
+PIPELINED_BYTES = 1 << 20
+"""A drain above this takes half of what is under way at most: while it is written, the event loop
+answers and prepares the other half. Taking all would let each wait for the other in turn."""
+
 
 class Task:
     """Anything else that a shard's writer is to do: truncate, trim, roll, delete, rewrite."""
@@ -181,8 +185,9 @@ class IOPool:
         is there; the end mark comes when nothing else is queued."""
         limits, get = self._limits, lane.queue.get_nowait
         drained, size_bytes = [first], first.size_bytes
+        bytes_max = min(limits.drain_bytes_max, max(PIPELINED_BYTES, lane.bytes // 2))
         for _ in range(min(lane.queue.qsize(), limits.drain_requests_max - 1)):
-            if size_bytes >= limits.drain_bytes_max:
+            if size_bytes >= bytes_max:
                 break
             request = cast(Request, get())
             drained.append(request)
