@@ -5,7 +5,7 @@ What can be rebuilt is; what cannot is reported; no record is lost over it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
@@ -37,16 +37,20 @@ def reopened(built: Rig) -> Rig:
     return built.after_crash(*KILLED, Random(0))
 
 
-def flips(rig: Rig, path: Path) -> Iterator[Rig]:
+def flips(rig: Rig, path: Path, bits: tuple[int, ...] = (3,)) -> Iterator[Rig]:
     """The machine with one bit flipped, in each byte of the file in turn."""
     for at in range(len(rig.disk.content(path))):
-        found = reopened(rig)
+        for bit in bits:
+            found = reopened(rig)
+            found.disk.damage(path, flip(at, bit))
+            yield found
 
-        def flip(content: bytearray, at: int = at) -> None:
-            content[at] ^= 1 << (at * 5 % 8)
 
-        found.disk.damage(path, flip)
-        yield found
+def flip(at: int, bit: int) -> Callable[[bytearray], None]:
+    def corrupt(content: bytearray) -> None:
+        content[at] ^= 1 << bit
+
+    return corrupt
 
 
 def check_sound(rig: Rig, built: Rig) -> None:
@@ -65,10 +69,23 @@ def check_sound(rig: Rig, built: Rig) -> None:
 @pytest.mark.parametrize("path", [INDEX, TIME_INDEX], ids=["index", "timeindex"])
 def test_a_flipped_bit_in_a_sidecar_changes_no_answer(path: Path) -> None:
     built = build()
-    rigs = list(flips(built, path))
+    rigs = list(flips(built, path, bits=(1, 4, 5, 7)))
     assert len(rigs) > 20
     for rig in rigs:
         check_sound(rig.open(), built)
+
+
+@pytest.mark.parametrize("path", [INDEX, TIME_INDEX], ids=["index", "timeindex"])
+def test_a_damaged_sidecar_is_not_handed_on_by_a_truncation(path: Path) -> None:
+    """The segment becomes the active one, and its points go to the index store."""
+    built = build()
+    for rig in flips(built, path, bits=(0, 2, 4, 5, 6)):
+        rig.open().truncate(10)
+        rig.ledger.check(rig.log)
+        rig.commit(2, 1)
+        rig.ledger.check(rig.log)
+        again = reopened(rig).open()
+        again.ledger.check(again.log)
 
 
 @pytest.mark.parametrize("path", [INDEX, TIME_INDEX], ids=["index", "timeindex"])

@@ -63,6 +63,7 @@ def full_disks(scenario: Scenario, written_part: float) -> Iterator[Rig]:
 
 def goes_on(rig: Rig) -> None:
     """Nothing of the refused call is there, everything else is, and the next calls succeed."""
+    assert all(entry.start_offset < rig.log.end_offset for entry in rig.log.epochs())
     rig.ack()
     rig.ledger.forget_refused()
     rig.ledger.settle(rig.ledger.check(rig.log))
