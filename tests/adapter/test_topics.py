@@ -297,6 +297,7 @@ async def test_a_shard_that_comes_late_does_not_outlive_its_topic(tmp_path: Path
                 break
             await asyncio.sleep(0.01)
         assert len(ended) == 3
+        await world.manager.sweep()  # a busy machine may have had no time to undo it all
         assert await world.check_whole() == {}
 
 

@@ -54,13 +54,17 @@ class ShardReads:
         self, look: Callable[[tuple[Segment, ...]], Answer], offset: Offset | None = None
     ) -> Answer:
         """What `look` finds in a list of segments that stays the same meanwhile."""
-        for _ in range(READ_ATTEMPTS_MAX):
+        for attempt in range(READ_ATTEMPTS_MAX):
             segments = self._segments
             try:
                 answer = look(segments)
             except CorruptRecord:
                 if segments is self._segments:
                     raise
+            except FileNotFoundError as error:
+                # A rewrite takes hold of the old files just before it removes them: look again.
+                if attempt == READ_ATTEMPTS_MAX - 1:
+                    raise StorageError(f"{self.name} cannot be read: {error}") from error
             except OSError as error:
                 if segments is self._segments:
                     raise StorageError(f"{self.name} cannot be read: {error}") from error
