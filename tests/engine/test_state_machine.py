@@ -98,6 +98,7 @@ async def replicated(engine: StorageEngine, offset: Offset, size: int) -> bytes:
 
 class SameAnswers(RuleBasedStateMachine):
     kinds: tuple[Callable[..., StorageEngine], ...] = (EngineRocksDB, EngineSegment)
+    gaps = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -181,7 +182,9 @@ class SameAnswers(RuleBasedStateMachine):
         gap=st.sampled_from([0, 0, 0, -1, 1, 7]),
     )
     def append_replica(self, many: list[Record], epoch: int, gap: int) -> None:
-        base = max(0, self.memory.offsets(S).end + gap)
+        base = max(0, self.memory.offsets(S).end + (gap if self.gaps else min(gap, 0)))
+        if epoch < 0 and (led := self.memory.epochs(S)):
+            epoch = led[-1].epoch  # leaders that count do not stop counting
         data = batch(*many, base=base, epoch=epoch, now=self.clock.now_ms())
         self.all_do(lambda engine: engine.append_replica(S, data))
 
@@ -293,21 +296,23 @@ class SameAnswers(RuleBasedStateMachine):
 
 
 class SameAnswersPersisted(SameAnswers):
-    """What EngineMemory persists is sealed: when it is closed, and where it is cut."""
+    """What EngineMemory persists is sealed: when it is closed, and where it is cut. A gap at its
+    end is nothing that could be persisted."""
 
     kinds = (EngineMemory,)
+    gaps = False
 
     def seal(self) -> None:
         self.roll()
 
     def shape(self, engine: StorageEngine) -> object:
-        """Empty segments are nowhere, since there is nothing to write to disk, what lies below the
-        start of an empty log is gone at once, and a gap between segments may belong to either."""
-        start, _, end = engine.offsets(S)
+        """What can be read, that is. Where gaps belong to, and when something that nobody can read
+        is gone, is another matter where segments move."""
+        start = engine.offsets(S).start
         return [
             (found.size_bytes, found.first_timestamp, found.max_timestamp)
             for found in engine.segments(S)
-            if found.size_bytes and start < end
+            if found.size_bytes and found.end_offset > start
         ]
 
     @rule()
@@ -319,7 +324,11 @@ class SameAnswersPersisted(SameAnswers):
             super().reopen()
 
 
-@pytest.mark.parametrize("machine", [SameAnswers, SameAnswersPersisted])
+# Persisting happens in the background, so the second machine does not repeat itself to the step: a
+# failure is real, but Hypothesis cannot always shrink it within the time of an everyday test.
+@pytest.mark.parametrize(
+    "machine", [SameAnswers, pytest.param(SameAnswersPersisted, marks=pytest.mark.long)]
+)
 def test_all_engines_give_the_same_answers(machine: type[SameAnswers]) -> None:
     run_state_machine_as_test(
         machine,

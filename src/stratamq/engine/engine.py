@@ -121,6 +121,9 @@ class BatchEngine(StorageEngine):
         if not data:
             return target.store.end_offset
         request = intake.from_leader(target, data, self._limits.decompressed_bytes_max)
+        first = request.batches[0].header.base_offset
+        if target.is_empty():
+            await self._registry.lower_watermark(target, first)
         return Offset((await self._executor.append(request)).last_offset + 1)
 
     def _encode(self, shard: Shard, records: Sequence[Record]) -> Append:
@@ -244,13 +247,13 @@ class BatchEngine(StorageEngine):
         start, committed, log_end = target.offsets()
         if end < start:
             raise OffsetOutOfRange(shard, end, start, log_end)
-        target.high_watermark = min(committed, end)  # first, so that nobody reads what is going
+        await self._registry.lower_watermark(target, end)  # so that nobody reads what is going
         try:
             await self._change(target, lambda: housekeeping.truncate(target, end))
         except BaseException:
             target.high_watermark = committed
             raise
-        target.high_watermark = min(target.high_watermark, target.store.end_offset)
+        await self._registry.lower_watermark(target, target.store.end_offset)
         target.moved()
 
     def epochs(self, shard: ShardName) -> tuple[EpochStart, ...]:

@@ -170,6 +170,8 @@ class PersistedShardStore:
     # -- changing the past ---------------------------------------------------------------------
 
     def truncate(self, end: Offset) -> None:
+        if end >= self.end_offset:
+            return
         if end >= self.disk.end_offset:
             self.memory.truncate(end)
         else:

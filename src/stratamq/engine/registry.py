@@ -29,7 +29,7 @@ class Registry:
         self._checkpoint_ms = checkpoint_ms
         self._shards: dict[ShardName, Shard] = {}
         self._open = False
-        self._changes = asyncio.Lock()
+        self._changes, self._saves = asyncio.Lock(), asyncio.Lock()
         self._unsaved: set[Shard] = set()
         self._checkpoint: TimerHandle | None = None
         self._saving: asyncio.Task[None] | None = None
@@ -39,8 +39,12 @@ class Registry:
     async def open(self) -> None:
         assert not self._open, "opened once"
         self._executor.start()
-        for kept in await self._executor.call(self._keeper.open):
-            self._add(Shard(kept.spec, kept.store, kept.high_watermark))
+        lowered: list[Shard] = []
+        for spec, store, mark in await self._executor.call(self._keeper.open):
+            self._add(shard := Shard(spec, store, mark))
+            if spec.replicated and mark is not None and mark > shard.high_watermark:
+                lowered.append(shard)
+        await self._save(lowered)
         self._open = True
 
     async def close(self) -> None:
@@ -147,19 +151,31 @@ class Registry:
             loop = asyncio.get_running_loop()
             self._checkpoint = loop.call_later(self._checkpoint_ms / 1000, self._start_saving)
 
+    async def lower_watermark(self, shard: Shard, end: Offset) -> None:
+        """One that goes down is saved before anything is cut: what is written there next is not
+        committed, and must not seem so after a crash."""
+        if end < shard.high_watermark:
+            shard.high_watermark = end
+            if shard.replicated:
+                await self._save([shard])
+
     def _start_saving(self) -> None:
         self._checkpoint = None
         self._saving = asyncio.create_task(self._save_watermarks())
 
     async def _save_watermarks(self) -> None:
-        marks: dict[ShardName, Offset] = {shard.name: shard.committed() for shard in self._unsaved}
-        self._unsaved.clear()
-        if not marks:
-            return
+        unsaved, self._unsaved = self._unsaved, set()
         try:
-            await self._executor.call(lambda: self._keeper.save_high_watermarks(marks))
+            await self._save(list(unsaved))
         except StrataError as error:
             logger.warning("high watermarks were not saved: %s", error)
+
+    async def _save(self, shards: list[Shard]) -> None:
+        """One at a time, each with the watermarks of its moment: an older one never comes last."""
+        async with self._saves:
+            marks = {shard.name: shard.committed() for shard in shards if not shard.gone}
+            if marks:
+                await self._executor.call(lambda: self._keeper.save_high_watermarks(marks))
 
 
 def _with_fixed(spec: ShardSpec, old: TopicConfig) -> ShardSpec:

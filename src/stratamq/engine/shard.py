@@ -113,6 +113,9 @@ class Shard:
         moment."""
         return min(self.high_watermark, self.store.end_offset)
 
+    def is_empty(self) -> bool:
+        return self.store.start_offset == self.store.end_offset
+
     def offsets(self) -> ShardOffsets:
         store = self.store
         start, end = store.start_offset, store.end_offset

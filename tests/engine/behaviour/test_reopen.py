@@ -157,6 +157,25 @@ async def test_the_high_watermark_of_a_replica_comes_back(house: House) -> None:
     await engine.truncate(S, Offset(1))
     engine = await house.reopen()
     assert engine.offsets(S) == (0, 1, 1)
+    await write_all(engine, [record(b"not committed") for _ in range(5)])
+    engine = await house.reopen()
+    assert engine.offsets(S) == (0, 1, 6), "an old watermark says nothing about new records"
+
+
+async def test_a_log_that_begins_anew_has_nothing_committed(house: House) -> None:
+    await house.engine.create_shard(spec(replicated=True))
+    await write_all(house.engine, [record(b"%d" % n) for n in range(5)])
+    await house.engine.advance_high_watermark(S, Offset(5))
+    engine = await house.reopen()
+    await engine.truncate(S, Offset(0))
+    await engine.append_replica(S, batch(b"a", b"b", b"c", base=3))
+    assert engine.offsets(S) == (3, 3, 6)
+    await engine.advance_high_watermark(S, Offset(6))
+    await engine.trim(S, Offset(6))
+    await engine.append_replica(S, batch(b"a", b"b", b"c", b"d", base=3))
+    assert engine.offsets(S) == (3, 3, 7)
+    engine = await house.reopen()
+    assert engine.offsets(S) == (3, 3, 7)
 
 
 async def test_compaction_lasts(house: House) -> None:
