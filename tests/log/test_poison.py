@@ -56,7 +56,8 @@ WRITES: dict[str, Callable[[FileShardLog], None]] = {
     "sync": FileShardLog.sync,
     "roll": FileShardLog.roll,
     "truncate": lambda log: log.truncate(log.start_offset),
-    "trim": lambda log: log.trim(log.end_offset),
+    "trim": lambda log: log.trim(Offset(log.start_offset + 1)),
+    "trim all": lambda log: log.trim(log.end_offset),
     "restart": lambda log: log.restart(Offset(99)),
     "delete": lambda log: log.delete([log.start_offset]),
     "rewrite": lambda log: log.rewrite(log.segments()[0].base_offset, lambda header, data: None),
@@ -155,6 +156,17 @@ def test_a_shard_that_cannot_be_opened_says_why() -> None:
     rig.disk.trouble = at_call(len(rig.disk.calls) + 1, OSError(errno.EIO, "the disk says no"))
     with pytest.raises(StorageError, match="the disk says no"):
         rig.open()
+
+
+def test_a_shard_that_cannot_be_deleted_says_why() -> None:
+    rig = Rig.new().open()
+    rig.commit(3)
+    rig.disk.trouble = failing(len(rig.disk.calls), ("rename",), errno.EIO)
+    with pytest.raises(StorageError, match="the disk says no"):
+        rig.log.destroy()
+    rig.disk.trouble = no_trouble
+    rig.log.destroy()
+    assert not rig.disk.files()
 
 
 def test_a_read_error_is_a_storage_error() -> None:

@@ -330,10 +330,11 @@ class FileShardLog(ShardReads):
         """The folder's new name is the decision; `finish_destroy` does the rest, now or after a
         crash."""
         gone = self._folder.with_name(self._folder.name + names.GONE)
-        self._disk.rename(self._folder, gone)
-        self._disk.sync_folder(gone.parent)
-        self._poison = "it was deleted"
-        finish_destroy(self._disk, gone, self.name, self._indexes)
+        with self._disk_errors():
+            self._disk.rename(self._folder, gone)
+            self._disk.sync_folder(gone.parent)
+            self._poison = "it was deleted"
+            finish_destroy(self._disk, gone, self.name, self._indexes)
 
     # -- errors --------------------------------------------------------------------------------
 
