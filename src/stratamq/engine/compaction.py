@@ -84,7 +84,7 @@ def plan(
     sealed = [
         segment
         for segment in view.store.segments()
-        if not segment.active and segment.end_offset <= view.end
+        if not segment.active and view.start < segment.end_offset <= view.end
     ]
     marks_from_ms = now_ms - config.number("delete.retention.ms")
     newest = _newest_offsets(view, sealed, deleted, keys_max) if config.compacts else None

@@ -49,7 +49,7 @@ def truncate(shard: Shard, end: Offset) -> None:
 def retain(shard: Shard, committed: Offset, now_ms: TimestampMs) -> int:
     """Delete the segments that are due, the active one too: a log may be trimmed to its end."""
     store = shard.store
-    segments = store.segments()
+    segments = [found for found in store.segments() if found.end_offset > store.start_offset]
     count = retention.due(segments, committed, now_ms, shard.spec.config)
     if count:
         store.trim(segments[count - 1].end_offset)
