@@ -11,6 +11,8 @@ The log is the truth; the index tells how far it was known to be good. What is f
 | index speaks of offsets the log does not have         | those rows are taken back              |
 | index has no state, or one of a segment that is gone  | rebuilt from the log                   |
 | sealed segment without sidecars                       | sidecars rebuilt from the log          |
+| leader epochs missing, or not to be read              | rebuilt from the log, reported         |
+| start offset that does not match its checksum         | the first segment's, reported          |
 | `.cleaned` and `.tmp` files                           | removed: they never came into force    |
 | start offset past the end                             | the log goes on at the start offset    |
 """
