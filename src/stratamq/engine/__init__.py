@@ -1,1 +1,18 @@
-"""One contract, three engines, the I/O pool and the handler."""
+"""One contract, three engines, the I/O pool and the handler.
+
+From the top, each file using the ones below it:
+
+    handler                       leader here? write : pass on
+    memory, rocksdb, segment      the engines: a keeper and an executor put together
+    engine, registry              everything that is promised, written once over any keeper
+    housekeeping, compaction, retention      what a shard's writer does besides appending
+    reads, lookups, view, expiry  what a reader sees; pure functions over any ShardStore
+    pool, executor                on which thread what is done, and in which groups
+    intake, group, shard          from bytes that came in to batches with their offsets
+    keeper                        where shards are kept: all in which the engines differ
+    contract, acks, limits        the promises, and where everything stops growing
+
+A write: `engine` checks it on the event loop (`intake`), the executor queues it, a worker groups
+what is queued (`group`), the keeper commits the groups, and back on the loop the high watermark
+moves and each caller gets its own offsets. A read: `engine` takes a `View` and a reader's thread
+walks it. """

@@ -183,13 +183,13 @@ class IOPool:
     def _drain(self, lane: Lane, first: Request) -> list[Request]:
         """The first request and those behind it. Only this thread takes out, so what `qsize` counts
         is there; the end mark comes when nothing else is queued."""
-        limits, get = self._limits, lane.queue.get_nowait
+        limits, get = self._limits, cast(Callable[[], Request], lane.queue.get_nowait)
         drained, size_bytes = [first], first.size_bytes
         bytes_max = min(limits.drain_bytes_max, max(PIPELINED_BYTES, lane.bytes // 2))
         for _ in range(min(lane.queue.qsize(), limits.drain_requests_max - 1)):
             if size_bytes >= bytes_max:
                 break
-            request = cast(Request, get())
+            request = get()
             drained.append(request)
             size_bytes += request.size_bytes
         return drained
