@@ -17,7 +17,7 @@ from stratamq.log.contract import PlacedBatch, SegmentInfo
 from stratamq.log.disk import Buffer, Disk, File, replace_file
 from stratamq.log.index import IndexState, ShardIndex
 from stratamq.log.kv import KVBatch
-from stratamq.log.scan import SCAN_BYTES, Damage, Intact, scan
+from stratamq.log.scan import SCAN_BYTES, Damage, Intact, intact_at, scan
 from stratamq.log.sidecar import OffsetPoint, OffsetSidecar, TimePoint, TimeSidecar
 from stratamq.model.errors import CorruptRecord
 from stratamq.model.types import NO_TIMESTAMP, Offset, Position, TimestampMs
@@ -349,7 +349,8 @@ class SealedSegment(Segment):
 
     def _first(self) -> TimestampMs:
         if self._first_timestamp is None:
-            first = next(self.batches(), None)
+            stretch = self.view(self.size).stretch()
+            first = intact_at(stretch, 0) or next(self.batches(), None)
             self._first_timestamp = (
                 TimestampMs(first.header.max_timestamp) if first else NO_TIMESTAMP
             )
