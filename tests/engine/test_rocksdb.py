@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -66,6 +68,13 @@ class Writes:
         self.syncs.append(sync)
         if len(self.syncs) == self.fail_at and self.error is not None:
             raise self.error
+
+
+class Broken:
+    """A store that takes no write."""
+
+    def __call__(self, sync: bool) -> None:
+        raise StorageError("still gone")
 
 
 # -- commits ---------------------------------------------------------------------------------------
@@ -327,7 +336,7 @@ async def test_recovery_that_fails_leaves_the_poison() -> None:
         Writes(kv, 1, StorageError("gone"))
         with pytest.raises(ShardPoisoned):
             await engine.write(S, record(b"v"))
-        Writes(kv, 1, StorageError("still gone"))
+        kv.before_write = Broken()
         with pytest.raises(StorageError):
             await engine.recover_shard(S)
         with pytest.raises(ShardPoisoned):
@@ -412,3 +421,54 @@ async def test_damage_on_the_disk_itself_is_no_silence(tmp_path: Path) -> None:
     with pytest.raises((StorageError, CorruptRecord)):
         await read_all(engine)
     await engine.close()
+
+
+STUCK = """
+import asyncio, resource, signal, sys
+from pathlib import Path
+from stratamq.engine.rocksdb import EngineRocksDB
+from stratamq.model.errors import ShardPoisoned
+from tests.engine.support import S, T, read_all, record, spec, values
+
+async def main() -> None:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    engine = EngineRocksDB(Path(sys.argv[1]))
+    await engine.open()
+    for shard in (S, T):
+        await engine.create_shard(spec(shard, flush="sync"))
+        await engine.write(shard, record(b"before", b"k"))
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    failed = 0
+    for _ in range(5):
+        try:
+            await engine.write(S, record(b"x" * 3000))
+        except ShardPoisoned:
+            failed += 1
+    assert failed >= 4, failed
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    await engine.recover_shard(S)
+    kept = await read_all(engine)
+    assert await engine.write(S, record(b"after", b"k")) == len(kept)
+    assert values(await engine.read_by_key(S, b"k", history=True)) == [b"after", b"before"]
+    assert await engine.write(T, record(b"after", b"k")) == 1, "its neighbours as well"
+    await engine.close()
+    print("recovered")
+
+asyncio.run(main())
+"""
+
+
+async def test_a_store_that_refuses_all_writes_is_opened_anew(tmp_path: Path) -> None:
+    """What RocksDB does after an I/O error, here made by a limit on the size of files."""
+    found = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        STUCK,
+        str(tmp_path),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    output, _ = await asyncio.wait_for(found.communicate(), 60)
+    assert output.decode().strip().endswith("recovered"), output.decode()

@@ -116,6 +116,9 @@ class SimKV:
         if sync:
             self._sync()
 
+    def reopen(self) -> None:
+        """The disk holds what was written; only what a sync promised is more than that."""
+
     def close(self) -> None:
         if not self._closed:
             self._closed = True

@@ -21,6 +21,7 @@ from stratamq.model.types import Offset, ShardName
 
 FOLDER = "rocksdb"
 COLUMN_FAMILY = "broker"
+PROBE = b"\xff\xff\xff\xffC"
 
 
 class RocksKeeper:
@@ -46,10 +47,25 @@ class RocksKeeper:
         _ours(store).config = spec.config
 
     def reopen(self, spec: ShardSpec, store: ShardStore) -> ShardStore:
-        """The rows say what was stored. That they can be written again is tried at once."""
-        fresh = RocksShardStore(spec.name, self._table.rows(spec.name), spec.config)
-        fresh.sync()
-        return fresh
+        """The rows say what was stored, once they can be written again."""
+        if not self._is_writable():
+            self._kv.reopen()
+            self._probe()
+        return RocksShardStore(spec.name, self._table.rows(spec.name), spec.config)
+
+    def _is_writable(self) -> bool:
+        """Apart, because an error that is being handled holds on to the store it came from."""
+        try:
+            self._probe()
+        except StorageError:
+            return False
+        return True
+
+    def _probe(self) -> None:
+        """A write that is synced, and with it all before it."""
+        rows = self._kv.batch()
+        rows.put(PROBE, b"")
+        self._kv.write(rows, sync=True)
 
     def destroy(self, spec: ShardSpec, store: ShardStore) -> None:
         self._table.remove(spec.name)
@@ -80,11 +96,8 @@ class RocksKeeper:
         self._table.save_watermarks(marks)
 
     def close(self) -> None:
-        """The last write is synced, and with it all before it."""
-        rows = self._kv.batch()
-        rows.put(b"\xff\xff\xff\xffC", b"")
         try:
-            self._kv.write(rows, sync=True)
+            self._probe()
         finally:
             self._kv.close()
 

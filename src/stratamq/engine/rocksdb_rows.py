@@ -4,6 +4,7 @@
 |---------------|--------------------------------------------------|-------------------------------|
 | shard         | ffffffff `P` name                                | id u32, spec as JSON          |
 | watermark     | ffffffff `H` name                                | high watermark u64            |
+| probe         | ffffffff `C`                                     |                               |
 | batch         | id `B` last offset u64                           | the batch, as it is sent      |
 | segment       | id `M` base offset u64                           | `SegmentRow`                  |
 | deletion mark | id `D` offset u64                                |                               |

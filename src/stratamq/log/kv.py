@@ -9,7 +9,9 @@ as well, together with everything written before it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -24,6 +26,9 @@ from rocksdict import (
 )
 
 from stratamq.model.errors import Closed, DiskFull, StorageError
+
+REOPEN_ATTEMPTS_MAX = 50
+REOPEN_WAIT_S = 0.02
 
 MEMTABLE_BYTES = 4 << 20
 """Small memtables stay in the CPU's cache: hashed keys go in almost twice as fast as at 64 MiB."""
@@ -55,6 +60,9 @@ class KVStore(Protocol):
 
     def write(self, batch: KVBatch, *, sync: bool = False) -> None: ...
 
+    def reopen(self) -> None:
+        """Begin anew with what the disk holds. After a failed write nothing else helps."""
+
     def close(self) -> None: ...
 
 
@@ -70,15 +78,20 @@ class RocksKV:
 
     def __init__(self, path: Path, family: str = "default") -> None:
         path.mkdir(parents=True, exist_ok=True)
+        self._path, self._family = path, family
+        self._sync = WriteOptions()
+        self._sync.sync = True
+        self._lazy = WriteOptions()
+        self._open()
+
+    def _open(self) -> None:
+        path, family = self._path, self._family
         self._db = Rdict(str(path), options=_options(), column_families=_families(path, family))
         self._cf: Rdict = self._db
         self._handle: ColumnFamily | None = None
         if family != "default":
             self._cf = self._db.get_column_family(family)
             self._handle = self._db.get_column_family_handle(family)
-        self._sync = WriteOptions()
-        self._sync.sync = True
-        self._lazy = WriteOptions()
         self._closed = False
 
     def get(self, key: bytes) -> bytes | None:
@@ -122,13 +135,33 @@ class RocksKV:
         except Exception as error:
             raise _translated(error) from error
 
+    def reopen(self) -> None:
+        """Batches and scans of other threads hold the database for a moment: it is waited for."""
+        with suppress(StorageError):
+            self.close()
+        for _ in range(REOPEN_ATTEMPTS_MAX):
+            try:
+                self._open()
+                return
+            except Exception as error:
+                failed = _translated(error)
+            time.sleep(REOPEN_WAIT_S)
+        raise failed
+
     def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._handle = None  # a living handle would keep the database locked
-            if self._cf is not self._db:
-                self._cf.close()
-            self._db.close()
+        """Released in any case, also where the last writes cannot be flushed."""
+        if self._closed:
+            return
+        self._closed = True
+        self._handle = None  # a living handle would keep the database locked
+        failed: Exception | None = None
+        for part in {id(part): part for part in (self._cf, self._db)}.values():
+            try:
+                part.close()
+            except Exception as error:
+                failed = error
+        if failed is not None:
+            raise _translated(failed) from failed
 
     def _check_open(self) -> None:
         if self._closed:
