@@ -15,4 +15,4 @@ From the top, each file using the ones below it:
 A write: `engine` checks it on the event loop (`intake`), the executor queues it, a worker groups
 what is queued (`group`), the keeper commits the groups, and back on the loop the high watermark
 moves and each caller gets its own offsets. A read: `engine` takes a `View` and a reader's thread
-walks it. """
+walks it."""
