@@ -40,12 +40,12 @@ class Member:
             "auto_offset_reset": "earliest",
             "enable_auto_commit": False,
             "reconnect_backoff_max_ms": 200,
-            # A leader may assign before it has heard of the topic, and looks again only at this
-            # age: where groups form at once, the default of five minutes is too long to wait.
-            "metadata_max_age_ms": 1000,
             **config,
         }
         self.consumer = KafkaConsumer(topic, bootstrap_servers=address, group_id=group, **settings)
+        # This client, as a group's leader, may assign before it has heard of the topic, and then
+        # waits for minutes: where groups form at once, it must know the topic first.
+        assert self.consumer.partitions_for_topic(topic)
         self.values: list[bytes] = []
 
     def poll(self) -> None:
