@@ -296,6 +296,26 @@ async def test_closing_answers_what_is_queued_and_what_waits() -> None:
     assert not pool._lanes[0].thread.is_alive()
 
 
+async def test_draining_waits_for_readers_too() -> None:
+    """Also for one whose caller gave up: the store must not be closed under its hands."""
+    gate, done = Gate(), threading.Event()
+    async with pool_of(gate) as pool:
+
+        def read() -> None:
+            assert gate.open.wait(10)
+            done.set()
+
+        reading = pool.read(shard(), read)
+        await asyncio.sleep(0.01)
+        reading.cancel()
+        draining = asyncio.create_task(pool.drain())
+        await asyncio.sleep(0.02)
+        assert not draining.done()
+        gate.let_go()
+        await draining
+        assert done.is_set()
+
+
 async def test_one_call_into_the_loop_answers_a_whole_drain(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

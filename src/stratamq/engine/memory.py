@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from stratamq.engine.capacity import Capacity
 from stratamq.engine.contract import AppendResult, ShardSpec
@@ -119,6 +119,7 @@ class MemoryExecutor(Inline):
         self._persister = Persister(clock)
         self._waits = limits.memory_full == "evict"
         self._persisted: dict[Shard, None] = {}
+        self._reading: set[asyncio.Future[Any]] = set()
 
     async def append(self, request: Append | AppendReplica) -> AppendResult:
         shard = request.shard
@@ -155,9 +156,12 @@ class MemoryExecutor(Inline):
     async def read(self, shard: Shard, work: Callable[[], T]) -> T:
         """The old part of a persisted shard is on disk, and the event loop does not wait for
         disks."""
-        if isinstance(shard.store, PersistedShardStore):
-            return await asyncio.to_thread(work)
-        return work()
+        if not isinstance(shard.store, PersistedShardStore):
+            return work()
+        reading = asyncio.ensure_future(asyncio.to_thread(work))
+        self._reading.add(reading)
+        reading.add_done_callback(self._reading.discard)
+        return await asyncio.shield(reading)  # a caller may give up, the thread does not
 
     async def drain(self) -> None:
         """What is still in memory is sealed and moved, so that a clean stop loses nothing."""
@@ -167,6 +171,8 @@ class MemoryExecutor(Inline):
                     shard.store.roll()
                 self._persister.poke(shard)
         await self._persister.wait()
+        if self._reading:
+            await asyncio.wait(self._reading)
 
     def poke_all(self) -> None:
         for shard in self._persisted:

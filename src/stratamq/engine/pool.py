@@ -17,7 +17,7 @@ import threading
 from asyncio import AbstractEventLoop, Future
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent import futures
 from queue import SimpleQueue
 from typing import Any, TypeVar, cast
 from zlib import crc32
@@ -78,7 +78,8 @@ class IOPool:
         self._commit, self._clock, self._limits = commit, clock, limits
         self._lanes = [Lane() for _ in range(limits.workers)]
         self._loop: AbstractEventLoop | None = None
-        self._readers = ThreadPoolExecutor(limits.reader_threads, "stratamq-read")
+        self._readers = futures.ThreadPoolExecutor(limits.reader_threads, "stratamq-read")
+        self._reading: set[futures.Future[Any]] = set()
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -102,8 +103,10 @@ class IOPool:
         return self.call(work)
 
     def call(self, work: Callable[[], T]) -> Future[T]:
-        assert self._loop is not None, "started first"
-        return self._loop.run_in_executor(self._readers, work)
+        reading = self._readers.submit(work)
+        self._reading.add(reading)
+        reading.add_done_callback(self._reading.discard)
+        return asyncio.wrap_future(reading, loop=self._loop)
 
     def lane_of(self, name: str) -> int:
         """Stable, so that a shard keeps its worker over a restart."""
@@ -156,6 +159,8 @@ class IOPool:
         while any(lane.requests or lane.waiting for lane in self._lanes):
             self._idle.clear()
             await self._idle.wait()
+        if self._reading:  # also for those whose callers gave up: they are still at it
+            await asyncio.to_thread(futures.wait, list(self._reading))
 
     async def close(self) -> None:
         """Workers end after what is queued; so do readers."""
