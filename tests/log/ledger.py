@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from stratamq.log.contract import PlacedBatch
+from stratamq.log.segment import SealedSegment
 from stratamq.log.shard_log import FileShardLog
 from stratamq.model.types import TimestampMs
 from stratamq.wire.kafka.records import BatchHeader, read_header
@@ -200,6 +201,8 @@ def check_segments(log: FileShardLog, content: Content) -> None:
         assert before.end_offset <= after.base_offset
         assert not before.active
     assert segments[-1].active
+    if not content.damaged:
+        check_sidecars(log)
     if content.damaged or log.start_offset != segments[0].base_offset:
         return  # not all of them can be read as a whole
     for info in segments:
@@ -209,6 +212,18 @@ def check_segments(log: FileShardLog, content: Content) -> None:
         assert info.size_bytes == sum(header.size_bytes for header in headers)
         assert info.first_timestamp == (ages[0] if ages else -1)
         assert info.max_timestamp == max(ages, default=-1)
+
+
+def check_sidecars(log: FileShardLog) -> None:
+    """No entry of a sealed segment's index files leads astray."""
+    for sealed in log._segments[:-1]:
+        assert isinstance(sealed, SealedSegment)
+        found = {one.header.last_offset: one for one in sealed.batches()}
+        offsets, times = sealed._offset_sidecar(), sealed._time_sidecar()
+        for point in map(offsets.point, range(len(offsets))):
+            assert found[point.last_offset].position == point.position
+        for time in map(times.point, range(len(times))):
+            assert found[time.offset].header.max_timestamp == time.timestamp
 
 
 def check_lookups(log: FileShardLog, content: Content) -> None:
