@@ -333,7 +333,7 @@ def test_all_engines_give_the_same_answers(machine: type[SameAnswers]) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=25,
+            max_examples=20,
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=list(HealthCheck),
