@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.clients.java import driver as java_driver
 from tests.clients.node import Node, running
+from tests.clients.remote import Remote
 
 with warnings.catch_warnings():  # on import, it reads its schemas by a deprecated function
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -61,3 +63,9 @@ def new_topic() -> Callable[[], str]:
 @pytest.fixture
 def topic(new_topic: Callable[[], str]) -> str:
     return new_topic()
+
+
+@pytest.fixture(scope="session")
+def java() -> Iterator[Remote]:
+    with java_driver() as remote:
+        yield remote

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import subprocess
 from pathlib import Path
 
 HERE = Path(__file__).parent
-JARS = HERE.parents[2] / "build" / "kafka"
+POM = HERE / "pom.xml"
+JARS = HERE.parents[2] / "build" / f"kafka-{hashlib.sha256(POM.read_bytes()).hexdigest()[:12]}"
+"""Named by what was asked for, so that another version does not mix with this one."""
 FETCH_SECONDS_MAX = 600
 
 
@@ -29,7 +32,7 @@ def _fetch() -> None:
             "mvn",
             "--batch-mode",
             "--quiet",
-            f"--file={HERE / 'pom.xml'}",
+            f"--file={POM}",
             "dependency:copy-dependencies",
             f"-DoutputDirectory={JARS}",
         ],

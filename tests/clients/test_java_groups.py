@@ -1,0 +1,157 @@
+"""Apache Kafka's Java client in groups, with the classic and with the consumer protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+
+import pytest
+
+from tests.clients.groups import FLAGS, PARTITIONS, until
+from tests.clients.node import Node, running
+from tests.clients.remote import Remote
+
+pytestmark = [pytest.mark.needs("java", "javac", "mvn"), pytest.mark.timeout(900)]
+
+EAGER = "org.apache.kafka.clients.consumer.RangeAssignor"
+COOPERATIVE = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+CLASSIC = {
+    "group.protocol": "classic",
+    "session.timeout.ms": "6000",
+    "heartbeat.interval.ms": "100",
+}
+KINDS = {
+    "classic": CLASSIC | {"partition.assignment.strategy": EAGER},
+    "cooperative": CLASSIC | {"partition.assignment.strategy": COOPERATIVE},
+    "consumer": {"group.protocol": "consumer"},
+}
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    with running(tmp_path_factory.mktemp("groups"), *FLAGS) as node:
+        yield node
+        assert node.end() == 0, node.logged()
+
+
+class Member:
+    """A consumer in a group that keeps what it read."""
+
+    def __init__(
+        self, java: Remote, kafka: str, kind: str, topic: str, name: str, **config: str
+    ) -> None:
+        self.java, self.name = java, f"{topic}-{name}"
+        self.values: list[str] = []
+        settings = {
+            "bootstrap.servers": kafka,
+            "group.id": f"g-{topic}",
+            "enable.auto.commit": "false",
+            "auto.offset.reset": "earliest",
+            "fetch.max.wait.ms": "50",
+            **KINDS[kind],
+            **{each.replace("_", "."): value for each, value in config.items()},
+        }
+        java.call("consumer", name=self.name, config=settings)
+        java.call("subscribe", name=self.name, topic=topic)
+
+    def poll(self) -> None:
+        self.values += [one["value"] for one in self.java.call("poll", name=self.name, ms=50)]
+
+    def has(self, count: int) -> bool:
+        self.poll()
+        return len(self.partitions) == count
+
+    @property
+    def partitions(self) -> set[int]:
+        return {partition for _, partition in self.java.call("assignment", name=self.name)}
+
+    @property
+    def changes(self) -> int:
+        return int(self.java.call("changes", name=self.name))
+
+    def commit(self) -> None:
+        self.java.call("commit-sync", name=self.name)
+
+    def close(self) -> None:
+        self.java.call("close-consumer", name=self.name)
+
+
+def fill(java: Remote, kafka: str, topic: str, count: int) -> set[str]:
+    """So many messages in each partition. Asking for the topic creates it."""
+    java.call(
+        "producer",
+        name="filler",
+        config={"bootstrap.servers": kafka, "enable.idempotence": "false"},
+    )
+    records = [
+        {"partition": partition, "value": f"{partition}/{number}"}
+        for partition in range(PARTITIONS)
+        for number in range(count)
+    ]
+    java.call("send", name="filler", topic=topic, records=records)
+    java.call("close-producer", name="filler")
+    return {str(record["value"]) for record in records}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_group_goes_on_where_it_was(java: Remote, kafka: str, topic: str, kind: str) -> None:
+    values = fill(java, kafka, topic, 10)
+    with closing(Member(java, kafka, kind, topic, "first")) as first:
+        until(lambda: first.poll() or len(first.values) == len(values), "reading everything")
+        assert set(first.values) == values
+        first.commit()
+    fill(java, kafka, topic, 1)
+    with closing(Member(java, kafka, kind, topic, "second")) as second:
+        until(lambda: second.poll() or len(second.values) == PARTITIONS, "reading what is new")
+        committed = java.call(
+            "committed", name=second.name, topic=topic, partitions=list(range(PARTITIONS))
+        )
+        assert committed == {str(number): 10 for number in range(PARTITIONS)}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_members_share_and_take_over(java: Remote, kafka: str, topic: str, kind: str) -> None:
+    fill(java, kafka, topic, 1)
+    with closing(Member(java, kafka, kind, topic, "first")) as first:
+        until(lambda: first.has(PARTITIONS), "the first has all")
+        second = Member(java, kafka, kind, topic, "second")
+
+        def shared() -> bool:
+            return first.has(PARTITIONS // 2) & second.has(PARTITIONS // 2)
+
+        until(shared, "each has half")
+        assert not first.partitions & second.partitions
+        second.close()
+        until(lambda: first.has(PARTITIONS), "the first has all again")
+
+
+@pytest.mark.parametrize("kind", ["classic", "consumer"])
+def test_a_static_member_that_restarts_disturbs_nobody(
+    java: Remote, kafka: str, topic: str, kind: str
+) -> None:
+    fill(java, kafka, topic, 1)
+    with ExitStack() as stack:
+        first = stack.enter_context(
+            closing(Member(java, kafka, kind, topic, "first", group_instance_id="one"))
+        )
+        second = Member(java, kafka, kind, topic, "second", group_instance_id="two")
+        until(lambda: first.has(2) & second.has(2), "each has half")
+        changes, had = first.changes, second.partitions
+        second.close()
+        second = stack.enter_context(
+            closing(Member(java, kafka, kind, topic, "second", group_instance_id="two"))
+        )
+        until(lambda: first.poll() or second.has(2), "it is back")
+        assert second.partitions == had
+        for _ in range(10):
+            first.poll()
+        assert first.changes == changes
+
+
+@pytest.mark.parametrize("kind", ["classic", "consumer"])
+def test_a_group_is_described(java: Remote, kafka: str, topic: str, kind: str) -> None:
+    fill(java, kafka, topic, 1)
+    with closing(Member(java, kafka, kind, topic, "one")) as member:
+        until(lambda: member.has(PARTITIONS), "all partitions")
+        found = java.call("describe-group", group=f"g-{topic}", config={"bootstrap.servers": kafka})
+        assert found == {"state": "Stable", "type": kind.title(), "members": 1}
