@@ -377,7 +377,7 @@ async def test_a_reader_finds_a_segment_that_moves_under_its_hands(tmp_path: Pat
         class Moving(MemoryShardStore):
             def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
                 if self.snapshot()[0] is segment:
-                    store.copy(segment, TimestampMs(NOW))
+                    store.copy(segment)
                     store.release(segment)
                 return super().read(offset, max_bytes, end)
 

@@ -44,7 +44,7 @@ class Gate:
             if error := self.fail.get(group.shard.name):
                 group.error = error
             else:
-                group.store.append(group.batches, group.now_ms)
+                group.store.append(group.batches)
 
     def let_go(self) -> None:
         self.open.set()

@@ -12,7 +12,7 @@ from stratamq.model.errors import DiskFull
 from stratamq.model.types import Offset
 from stratamq.wire.kafka.records import BatchHeader, drop_records, read_header
 from tests.log.ledger import Ledger
-from tests.log.support import FOLDER, NOW, ROOM, batches_from, open_log
+from tests.log.support import FOLDER, ROOM, batches_from, open_log
 from tests.twins.disk import Power, SimDisk
 from tests.twins.kv import Loss, SimKV
 
@@ -71,7 +71,7 @@ class Rig:
         batches = self._next_batches(counts, newest if epoch is None else epoch)
         self.ledger.submit(batches)
         try:
-            self.log.append(batches, NOW)
+            self.log.append(batches)
         except DiskFull:
             self.ledger.refuse(batches)
             raise

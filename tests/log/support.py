@@ -88,7 +88,7 @@ def open_log(disk: Disk, kv: KVStore, folder: Path = FOLDER, **config: object) -
 
 def commit(log: FileShardLog, batches: Sequence[PlacedBatch]) -> None:
     """Everything that comes before an acknowledgement."""
-    log.append(batches, NOW)
+    log.append(batches)
     log.sync()
     log.flush_index()
 

@@ -266,7 +266,7 @@ def test_a_torn_batch_full_of_batches_is_cut_wherever_it_was_torn() -> None:
     path = FOLDER / names.segment_file(Offset(0), names.LOG)
     whole = len(built.disk.content(path))
     torn = batch(2, nested(2, 2))
-    built.log.append([torn], NOW)
+    built.log.append([torn])
     for size in range(1, len(torn.data)):
         rig = built.after_crash(Power.KEPT, Loss.WIPED, Random(0))
         rig.disk.damage(path, cut_at(whole + size))

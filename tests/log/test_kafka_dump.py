@@ -72,7 +72,7 @@ def fill(log: FileShardLog, rng: random.Random) -> None:
     for number, data in enumerate(history(rng)):
         epoch = LeaderEpoch(number // 100)
         _, bytes_ = place_batch(read_header(data), data, log.end_offset, epoch)
-        log.append([placed(bytes_)], NOW)
+        log.append([placed(bytes_)])
         log.sync()
         log.flush_index()
     log.roll()

@@ -17,7 +17,7 @@ from stratamq.wire.kafka.records import Compression, drop_records, read_header
 from tests.log.crashing import CUTS, DAMAGING, FATES, KILLED, Fate
 from tests.log.ledger import check_epochs, check_lookups, check_order
 from tests.log.rig import Rig, batches_of
-from tests.log.support import NOW, ROOM, batch, batches_from, read_log, record
+from tests.log.support import ROOM, batch, batches_from, read_log, record
 from tests.twins.disk import Power
 from tests.twins.kv import Loss
 
@@ -52,7 +52,7 @@ class LogModel(RuleBasedStateMachine):
             records = [record(seed + number, size=seed % 200) for number in range(count)]
             batches.append(batch(self.end, records, self.epoch, codec))
             self.end += count
-        self.rig.log.append(batches, NOW)
+        self.rig.log.append(batches)
         self.stored.update({one.header.base_offset: one.data for one in batches})
 
     @rule()
@@ -196,7 +196,7 @@ def test_any_piece_of_a_log_is_whole_batches(sizes: list[int], seed: int) -> Non
     """However few bytes are asked for, from wherever, up to wherever."""
     rig, rng = Rig.new().open(), Random(seed)
     batches = batches_from(0, sizes)
-    rig.log.append(batches, NOW)
+    rig.log.append(batches)
     end = rig.log.end_offset
     for _ in range(20):
         offset, limit = rng.randrange(end), rng.randint(0, end)

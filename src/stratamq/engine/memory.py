@@ -89,7 +89,7 @@ class MemoryKeeper:
             self._shards[group.store] = group.shard
             try:
                 self.capacity.make_room(group.batches, group.now_ms)
-                group.store.append(group.batches, group.now_ms)
+                group.store.append(group.batches)
             except StrataError as error:
                 group.error = error
         self.tell_evicted()
@@ -116,7 +116,7 @@ class MemoryExecutor(Inline):
     def __init__(self, keeper: MemoryKeeper, clock: Clock, limits: EngineLimits) -> None:
         super().__init__(keeper.commit, clock)
         self._capacity = keeper.capacity
-        self._persister = Persister(clock)
+        self._persister = Persister()
         self._waits = limits.memory_full == "evict"
         self._persisted: dict[Shard, None] = {}
         self._reading: set[asyncio.Future[Any]] = set()

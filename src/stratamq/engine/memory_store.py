@@ -66,7 +66,7 @@ class MemoryShardStore:
 
     # -- writing -------------------------------------------------------------------------------
 
-    def append(self, batches: Sequence[PlacedBatch], now_ms: TimestampMs) -> None:
+    def append(self, batches: Sequence[PlacedBatch]) -> None:
         assert batches[0].header.base_offset >= self.end_offset, "offsets never go back"
         for batch in batches:
             active = self._segments[-1]

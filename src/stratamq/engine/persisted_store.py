@@ -62,7 +62,7 @@ class PersistedShardStore:
         first, *others = self.memory.snapshot()
         return first if others else None
 
-    def copy(self, segment: MemorySegment, now_ms: TimestampMs) -> None:
+    def copy(self, segment: MemorySegment) -> None:
         """Make a sealed segment durable, with its deletion marks. May be repeated after a
         failure."""
         left = [
@@ -71,7 +71,7 @@ class PersistedShardStore:
             if header.base_offset >= self.disk.end_offset
         ]
         if left:
-            self.disk.append(left, now_ms)
+            self.disk.append(left)
         self.disk.roll()
         self.disk.trim(max(self.disk.start_offset, min(self._start, self.disk.end_offset)))
         deleted = [mark for mark in self.memory.deleted() if segment.base <= mark < segment.end]
@@ -94,8 +94,8 @@ class PersistedShardStore:
 
     # -- writing -------------------------------------------------------------------------------
 
-    def append(self, batches: Sequence[PlacedBatch], now_ms: TimestampMs) -> None:
-        self.memory.append(batches, now_ms)
+    def append(self, batches: Sequence[PlacedBatch]) -> None:
+        self.memory.append(batches)
 
     def sync(self) -> None:
         pass

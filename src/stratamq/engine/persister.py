@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 
-from stratamq.engine.memory_segment import MemorySegment
 from stratamq.engine.persisted_store import PersistedShardStore
 from stratamq.engine.shard import Shard
-from stratamq.model.clock import Clock
 from stratamq.model.errors import StrataError
 
 logger = logging.getLogger(__name__)
@@ -23,8 +20,7 @@ class Persister:
     it too. A segment that could not be copied stays in memory and is tried again with the next
     one."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._task: asyncio.Task[None] | None = None
         self._waiting: dict[Shard, None] = {}
         self.lock = asyncio.Lock()
@@ -63,9 +59,5 @@ class Persister:
                 segment = store.oldest_sealed()
                 if segment is None:
                     return
-                await asyncio.to_thread(_copier(store, segment, self._clock))
+                await asyncio.to_thread(store.copy, segment)
                 store.release(segment)
-
-
-def _copier(store: PersistedShardStore, segment: MemorySegment, clock: Clock) -> Callable[[], None]:
-    return lambda: store.copy(segment, clock.now_ms())

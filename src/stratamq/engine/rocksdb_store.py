@@ -66,7 +66,7 @@ class RocksShardStore:
 
     # -- writing -------------------------------------------------------------------------------
 
-    def append(self, batches: Sequence[PlacedBatch], now_ms: TimestampMs) -> None:
+    def append(self, batches: Sequence[PlacedBatch]) -> None:
         rows = self._rows.kv.batch()
         staged = self.stage(rows, batches)
         self._rows.kv.write(rows)

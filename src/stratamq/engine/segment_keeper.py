@@ -164,7 +164,7 @@ class SegmentKeeper:
 def _stored(group: Group) -> bool:
     """Write and, where promised, sync one shard's batches; whether it went well."""
     try:
-        group.store.append(group.batches, group.now_ms)
+        group.store.append(group.batches)
         if group.shard.syncs:
             group.store.sync()
     except StrataError as error:

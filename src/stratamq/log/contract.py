@@ -75,7 +75,7 @@ class ShardStore(Protocol):
 
     # -- writing -----------------------------------------------------------------------------------
 
-    def append(self, batches: Sequence[PlacedBatch], now_ms: TimestampMs) -> None:
+    def append(self, batches: Sequence[PlacedBatch]) -> None:
         """Store batches that continue the log, rolling before any that does not fit its segment."""
 
     def sync(self) -> None:

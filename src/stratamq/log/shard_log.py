@@ -88,19 +88,19 @@ class FileShardLog(ShardReads):
 
     # -- writing -------------------------------------------------------------------------------
 
-    def append(self, batches: Sequence[PlacedBatch], now_ms: TimestampMs) -> None:
+    def append(self, batches: Sequence[PlacedBatch]) -> None:
         self._check_writable()
         assert batches[0].header.base_offset >= self.end_offset, "offsets never go back"
         before = self._active, self._active.size, self._active.end, self._epochs
         try:
             with self._disk_errors():
                 self._note_epochs(batches)
-                self._write_runs(batches, now_ms)
+                self._write_runs(batches)
         except DiskFull:
             self._undo(*before)
             raise
 
-    def _write_runs(self, batches: Sequence[PlacedBatch], now_ms: TimestampMs) -> None:
+    def _write_runs(self, batches: Sequence[PlacedBatch]) -> None:
         """One write per segment that the batches land in."""
         run: list[PlacedBatch] = []
         size, first = self._active.size, self._active.state.first_timestamp
