@@ -19,6 +19,8 @@ from stratamq.engine.contract import (
     Unsubscribe,
 )
 from stratamq.log.contract import SegmentInfo
+from stratamq.model.errors import InvalidTransactionState
+from stratamq.model.producer import AbortedTransaction, ProducerState
 from stratamq.model.record import Record
 from stratamq.model.shard import ShardOffsets
 from stratamq.model.types import (
@@ -165,6 +167,38 @@ class StorageAdapter(ABC):
     def end_of_epoch(self, shard: ShardName, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
         """The largest known epoch <= `epoch`, and where it ends; (-1, -1) when there is none."""
         return NO_EPOCH, NO_OFFSET
+
+    # -- transactions: a place without them takes none, and has nothing that is undecided -------
+
+    async def write_marker(
+        self,
+        shard: ShardName,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        commit: bool,
+        coordinator_epoch: int,
+    ) -> Offset:
+        """End a producer's transaction; the offset of the mark. Repeating it does no harm.
+
+        InvalidProducerEpoch or CoordinatorFenced when either has been replaced by a newer one.
+        """
+        raise InvalidTransactionState(f"{shard} is kept where there are no transactions")
+
+    async def last_stable_offset(self, shard: ShardName) -> Offset:
+        """The first offset of which it is not decided yet whether it counts; where all is decided,
+        the high watermark."""
+        return (await self.offsets(shard)).high_watermark
+
+    async def aborted_transactions(
+        self, shard: ShardName, start: Offset, end: Offset
+    ) -> list[AbortedTransaction]:
+        """Those that may have records in `start..end - 1`, by the offsets of their marks."""
+        return []
+
+    async def producers(self, shard: ShardName) -> list[ProducerState]:
+        """Those who have written lately, or have a transaction under way."""
+        return []
 
     # -- housekeeping --------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ from stratamq.log.contract import SegmentInfo
 from stratamq.meta.caches import BrokerCacheManager
 from stratamq.meta.configs import storage_name
 from stratamq.model.errors import AlreadyExists, Closed, InvalidConfig
+from stratamq.model.producer import AbortedTransaction, ProducerState
 from stratamq.model.record import Record
 from stratamq.model.shard import ShardOffsets
 from stratamq.model.topic import Topic
@@ -279,6 +280,43 @@ class StorageDriverManager:
         meta, driver = await self._route(topic)
         by_shard = {shard_of(meta, number): offset for number, offset in offsets.items()}
         await driver.commit_offset(group, by_shard)
+
+    # -- transactions --------------------------------------------------------------------------
+
+    async def write_marker(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        commit: bool,
+        coordinator_epoch: int,
+    ) -> Offset:
+        """End a producer's transaction in one partition; the offset of the mark."""
+        meta, driver = await self._route(topic)
+        return await driver.write_marker(
+            shard_of(meta, partition),
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            commit=commit,
+            coordinator_epoch=coordinator_epoch,
+        )
+
+    async def last_stable_offset(self, topic: str, partition: int) -> Offset:
+        meta, driver = await self._route(topic)
+        return await driver.last_stable_offset(shard_of(meta, partition))
+
+    async def aborted_transactions(
+        self, topic: str, partition: int, start: Offset, end: Offset
+    ) -> list[AbortedTransaction]:
+        """Those that may have records in `start..end - 1`."""
+        meta, driver = await self._route(topic)
+        return await driver.aborted_transactions(shard_of(meta, partition), start, end)
+
+    async def producers(self, topic: str, partition: int) -> list[ProducerState]:
+        meta, driver = await self._route(topic)
+        return await driver.producers(shard_of(meta, partition))
 
     # -- deleting ------------------------------------------------------------------------------
 

@@ -13,6 +13,11 @@ StrataError
 │   └── ShardNotFound
 ├── AlreadyExists                e.g. a topic of that name
 ├── OffsetOutOfRange             below the start or past the end; carries both
+├── ProducerRefused              what a producer with an id may not write; nothing was stored
+│   ├── OutOfOrderSequence       batches are missing between this one and its last
+│   ├── InvalidProducerEpoch     a newer instance of the producer has taken its place
+│   ├── InvalidTransactionState  e.g. a plain batch in the middle of a transaction
+│   └── CoordinatorFenced        a mark from a coordinator that another has replaced
 ├── OffsetNotConsecutive         a replica's batch does not continue the log
 ├── CorruptRecord                stored bytes are damaged; carries file and position
 ├── StorageError                 the disk said no
@@ -84,6 +89,26 @@ class OffsetOutOfRange(StrataError):
     def __init__(self, shard: str, offset: int, start: int, end: int) -> None:
         super().__init__(f"{shard}: offset {offset} is outside {start}..{end}")
         self.shard, self.offset, self.start, self.end = shard, offset, start, end
+
+
+class ProducerRefused(StrataError):
+    pass
+
+
+class OutOfOrderSequence(ProducerRefused):
+    pass
+
+
+class InvalidProducerEpoch(ProducerRefused):
+    pass
+
+
+class InvalidTransactionState(ProducerRefused):
+    pass
+
+
+class CoordinatorFenced(ProducerRefused):
+    pass
 
 
 class OffsetNotConsecutive(StrataError):

@@ -21,6 +21,10 @@ CODES: dict[type[BaseException], ErrorCode] = {
     ours.TopicNotFound: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ours.ShardNotFound: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ours.AlreadyExists: ErrorCode.TOPIC_ALREADY_EXISTS,
+    ours.OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ours.InvalidProducerEpoch: ErrorCode.INVALID_PRODUCER_EPOCH,
+    ours.InvalidTransactionState: ErrorCode.INVALID_TXN_STATE,
+    ours.CoordinatorFenced: ErrorCode.TRANSACTION_COORDINATOR_FENCED,
     ours.DiskFull: ErrorCode.KAFKA_STORAGE_ERROR,
     ours.ShardPoisoned: ErrorCode.KAFKA_STORAGE_ERROR,  # clients refresh metadata and try again
     ours.StorageError: ErrorCode.KAFKA_STORAGE_ERROR,
