@@ -8,18 +8,15 @@ from collections.abc import Sequence
 from stratamq.engine.group import Append, AppendReplica
 from stratamq.engine.shard import Shard
 from stratamq.log.contract import PlacedBatch
-from stratamq.model.errors import BatchTooLarge, CorruptBatch, InvalidRecord
+from stratamq.model.errors import CorruptBatch, InvalidRecord
 from stratamq.model.record import Record
 from stratamq.model.types import LeaderEpoch, TimestampMs
 from stratamq.wire.kafka.records import (
-    BatchHeader,
-    BatchScan,
     Buffer,
-    check_batch,
+    accept_batch,
     check_crc,
     encode_batch,
     iter_batches,
-    read_header,
     scan_batch,
 )
 
@@ -29,8 +26,16 @@ def from_batch(
 ) -> Append:
     """A batch as a producer made it. Every record is walked: what does not add up must not be
     stored, since every later reader would fall over it."""
-    header = check_batch(data, shard.bytes_max)
-    return Append(shard, header, data, _scan(shard, header, data, decompressed_max), epoch)
+    header, scan = accept_batch(
+        data,
+        shard.bytes_max,
+        keys=shard.index_keys,
+        tags=shard.index_tags,
+        decompressed_max=decompressed_max,
+    )
+    if scan.null_keys and shard.compacts:
+        raise InvalidRecord(f"{shard.name}: a compacted topic takes no record without a key")
+    return Append(shard, header, data, scan, epoch)
 
 
 def from_records(
@@ -39,10 +44,7 @@ def from_records(
     """A batch made here. All records go into one, so that they are stored together or not at
     all."""
     data = encode_batch(records, now_ms=now_ms, compression=shard.compression)
-    if len(data) > shard.bytes_max:
-        raise BatchTooLarge(f"a batch of {len(data)} bytes is over the limit of {shard.bytes_max}")
-    header = read_header(data)
-    return Append(shard, header, data, _scan(shard, header, data, decompressed_max), None)
+    return from_batch(shard, data, None, decompressed_max)
 
 
 def from_leader(shard: Shard, data: bytes, decompressed_max: int) -> AppendReplica:
@@ -63,19 +65,3 @@ def from_leader(shard: Shard, data: bytes, decompressed_max: int) -> AppendRepli
         )
         batches.append(PlacedBatch(header, bytes(batch), scan))
     return AppendReplica(shard, batches)
-
-
-def _scan(shard: Shard, header: BatchHeader, data: Buffer, decompressed_max: int) -> BatchScan:
-    """Marks that end a transaction are nobody's records: they have no keys to find."""
-    indexed = not header.is_control
-    scan = scan_batch(
-        header,
-        data,
-        keys=indexed and shard.index_keys,
-        tags=indexed and shard.index_tags,
-        decompressed_max=decompressed_max,
-        consecutive=True,
-    )
-    if shard.compacts and scan.null_keys:
-        raise InvalidRecord(f"{shard.name}: a compacted topic takes no record without a key")
-    return scan

@@ -1,28 +1,24 @@
 """Record batch v2: the one unit that is received, stored, replicated, fetched and tiered.
 
-Bytes that came from outside go through `check_batch`, or `read_header` and `check_crc`. Every
-function here either succeeds or raises one of the InvalidInput errors; none allocates from a length
-or count before it was held against the bytes that are there.
+Bytes that came from outside go through `accept_batch`, `check_batch`, or `read_header` and
+`check_crc`. Every function here either succeeds or raises one of the InvalidInput errors; none
+allocates from a length or count before it was held against the bytes that are there.
 """
 
 from __future__ import annotations
 
 from stratamq.wire.kafka.records import _kernel
+from stratamq.wire.kafka.records.accept import accept_batch
 from stratamq.wire.kafka.records.body import DECOMPRESSED_MAX
 from stratamq.wire.kafka.records.compression import Compression, compress, decompress
 from stratamq.wire.kafka.records.control import ControlType, control_type, encode_control
 from stratamq.wire.kafka.records.decode import decode_batch, decode_some
 from stratamq.wire.kafka.records.encode import encode_batch
+from stratamq.wire.kafka.records.entries import EMPTY_SCAN, ENTRY_BYTES, BatchScan
 from stratamq.wire.kafka.records.header import BatchHeader, check_batch, check_crc, read_header
 from stratamq.wire.kafka.records.layout import HEADER_BYTES, Buffer
 from stratamq.wire.kafka.records.rewrite import drop_records, place_batch
-from stratamq.wire.kafka.records.scan import (
-    EMPTY_SCAN,
-    ENTRY_BYTES,
-    BatchScan,
-    key_hash,
-    scan_batch,
-)
+from stratamq.wire.kafka.records.scan import key_hash, scan_batch
 from stratamq.wire.kafka.records.spans import BatchSpan, iter_batches
 
 __all__ = [
@@ -36,6 +32,7 @@ __all__ = [
     "Buffer",
     "Compression",
     "ControlType",
+    "accept_batch",
     "check_batch",
     "check_crc",
     "compress",

@@ -1,6 +1,8 @@
 from collections.abc import Sequence
 
 from stratamq.model.record import Record
+from stratamq.wire.kafka.records.entries import BatchScan
+from stratamq.wire.kafka.records.header import BatchHeader
 from stratamq.wire.kafka.records.layout import Buffer
 from stratamq.wire.kafka.records.spans import BatchSpan
 
@@ -40,3 +42,9 @@ def drop_deltas(
 def encode_records(
     records: Sequence[Record], now_ms: int, base_offset: int, keep_offsets: bool
 ) -> tuple[bytes, int, int, int]: ...
+def accept_plain(
+    data: Buffer, max_bytes: int, keys: bool, tags: bool
+) -> tuple[BatchHeader, BatchScan] | None: ...
+def place(
+    header: BatchHeader, data: Buffer, base_offset: int, leader_epoch: int
+) -> tuple[BatchHeader, bytes]: ...

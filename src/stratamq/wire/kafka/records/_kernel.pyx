@@ -27,23 +27,43 @@ from cpython.tuple cimport (
     PyTuple_New,
     PyTuple_SET_ITEM,
 )
-from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport (
+    INT32_MAX,
+    INT64_MAX,
+    INT64_MIN,
+    int8_t,
+    int16_t,
+    int32_t,
+    int64_t,
+    uint8_t,
+    uint16_t,
+    uint32_t,
+    uint64_t,
+)
 from libc.string cimport memcmp, memcpy
+
+from crc32c import crc32c
 
 from stratamq.model.errors import BatchTooLarge, CorruptBatch, InvalidRecord
 from stratamq.model.record import TAG_HEADER, Record
 from stratamq.wire.kafka.records import layout
+from stratamq.wire.kafka.records.entries import BatchScan
+from stratamq.wire.kafka.records.header import BatchHeader
 from stratamq.wire.kafka.records.spans import BatchSpan
 
 assert Record._fields == ("value", "key", "headers", "tags", "timestamp", "offset"), \
     "records are made and read by position here"
 assert BatchSpan._fields == ("position", "size", "base_offset", "last_offset", "max_timestamp"), \
     "spans are made by position here"
+assert BatchScan._fields == ("keys", "tags", "max_timestamp", "null_keys"), \
+    "scans are made by position here"
+assert len(BatchHeader._fields) == 13, "headers are made by position here"
 assert TAG_HEADER == b"tag" and layout.HEADER_BYTES == 61 and layout.MAGIC == 2, \
     "these three are written out below as C constants"
 
 cdef extern from "Python.h":
     void PyObject_GC_UnTrack(PyObject *value)
+    object PyMemoryView_FromMemory(char *data, Py_ssize_t size, int flags)
 
 cdef extern from *:
     """
@@ -73,9 +93,12 @@ cdef enum:
 
 cdef PyTypeObject *RECORD_TYPE = <PyTypeObject *>Record
 cdef PyTypeObject *SPAN_TYPE = <PyTypeObject *>BatchSpan
+cdef PyTypeObject *SCAN_TYPE = <PyTypeObject *>BatchScan
+cdef PyTypeObject *HEADER_TYPE = <PyTypeObject *>BatchHeader
 
 include "_parse.pxi"
 include "_hop.pxi"
 include "_scan.pxi"
 include "_decode.pxi"
 include "_encode.pxi"
+include "_accept.pxi"

@@ -14,10 +14,7 @@ from stratamq.wire.kafka.records.header import BatchHeader, read_header
 from stratamq.wire.kafka.records.layout import (
     CHECKED,
     HEADER_BYTES,
-    LENGTH_END,
     LOG_APPEND_TIME_BIT,
-    MAGIC_AT,
-    PLACE,
     Buffer,
 )
 
@@ -35,7 +32,6 @@ def place_batch(
     `append_time_ms` stamps the whole batch with the node's time (LogAppendTime). `max_timestamp`
     sets right what a producer got wrong. Only these two cost a CRC.
     """
-    assert header.size_bytes <= len(data), "header and bytes belong to the same batch"
     if append_time_ms is not None:
         attributes, stamp = header.attributes | LOG_APPEND_TIME_BIT, append_time_ms
     else:
@@ -43,10 +39,7 @@ def place_batch(
         stamp = header.max_timestamp if max_timestamp is None else max_timestamp
     if stamp != header.max_timestamp or attributes != header.attributes:
         return _restamp(header, data, base_offset, leader_epoch, attributes, stamp)
-    place = PLACE.pack(base_offset, header.batch_length, leader_epoch)
-    rest = memoryview(data)[MAGIC_AT : header.batch_length + LENGTH_END]
-    placed = BatchHeader._make((base_offset, header.batch_length, leader_epoch, *header[3:]))
-    return placed, b"".join((place, rest))
+    return _kernel.place(header, data, base_offset, leader_epoch)
 
 
 def _restamp(

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from stratamq.model.types import NO_TIMESTAMP, TimestampMs
+from stratamq.model.types import TimestampMs
 from stratamq.wire.kafka.records import _kernel
 from stratamq.wire.kafka.records.body import record_bytes
+from stratamq.wire.kafka.records.entries import BatchScan
 from stratamq.wire.kafka.records.header import BatchHeader
 from stratamq.wire.kafka.records.layout import Buffer
 
 key_hash = _kernel.key_hash
 """FNV-1a 64 of a key or tag: what its entries are found by."""
-
-ENTRY_BYTES = 12
-"""A packed entry: FNV-1a 64 of the key or tag, then the offset delta (u32), both big-endian."""
-
-
-class BatchScan(NamedTuple):
-    """`keys` and `tags` are packed entries in record order; `max_timestamp` is the true one."""
-
-    keys: bytes
-    tags: bytes
-    max_timestamp: TimestampMs
-    null_keys: bool
-
-
-EMPTY_SCAN = BatchScan(b"", b"", NO_TIMESTAMP, False)
 
 
 def scan_batch(

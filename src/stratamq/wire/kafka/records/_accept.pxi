@@ -1,0 +1,133 @@
+# A producer's batch on its way in: everything that is asked of it, in one pass.
+
+cdef inline object new_header(const uint8_t *at):
+    cdef object header = new_tuple(HEADER_TYPE, 13)
+    give(header, 0, be64(at))
+    give(header, 1, <int32_t>be32(at + 8))
+    give(header, 2, <int32_t>be32(at + 12))
+    give(header, 3, <int8_t>at[16])
+    give(header, 4, be32(at + 17))
+    give(header, 5, be16(at + 21))
+    give(header, 6, <int32_t>be32(at + 23))
+    give(header, 7, be64(at + 27))
+    give(header, 8, be64(at + 35))
+    give(header, 9, be64(at + 43))
+    give(header, 10, be16(at + 51))
+    give(header, 11, <int32_t>be32(at + 53))
+    give(header, 12, <int32_t>be32(at + 57))
+    PyObject_GC_UnTrack(<PyObject *>header)
+    return header
+
+
+cdef inline int16_t be16(const uint8_t *at) noexcept nogil:
+    return <int16_t>((<uint16_t>at[0] << 8) | at[1])
+
+
+cdef inline bint is_plain(const uint8_t *at, Py_ssize_t size) noexcept nogil:
+    # Exactly one batch, uncompressed, with a count that its bytes can hold.
+    cdef int32_t count
+    if size < HEADER_BYTES or at[16] != 2 or at[22] & 7:
+        return False
+    count = <int32_t>be32(at + 57)
+    return (
+        <int32_t>be32(at + 8) == size - LENGTH_END
+        and count > 0
+        and <int32_t>be32(at + 23) == count - 1
+        and <int64_t>count * RECORD_BYTES_MIN <= size - HEADER_BYTES
+    )
+
+
+cdef object new_scan(Scan *scan):
+    cdef object keys = packed_bytes(&scan.keys), tags = packed_bytes(&scan.tags)
+    cdef object made = new_tuple(SCAN_TYPE, 4)
+    give(made, 0, keys)
+    give(made, 1, tags)
+    give(made, 2, scan.max_timestamp)
+    give(made, 3, True if scan.null_keys else False)
+    PyObject_GC_UnTrack(<PyObject *>made)
+    return made
+
+
+cdef object scan_plain(Py_buffer *view, bint keys, bint tags):
+    cdef const uint8_t *at = <const uint8_t *>view.buf
+    cdef Scan scan = Scan(Packed(NULL, 0, 0), Packed(NULL, 0, 0), keys, tags, False, INT64_MIN)
+    cdef int64_t base_timestamp = be64(at + 27)
+    cdef int32_t count = <int32_t>be32(at + 57)
+    cdef Walk walk
+    cdef Reason reason
+    try:
+        begin(&walk, view, HEADER_BYTES, view.len, count, count - 1)
+        walk.consecutive = True
+        while walk.done < walk.count:
+            scan_one(&walk, base_timestamp, &scan)
+        reason = ended(&walk)
+        if reason != FINE:
+            raise refusal(&walk, reason)
+        if at[22] & 8:  # the node's time, which stands in the header
+            scan.max_timestamp = be64(at + 35)
+        return new_scan(&scan)
+    finally:
+        PyMem_Free(scan.keys.data)
+        PyMem_Free(scan.tags.data)
+
+
+def accept_plain(data, Py_ssize_t max_bytes, bint keys, bint tags):
+    """Header and scan of an uncompressed batch in which everything adds up.
+
+    None where the header does not: the careful path then says what is wrong, or unpacks.
+    """
+    cdef Py_buffer view
+    cdef const uint8_t *at
+    cdef bint indexed
+    cdef object header
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        at = <const uint8_t *>view.buf
+        if view.len > max_bytes or not is_plain(at, view.len):
+            return None
+        header = new_header(at)
+        if <uint32_t>crc32c(PyMemoryView_FromMemory(<char *>at + 21, view.len - 21, 0x100)) != be32(at + 17):
+            return None
+        indexed = not at[22] & 0x20  # marks that end a transaction are nobody's records
+        return header, scan_plain(&view, indexed and keys, indexed and tags)
+    finally:
+        PyBuffer_Release(&view)
+
+
+cdef inline void put_place(uint8_t *at, int64_t base_offset, int32_t leader_epoch) noexcept nogil:
+    cdef int i
+    for i in range(8):
+        at[i] = <uint8_t>(<uint64_t>base_offset >> (56 - 8 * i))
+    for i in range(4):
+        at[12 + i] = <uint8_t>(<uint32_t>leader_epoch >> (24 - 8 * i))
+
+
+cdef object moved_header(object header, int64_t base_offset, int32_t leader_epoch):
+    cdef object moved = new_tuple(HEADER_TYPE, 13)
+    cdef Py_ssize_t i
+    give(moved, 0, base_offset)
+    give(moved, 2, leader_epoch)
+    for i in range(13):
+        if i != 0 and i != 2:
+            give(moved, i, <object>PyTuple_GET_ITEM(header, i))
+    PyObject_GC_UnTrack(<PyObject *>moved)
+    return moved
+
+
+def place(header not None, data, int64_t base_offset, int32_t leader_epoch):
+    """Header and bytes of the batch at its final offset and epoch."""
+    cdef Py_buffer view
+    cdef object moved
+    cdef Py_ssize_t size
+    if not PyTuple_Check(header) or PyTuple_GET_SIZE(header) != 13:
+        raise TypeError("a batch header is wanted")
+    size = PyLong_AsLongLong(<object>PyTuple_GET_ITEM(header, 1)) + LENGTH_END
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        if not HEADER_BYTES <= size <= view.len:
+            raise AssertionError("header and bytes belong to the same batch")
+        moved = PyBytes_FromStringAndSize(<const char *>view.buf, size)
+    finally:
+        PyBuffer_Release(&view)
+    put_place(<uint8_t *>PyBytes_AS_STRING(moved), base_offset, leader_epoch)  # nobody else has it yet
+    return moved_header(header, base_offset, leader_epoch), moved

@@ -1,0 +1,34 @@
+"""A batch as a producer sent it: held to its format before anyone relies on it."""
+
+from __future__ import annotations
+
+from stratamq.wire.kafka.records import _kernel
+from stratamq.wire.kafka.records.entries import BatchScan
+from stratamq.wire.kafka.records.header import BatchHeader, check_batch
+from stratamq.wire.kafka.records.layout import Buffer
+from stratamq.wire.kafka.records.scan import scan_batch
+
+
+def accept_batch(
+    data: Buffer, max_bytes: int, *, keys: bool, tags: bool, decompressed_max: int
+) -> tuple[BatchHeader, BatchScan]:
+    """What `check_batch` and `scan_batch` say of exactly one batch, every record walked.
+
+    An ordinary batch goes through one call of the kernel; one that is compressed or wrong takes
+    the careful path, which unpacks it or names the error. Marks that end a transaction are nobody's
+    records: they have no keys to find.
+    """
+    accepted = _kernel.accept_plain(data, max_bytes, keys, tags)
+    if accepted is not None:
+        return accepted
+    header = check_batch(data, max_bytes)
+    indexed = not header.is_control
+    scan = scan_batch(
+        header,
+        data,
+        keys=indexed and keys,
+        tags=indexed and tags,
+        decompressed_max=decompressed_max,
+        consecutive=True,
+    )
+    return header, scan
