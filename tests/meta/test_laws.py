@@ -10,12 +10,14 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stratamq.meta import access as a
 from stratamq.meta import commands as c
 from stratamq.meta.apply import RULES, apply
 from stratamq.meta.entities import Entity, TopicPhase
 from stratamq.meta.names import collision_key
 from stratamq.meta.rows import entity_of, row_key, row_value
 from stratamq.meta.state import MetaState, NodeLoad, restored
+from stratamq.model.access import AclRule, Operation, PatternType, Permission, ResourceKind
 from stratamq.model.errors import StrataError
 from stratamq.model.segment import Event, has_leader
 from stratamq.model.shard import shard_name
@@ -33,6 +35,28 @@ offsets = st.integers(-1, 5).map(Offset)
 entries = st.lists(st.builds(c.CommitOffset, shard=shards, offset=offsets), max_size=3).map(tuple)
 segment = {"shard": shards, "seq": numbers}
 at_epoch = {**segment, "epoch": numbers}
+
+users = st.sampled_from(["", "alice", 'b"]\x00ö'])
+limits = st.sampled_from([*a.QUOTAS, "no such"])
+acls = st.builds(
+    AclRule,
+    kind=st.sampled_from(ResourceKind),
+    pattern=st.sampled_from(PatternType),
+    name=users,
+    principal=users.map("User:{}".format),
+    host=st.just("*"),
+    operation=st.sampled_from(Operation),
+    permission=st.sampled_from(Permission),
+)
+credentials = st.builds(
+    a.Credential,
+    user=users,
+    mechanism=st.sampled_from(a.Mechanism),
+    iterations=st.sampled_from([1, 4096]),
+    salt=st.sampled_from(["", "ab" * 16]),
+    stored_key=st.just("cd"),
+    server_key=st.just("ef"),
+)
 
 STRATEGIES: dict[type, st.SearchStrategy[c.Command]] = {
     c.CreateTopic: st.builds(
@@ -71,6 +95,18 @@ STRATEGIES: dict[type, st.SearchStrategy[c.Command]] = {
         c.AddPendingOffsets, producer_id=numbers, group=groups, offsets=entries
     ),
     c.EndPendingOffsets: st.builds(c.EndPendingOffsets, producer_id=numbers, commit=st.booleans()),
+    a.CreateAcl: st.builds(a.CreateAcl, rule=acls),
+    a.DeleteAcl: st.builds(a.DeleteAcl, rule=acls),
+    a.SaveCredential: st.builds(a.SaveCredential, credential=credentials),
+    a.DeleteCredential: st.builds(
+        a.DeleteCredential, user=users, mechanism=st.sampled_from(a.Mechanism)
+    ),
+    a.AlterQuota: st.builds(
+        a.AlterQuota,
+        scope=st.builds(a.QuotaScope, st.none() | users, st.none() | users),
+        put=st.dictionaries(limits, st.sampled_from([-1.0, 0.5, 1e9]), max_size=2),
+        remove=st.frozensets(limits),
+    ),
 }
 
 
@@ -161,3 +197,6 @@ def entities(state: MetaState) -> Iterator[Entity]:
     yield from state.members.values()
     for waiting in state.pending.values():
         yield from waiting.values()
+    yield from state.acls.values()
+    yield from state.credentials.values()
+    yield from state.quotas.values()

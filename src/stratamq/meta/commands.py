@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from stratamq.meta.access import AlterQuota, CreateAcl, DeleteAcl, DeleteCredential, SaveCredential
 from stratamq.model.segment import Event as SegmentEvent
 from stratamq.model.topic import Topic
 from stratamq.model.types import (
@@ -269,4 +270,9 @@ Command = (
     | DeleteGroup
     | AddPendingOffsets
     | EndPendingOffsets
+    | CreateAcl
+    | DeleteAcl
+    | SaveCredential
+    | DeleteCredential
+    | AlterQuota
 )

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from stratamq.meta.access import AccessEntity, CredentialKey, QuotaScope
+from stratamq.model.access import AclRule
 from stratamq.model.segment import State
 from stratamq.model.topic import Topic
 from stratamq.model.types import (
@@ -171,5 +173,17 @@ class GroupMeta:
         return self.group
 
 
-Entity = TopicMeta | ShardMeta | SegmentMeta | NodeMeta | GroupOffset | PendingOffset | GroupMeta
-EntityKey = TopicId | ShardName | SegmentKey | NodeId | OffsetKey | PendingKey | str
+GroupEntity = GroupOffset | PendingOffset | GroupMeta
+Entity = TopicMeta | ShardMeta | SegmentMeta | NodeMeta | GroupEntity | AccessEntity
+EntityKey = (
+    TopicId
+    | ShardName
+    | SegmentKey
+    | NodeId
+    | OffsetKey
+    | PendingKey
+    | str
+    | AclRule
+    | CredentialKey
+    | QuotaScope
+)

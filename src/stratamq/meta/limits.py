@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stratamq.meta.access import AlterQuota, CreateAcl, SaveCredential
 from stratamq.meta.commands import (
     Command,
     CommitOffsets,
@@ -24,6 +25,9 @@ class MetaLimits:
     partitions_per_topic_max: int = 10_000
     shards_max: int = 1_000_000
     groups_max: int = 100_000
+    acls_max: int = 10_000
+    credentials_max: int = 100_000
+    quotas_max: int = 10_000
     pending_commands_max: int = 10_000  # met: callers wait
     watch_updates_max: int = 10_000  # met: the watcher's updates are dropped; it reads a snapshot
 
@@ -40,6 +44,12 @@ def check_limits(state: MetaState, command: Command, limits: MetaLimits) -> None
             _check("groups_max", len(state.groups) + 1, limits.groups_max)
         case SaveGroup(group=group) if group not in state.members:
             _check("groups_max", len(state.members) + 1, limits.groups_max)
+        case CreateAcl(rule=rule) if rule not in state.acls:
+            _check("acls_max", len(state.acls) + 1, limits.acls_max)
+        case SaveCredential(credential=credential) if credential.key not in state.credentials:
+            _check("credentials_max", len(state.credentials) + 1, limits.credentials_max)
+        case AlterQuota(scope=scope) if scope not in state.quotas:
+            _check("quotas_max", len(state.quotas) + 1, limits.quotas_max)
         case _:
             pass
 

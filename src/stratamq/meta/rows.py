@@ -10,6 +10,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from stratamq.meta import access_rows
+from stratamq.meta.access import Credential, Quota
 from stratamq.meta.configs import topic_config
 from stratamq.meta.entities import (
     Entity,
@@ -22,6 +24,7 @@ from stratamq.meta.entities import (
     TopicMeta,
     TopicPhase,
 )
+from stratamq.model.access import AclRule
 from stratamq.model.errors import InvalidInput, StorageError
 from stratamq.model.segment import State
 from stratamq.model.topic import Topic
@@ -51,6 +54,8 @@ def row_key(entity: Entity) -> bytes:
             return b"p%020d" % entity.producer_id + _offset_key(entity)
         case GroupMeta():
             return b"m" + entity.group.encode("utf-8", "surrogatepass")
+        case AclRule() | Credential() | Quota():
+            return access_rows.row_key(entity)
 
 
 def _offset_key(entity: GroupOffset | PendingOffset) -> bytes:
@@ -129,6 +134,9 @@ _FIELDS: dict[type, Callable[[Any], Fields]] = {
     GroupOffset: _plain_fields,
     PendingOffset: _plain_fields,
     GroupMeta: _plain_fields,
+    AclRule: access_rows.rule_fields,
+    Credential: _plain_fields,
+    Quota: access_rows.quota_fields,
 }
 
 _ENTITIES: dict[bytes, Callable[[Fields], Entity]] = {
@@ -139,4 +147,7 @@ _ENTITIES: dict[bytes, Callable[[Fields], Entity]] = {
     b"o": lambda fields: GroupOffset(**fields),
     b"p": lambda fields: PendingOffset(**fields),
     b"m": lambda fields: GroupMeta(**fields),
+    b"a": access_rows.rule,
+    b"u": access_rows.credential,
+    b"q": access_rows.quota,
 }

@@ -14,6 +14,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from stratamq.meta.access import Credential, CredentialKey, Quota, QuotaScope
 from stratamq.meta.entities import (
     Entity,
     GroupMeta,
@@ -28,6 +29,7 @@ from stratamq.meta.entities import (
 from stratamq.meta.events import Event, Put
 from stratamq.meta.names import collision_key
 from stratamq.meta.pmap import PMap
+from stratamq.model.access import AclRule
 from stratamq.model.errors import NotFound, ShardNotFound, TopicNotFound
 from stratamq.model.segment import has_leader
 from stratamq.model.shard import shard_name
@@ -65,6 +67,9 @@ class MetaState:
     groups: PMap[str, Offsets] = field(default_factory=PMap)
     members: PMap[str, GroupMeta] = field(default_factory=PMap)
     pending: PMap[int, Pending] = field(default_factory=PMap)
+    acls: PMap[AclRule, AclRule] = field(default_factory=PMap)
+    credentials: PMap[CredentialKey, Credential] = field(default_factory=PMap)
+    quotas: PMap[QuotaScope, Quota] = field(default_factory=PMap)
     ids: PMap[str, TopicId] = field(default_factory=PMap)
     loads: Mapping[NodeId, NodeLoad] = field(default_factory=dict)
 
@@ -135,6 +140,12 @@ def _moved(state: MetaState, event: Event) -> MetaState:
             return replace(state, members=_table(state.members, group.group, group, present))
         case PendingOffset() as pending:
             return _pending_moved(state, pending, present)
+        case AclRule() as rule:
+            return replace(state, acls=_table(state.acls, rule, rule, present))
+        case Credential() as user:
+            return replace(state, credentials=_table(state.credentials, user.key, user, present))
+        case Quota() as quota:
+            return replace(state, quotas=_table(state.quotas, quota.scope, quota, present))
 
 
 def _table(table: PMap[K, V], key: K, value: V, present: bool) -> PMap[K, V]:
@@ -214,6 +225,9 @@ def restored(entities: Iterable[Entity], revision: int) -> MetaState:
     groups: dict[str, dict[ShardName, GroupOffset]] = {}
     members: dict[str, GroupMeta] = {}
     pending: dict[int, dict[OffsetKey, PendingOffset]] = {}
+    acls: dict[AclRule, AclRule] = {}
+    credentials: dict[CredentialKey, Credential] = {}
+    quotas: dict[QuotaScope, Quota] = {}
     loads: dict[NodeId, NodeLoad] = {}
     for entity in entities:
         match entity:
@@ -233,6 +247,12 @@ def restored(entities: Iterable[Entity], revision: int) -> MetaState:
             case PendingOffset():
                 waiting = pending.setdefault(entity.producer_id, {})
                 waiting[OffsetKey(entity.group, entity.shard)] = entity
+            case AclRule():
+                acls[entity] = entity
+            case Credential():
+                credentials[entity.key] = entity
+            case Quota():
+                quotas[entity.scope] = entity
     return MetaState(
         revision=revision,
         topics=PMap(topics),
@@ -242,6 +262,9 @@ def restored(entities: Iterable[Entity], revision: int) -> MetaState:
         groups=PMap(groups),
         members=PMap(members),
         pending=PMap(pending),
+        acls=PMap(acls),
+        credentials=PMap(credentials),
+        quotas=PMap(quotas),
         ids=PMap({collision_key(one.topic.name): key for key, one in topics.items()}),
         loads=loads,
     )

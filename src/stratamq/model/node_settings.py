@@ -7,6 +7,7 @@ are milliseconds.
 from __future__ import annotations
 
 from stratamq.model.kafka_settings import KAFKA_FRONT
+from stratamq.model.security_settings import SECURITY
 from stratamq.model.settings import Setting
 
 MIB = 1 << 20
@@ -55,6 +56,7 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
         ),
     ),
     "Kafka front": KAFKA_FRONT,
+    "Security and quotas": SECURITY,
     "Writing": (
         Setting(
             name="io.workers",
@@ -153,6 +155,24 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             default=100_000,
             minimum=1,
             doc="Consumer groups there may be. Met: the first commit of one more is refused.",
+        ),
+        Setting(
+            name="meta.acls.max",
+            default=10_000,
+            minimum=1,
+            doc="Access rules there may be. Met: one more is refused.",
+        ),
+        Setting(
+            name="meta.credentials.max",
+            default=100_000,
+            minimum=1,
+            doc="Users' credentials there may be. Met: one more is refused.",
+        ),
+        Setting(
+            name="meta.quotas.max",
+            default=10_000,
+            minimum=1,
+            doc="Users and client ids with a quota. Met: one more is refused.",
         ),
         Setting(
             name="meta.pending.commands.max",

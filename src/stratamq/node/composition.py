@@ -49,6 +49,9 @@ _META_LIMITS = {
     "partitions_per_topic_max": "meta.partitions.per.topic.max",
     "shards_max": "meta.shards.max",
     "groups_max": "meta.groups.max",
+    "acls_max": "meta.acls.max",
+    "credentials_max": "meta.credentials.max",
+    "quotas_max": "meta.quotas.max",
     "pending_commands_max": "meta.pending.commands.max",
     "watch_updates_max": "meta.watch.updates.max",
 }
