@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from stratamq.meta import access as a
 from stratamq.meta import commands as c
+from stratamq.meta import transactions as x
 from stratamq.meta.apply import RULES, apply
 from stratamq.meta.entities import Entity, TopicPhase
 from stratamq.meta.names import collision_key
@@ -21,6 +22,7 @@ from stratamq.model.access import AclRule, Operation, PatternType, Permission, R
 from stratamq.model.errors import StrataError
 from stratamq.model.segment import Event, has_leader
 from stratamq.model.shard import shard_name
+from stratamq.model.transaction import State as TransactionState
 from stratamq.model.types import NodeId, Offset, TopicId
 from tests.meta.support import after, creating, topic, with_nodes
 
@@ -56,6 +58,18 @@ credentials = st.builds(
     salt=st.sampled_from(["", "ab" * 16]),
     stored_key=st.just("cd"),
     server_key=st.just("ef"),
+)
+
+transactional_ids = st.sampled_from(["", "x", "ü/y"])
+transactions = st.builds(
+    x.TransactionMeta,
+    transactional_id=transactional_ids,
+    producer_id=numbers,
+    producer_epoch=st.integers(-1, 3),
+    timeout_ms=st.just(1),
+    state=st.sampled_from(TransactionState),
+    shards=st.frozensets(shards),
+    groups=st.frozensets(groups),
 )
 
 STRATEGIES: dict[type, st.SearchStrategy[c.Command]] = {
@@ -95,6 +109,9 @@ STRATEGIES: dict[type, st.SearchStrategy[c.Command]] = {
         c.AddPendingOffsets, producer_id=numbers, group=groups, offsets=entries
     ),
     c.EndPendingOffsets: st.builds(c.EndPendingOffsets, producer_id=numbers, commit=st.booleans()),
+    x.TakeProducerIds: st.builds(x.TakeProducerIds, first_id=numbers, count=numbers),
+    x.SaveTransaction: st.builds(x.SaveTransaction, transaction=transactions),
+    x.DeleteTransaction: st.builds(x.DeleteTransaction, transactional_id=transactional_ids),
     a.CreateAcl: st.builds(a.CreateAcl, rule=acls),
     a.DeleteAcl: st.builds(a.DeleteAcl, rule=acls),
     a.SaveCredential: st.builds(a.SaveCredential, credential=credentials),
@@ -197,6 +214,9 @@ def entities(state: MetaState) -> Iterator[Entity]:
     yield from state.members.values()
     for waiting in state.pending.values():
         yield from waiting.values()
+    yield from state.transactions.values()
+    if state.next_producer_id:
+        yield x.ProducerIds(next_id=state.next_producer_id)
     yield from state.acls.values()
     yield from state.credentials.values()
     yield from state.quotas.values()

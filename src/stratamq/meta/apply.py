@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stratamq.meta import access, commands, rules_access, rules_groups, rules_shards, rules_topics
+from stratamq.meta import (
+    access,
+    commands,
+    rules_access,
+    rules_groups,
+    rules_shards,
+    rules_topics,
+    rules_transactions,
+    transactions,
+)
 from stratamq.meta.commands import Command
 from stratamq.meta.events import Event
 from stratamq.meta.state import MetaState, evolve
@@ -37,6 +46,9 @@ RULES: dict[type, Callable[[MetaState, Any], list[Event]]] = {
     commands.DeleteGroup: rules_groups.delete_group,
     commands.AddPendingOffsets: rules_groups.add_pending_offsets,
     commands.EndPendingOffsets: rules_groups.end_pending_offsets,
+    transactions.TakeProducerIds: rules_transactions.take_producer_ids,
+    transactions.SaveTransaction: rules_transactions.save_transaction,
+    transactions.DeleteTransaction: rules_transactions.delete_transaction,
     access.CreateAcl: rules_access.create_acl,
     access.DeleteAcl: rules_access.delete_acl,
     access.SaveCredential: rules_access.save_credential,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stratamq.meta.access import AlterQuota, CreateAcl, DeleteAcl, DeleteCredential, SaveCredential
+from stratamq.meta.transactions import DeleteTransaction, SaveTransaction, TakeProducerIds
 from stratamq.model.segment import Event as SegmentEvent
 from stratamq.model.topic import Topic
 from stratamq.model.types import (
@@ -270,6 +271,9 @@ Command = (
     | DeleteGroup
     | AddPendingOffsets
     | EndPendingOffsets
+    | TakeProducerIds
+    | SaveTransaction
+    | DeleteTransaction
     | CreateAcl
     | DeleteAcl
     | SaveCredential

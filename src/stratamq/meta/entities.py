@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from stratamq.meta.access import AccessEntity, CredentialKey, QuotaScope
+from stratamq.meta.transactions import ProducerEntity
 from stratamq.model.access import AclRule
 from stratamq.model.segment import State
 from stratamq.model.topic import Topic
@@ -174,7 +175,9 @@ class GroupMeta:
 
 
 GroupEntity = GroupOffset | PendingOffset | GroupMeta
-Entity = TopicMeta | ShardMeta | SegmentMeta | NodeMeta | GroupEntity | AccessEntity
+Entity = (
+    TopicMeta | ShardMeta | SegmentMeta | NodeMeta | GroupEntity | AccessEntity | ProducerEntity
+)
 EntityKey = (
     TopicId
     | ShardName

@@ -14,6 +14,7 @@ from stratamq.meta.commands import (
     SaveGroup,
 )
 from stratamq.meta.state import MetaState
+from stratamq.meta.transactions import SaveTransaction
 from stratamq.model.errors import CapacityExceeded
 
 
@@ -25,6 +26,7 @@ class MetaLimits:
     partitions_per_topic_max: int = 10_000
     shards_max: int = 1_000_000
     groups_max: int = 100_000
+    transactions_max: int = 100_000
     acls_max: int = 10_000
     credentials_max: int = 100_000
     quotas_max: int = 10_000
@@ -44,6 +46,8 @@ def check_limits(state: MetaState, command: Command, limits: MetaLimits) -> None
             _check("groups_max", len(state.groups) + 1, limits.groups_max)
         case SaveGroup(group=group) if group not in state.members:
             _check("groups_max", len(state.members) + 1, limits.groups_max)
+        case SaveTransaction(transaction=one) if one.transactional_id not in state.transactions:
+            _check("transactions_max", len(state.transactions) + 1, limits.transactions_max)
         case CreateAcl(rule=rule) if rule not in state.acls:
             _check("acls_max", len(state.acls) + 1, limits.acls_max)
         case SaveCredential(credential=credential) if credential.key not in state.credentials:

@@ -24,10 +24,12 @@ from stratamq.meta.entities import (
     TopicMeta,
     TopicPhase,
 )
+from stratamq.meta.transactions import ProducerIds, TransactionMeta
 from stratamq.model.access import AclRule
 from stratamq.model.errors import InvalidInput, StorageError
 from stratamq.model.segment import State
 from stratamq.model.topic import Topic
+from stratamq.model.transaction import State as TransactionState
 
 VERSION = 1
 """Of every row's value. A change of meaning needs a new number and a reader for the old one."""
@@ -54,6 +56,10 @@ def row_key(entity: Entity) -> bytes:
             return b"p%020d" % entity.producer_id + _offset_key(entity)
         case GroupMeta():
             return b"m" + entity.group.encode("utf-8", "surrogatepass")
+        case ProducerIds():
+            return b"i"
+        case TransactionMeta():
+            return b"x" + entity.transactional_id.encode("utf-8", "surrogatepass")
         case AclRule() | Credential() | Quota():
             return access_rows.row_key(entity)
 
@@ -126,6 +132,16 @@ def _segment(fields: Fields) -> SegmentMeta:
     return SegmentMeta(**{**fields, **nodes, "state": State(fields["state"])})
 
 
+def _transaction_fields(entity: TransactionMeta) -> Fields:
+    names = {name: sorted(getattr(entity, name)) for name in ("shards", "groups")}
+    return {**_plain_fields(entity), **names}
+
+
+def _transaction(fields: Fields) -> TransactionMeta:
+    names = {name: frozenset(fields[name]) for name in ("shards", "groups")}
+    return TransactionMeta(**{**fields, **names, "state": TransactionState(fields["state"])})
+
+
 _FIELDS: dict[type, Callable[[Any], Fields]] = {
     TopicMeta: _topic_fields,
     ShardMeta: _plain_fields,
@@ -134,6 +150,8 @@ _FIELDS: dict[type, Callable[[Any], Fields]] = {
     GroupOffset: _plain_fields,
     PendingOffset: _plain_fields,
     GroupMeta: _plain_fields,
+    ProducerIds: _plain_fields,
+    TransactionMeta: _transaction_fields,
     AclRule: access_rows.rule_fields,
     Credential: _plain_fields,
     Quota: access_rows.quota_fields,
@@ -147,6 +165,8 @@ _ENTITIES: dict[bytes, Callable[[Fields], Entity]] = {
     b"o": lambda fields: GroupOffset(**fields),
     b"p": lambda fields: PendingOffset(**fields),
     b"m": lambda fields: GroupMeta(**fields),
+    b"i": lambda fields: ProducerIds(**fields),
+    b"x": _transaction,
     b"a": access_rows.rule,
     b"u": access_rows.credential,
     b"q": access_rows.quota,

@@ -5,7 +5,7 @@ Laws
 1.  Shards of a topic are numbered 0, 1, 2, ... without holes.
 2.  Segments of a shard are numbered without holes, oldest first.
 3.  No two topics have names that are equal when `.` and `_` are.
-4.  `revision` counts the changes of everything but groups, which nobody watches.
+4.  `revision` counts the changes of everything but groups and producers, which nobody watches.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from stratamq.meta.entities import (
 from stratamq.meta.events import Event, Put
 from stratamq.meta.names import collision_key
 from stratamq.meta.pmap import PMap
+from stratamq.meta.transactions import ProducerIds, TransactionMeta
 from stratamq.model.access import AclRule
 from stratamq.model.errors import NotFound, ShardNotFound, TopicNotFound
 from stratamq.model.segment import has_leader
@@ -44,7 +45,7 @@ Offsets = Mapping[ShardName, GroupOffset]
 Pending = Mapping[OffsetKey, PendingOffset]
 """What a producer's transaction will commit."""
 
-_UNWATCHED = (GroupOffset, PendingOffset, GroupMeta)
+_UNWATCHED = (GroupOffset, PendingOffset, GroupMeta, ProducerIds, TransactionMeta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,8 @@ class MetaState:
     groups: PMap[str, Offsets] = field(default_factory=PMap)
     members: PMap[str, GroupMeta] = field(default_factory=PMap)
     pending: PMap[int, Pending] = field(default_factory=PMap)
+    transactions: PMap[str, TransactionMeta] = field(default_factory=PMap)
+    next_producer_id: int = 0
     acls: PMap[AclRule, AclRule] = field(default_factory=PMap)
     credentials: PMap[CredentialKey, Credential] = field(default_factory=PMap)
     quotas: PMap[QuotaScope, Quota] = field(default_factory=PMap)
@@ -140,6 +143,10 @@ def _moved(state: MetaState, event: Event) -> MetaState:
             return replace(state, members=_table(state.members, group.group, group, present))
         case PendingOffset() as pending:
             return _pending_moved(state, pending, present)
+        case TransactionMeta() as one:
+            return replace(state, transactions=_table(state.transactions, one.key, one, present))
+        case ProducerIds() as ids:
+            return replace(state, next_producer_id=ids.next_id)
         case AclRule() as rule:
             return replace(state, acls=_table(state.acls, rule, rule, present))
         case Credential() as user:
@@ -225,6 +232,8 @@ def restored(entities: Iterable[Entity], revision: int) -> MetaState:
     groups: dict[str, dict[ShardName, GroupOffset]] = {}
     members: dict[str, GroupMeta] = {}
     pending: dict[int, dict[OffsetKey, PendingOffset]] = {}
+    transactions: dict[str, TransactionMeta] = {}
+    next_producer_id = 0
     acls: dict[AclRule, AclRule] = {}
     credentials: dict[CredentialKey, Credential] = {}
     quotas: dict[QuotaScope, Quota] = {}
@@ -247,6 +256,10 @@ def restored(entities: Iterable[Entity], revision: int) -> MetaState:
             case PendingOffset():
                 waiting = pending.setdefault(entity.producer_id, {})
                 waiting[OffsetKey(entity.group, entity.shard)] = entity
+            case TransactionMeta():
+                transactions[entity.key] = entity
+            case ProducerIds():
+                next_producer_id = entity.next_id
             case AclRule():
                 acls[entity] = entity
             case Credential():
@@ -262,6 +275,8 @@ def restored(entities: Iterable[Entity], revision: int) -> MetaState:
         groups=PMap(groups),
         members=PMap(members),
         pending=PMap(pending),
+        transactions=PMap(transactions),
+        next_producer_id=next_producer_id,
         acls=PMap(acls),
         credentials=PMap(credentials),
         quotas=PMap(quotas),
