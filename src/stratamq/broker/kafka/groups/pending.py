@@ -1,14 +1,16 @@
 """Group offsets that wait for the end of a transaction.
 
-The seam to the transaction coordinator: it calls `add` for TxnOffsetCommit, and `commit` or `abort`
-when the transaction is over. All three are durable when they return, and the last two may be
-repeated, so a coordinator that was killed half-way just finishes again after its restart.
+The seam to the transaction coordinator: it calls `add` for TxnOffsetCommit, which is durable on
+return, and `ending` when the transaction is over. What that gives is stored together with the end
+of the transaction; it may be repeated, so a coordinator that was killed half-way just finishes
+again after its restart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stratamq.adapter.offset_cache import OffsetCacheManager
 from stratamq.adapter.offsets import OffsetManager, OffsetStorageManager
 from stratamq.meta.commands import AddPendingOffsets, CommitOffset, EndPendingOffsets
 from stratamq.meta.entities import OffsetKey, PendingOffset
@@ -31,16 +33,32 @@ class PendingOffsets:
             AddPendingOffsets(producer_id=producer_id, group=group, offsets=tuple(offsets))
         )
 
+    async def ending(self, producer_id: int, *, commit: bool) -> EndPendingOffsets:
+        """With this command, what the producer added is what its groups have read; or it is gone.
+
+        Offsets that are kept elsewhere are committed there first, and durably: after a crash
+        between the two they are committed again.
+        """
+        in_meta = isinstance(self._offsets, OffsetStorageManager)
+        if commit and not in_meta:
+            for group, entries in self._by_group(producer_id).items():
+                await self._commit_elsewhere(group, entries)
+        return EndPendingOffsets(
+            producer_id=producer_id, commit=commit and in_meta, commit_ms=self._clock.now_ms()
+        )
+
+    async def _commit_elsewhere(self, group: str, entries: Sequence[CommitOffset]) -> None:
+        known = [one for one in entries if one.shard in self._meta.state.shards]
+        await self._offsets.commit(group, known)
+        if isinstance(self._offsets, OffsetCacheManager):
+            await self._offsets.flush()
+
     async def commit(self, producer_id: int) -> None:
         """What the producer added is what its groups have read from now on."""
-        in_meta = isinstance(self._offsets, OffsetStorageManager)
-        if not in_meta:  # committed first: after a crash between the two it is committed again
-            for group, entries in self._by_group(producer_id).items():
-                await self._offsets.commit(group, entries)
-        await self._end(producer_id, commit=in_meta)
+        await self._meta.submit(await self.ending(producer_id, commit=True))
 
     async def abort(self, producer_id: int) -> None:
-        await self._end(producer_id, commit=False)
+        await self._meta.submit(await self.ending(producer_id, commit=False))
 
     def groups(self, producer_id: int) -> set[str]:
         """The groups for which the producer has something pending."""
@@ -56,12 +74,6 @@ class PendingOffsets:
     def is_pending(self, group: str, shard: ShardName) -> bool:
         key = OffsetKey(group, shard)
         return any(key in waiting for waiting in self._meta.state.pending.values())
-
-    async def _end(self, producer_id: int, *, commit: bool) -> None:
-        now = self._clock.now_ms()
-        await self._meta.submit(
-            EndPendingOffsets(producer_id=producer_id, commit=commit, commit_ms=now)
-        )
 
     def _by_group(self, producer_id: int) -> dict[str, list[CommitOffset]]:
         groups: dict[str, list[CommitOffset]] = {}

@@ -1,0 +1,79 @@
+"""DescribeProducers: who writes to a partition, and which transactions are open there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stratamq.broker.kafka.contract import Caller, Handled, Services
+from stratamq.broker.kafka.errors import code_of
+from stratamq.broker.kafka.topics import Refused, lead
+from stratamq.model import producer
+from stratamq.model.errors import StrataError
+from stratamq.wire.kafka.protocol.messages.transactions_admin import (
+    DescribeProducersPartition,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeProducersTopicResult,
+    ProducerState,
+)
+
+NO_TRANSACTION = -1
+
+
+class Producers:
+    """The family of one API."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handlers(self) -> Mapping[type, Handled]:
+        return {DescribeProducersRequest: Handled(self.describe)}
+
+    async def start(self) -> None:
+        pass
+
+    async def stop(self) -> None:
+        pass
+
+    async def describe(
+        self, request: DescribeProducersRequest, caller: Caller
+    ) -> DescribeProducersResponse:
+        return DescribeProducersResponse(
+            topics=[
+                DescribeProducersTopicResult(
+                    name=topic.name,
+                    partitions=[
+                        await self._partition(topic.name, number)
+                        for number in topic.partition_indexes
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
+
+    async def _partition(self, name: str, number: int) -> DescribeProducersPartition:
+        try:
+            lead(self._services, self._services.broker_cache.topic(name), number)
+            found = await self._services.drivers.producers(name, number)
+        except StrataError as error:
+            return DescribeProducersPartition(
+                partition_index=number,
+                error_code=error.code if isinstance(error, Refused) else code_of(error),
+                error_message=str(error),
+                active_producers=[],
+            )
+        return DescribeProducersPartition(
+            partition_index=number, active_producers=[_told(one) for one in found]
+        )
+
+
+def _told(one: producer.ProducerState) -> ProducerState:
+    start = one.transaction_start
+    return ProducerState(
+        producer_id=one.producer_id,
+        producer_epoch=one.producer_epoch,
+        last_sequence=one.last_sequence,
+        last_timestamp=one.last_timestamp,
+        coordinator_epoch=one.coordinator_epoch,
+        current_txn_start_offset=NO_TRANSACTION if start is None else start,
+    )

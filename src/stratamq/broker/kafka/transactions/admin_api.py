@@ -1,0 +1,180 @@
+"""DescribeTransactions, ListTransactions; and WriteTxnMarkers, with which an administrator ends a
+transaction that hangs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from stratamq.broker.kafka.contract import Caller, Services
+from stratamq.broker.kafka.errors import code_of
+from stratamq.broker.kafka.groups.consumer.regex import BadPattern, compile_pattern
+from stratamq.broker.kafka.topics import Refused, lead
+from stratamq.broker.kafka.transactions.coordinator import TransactionCoordinator
+from stratamq.meta.transactions import TransactionMeta
+from stratamq.model.errors import StrataError, TopicNotFound
+from stratamq.model.shard import split_shard_name
+from stratamq.model.transaction import State
+from stratamq.wire.kafka.protocol import ErrorCode
+from stratamq.wire.kafka.protocol.messages.transactions import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from stratamq.wire.kafka.protocol.messages.transactions_admin import (
+    DescribedTransaction,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListedTransaction,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TransactionTopic,
+)
+
+Filter = Callable[[TransactionMeta], bool]
+
+
+class TransactionAdminApi:
+    def __init__(self, services: Services, coordinator: TransactionCoordinator) -> None:
+        self._services = services
+        self._coordinator = coordinator
+
+    # -- DescribeTransactions ------------------------------------------------------------------
+
+    async def describe(
+        self, request: DescribeTransactionsRequest, caller: Caller
+    ) -> DescribeTransactionsResponse:
+        return DescribeTransactionsResponse(
+            transaction_states=[self._described(one) for one in request.transactional_ids]
+        )
+
+    def _described(self, transactional_id: str) -> DescribedTransaction:
+        one = self._coordinator.find(transactional_id)
+        if one is None:
+            code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if transactional_id else _NONSENSE
+            return DescribedTransaction(
+                error_code=code,
+                transactional_id=transactional_id,
+                transaction_state="",
+                transaction_timeout_ms=0,
+                transaction_start_time_ms=-1,
+                producer_id=-1,
+                producer_epoch=-1,
+                topics=[],
+            )
+        return DescribedTransaction(
+            transactional_id=transactional_id,
+            transaction_state=one.state,
+            transaction_timeout_ms=one.timeout_ms,
+            transaction_start_time_ms=one.start_ms,
+            producer_id=one.producer_id,
+            producer_epoch=one.producer_epoch,
+            topics=self._topics(one),
+        )
+
+    def _topics(self, one: TransactionMeta) -> list[TransactionTopic]:
+        topics: dict[str, list[int]] = {}
+        for shard in sorted(one.shards):
+            topic_id, partition = split_shard_name(shard)
+            try:
+                name = self._services.broker_cache.topic_by_id(topic_id).name
+            except TopicNotFound:
+                continue
+            topics.setdefault(name, []).append(partition)
+        return [
+            TransactionTopic(topic=name, partitions=sorted(some)) for name, some in topics.items()
+        ]
+
+    # -- ListTransactions ----------------------------------------------------------------------
+
+    async def list_all(
+        self, request: ListTransactionsRequest, caller: Caller
+    ) -> ListTransactionsResponse:
+        known = {str(state) for state in State}
+        unknown = [one for one in request.state_filters if one not in known]
+        try:
+            wanted = self._filters(request)
+        except BadPattern:
+            code = ErrorCode.INVALID_REGULAR_EXPRESSION
+            return ListTransactionsResponse(
+                error_code=code, unknown_state_filters=unknown, transaction_states=[]
+            )
+        found = [one for one in self._coordinator.all() if all(test(one) for test in wanted)]
+        return ListTransactionsResponse(
+            unknown_state_filters=unknown,
+            transaction_states=[
+                ListedTransaction(
+                    transactional_id=one.transactional_id,
+                    producer_id=one.producer_id,
+                    transaction_state=one.state,
+                )
+                for one in sorted(found, key=lambda one: one.transactional_id)
+            ],
+        )
+
+    def _filters(self, request: ListTransactionsRequest) -> list[Filter]:
+        filters: list[Filter] = []
+        if states := set(request.state_filters):
+            filters.append(lambda one: one.state in states)
+        if producers := set(request.producer_id_filters):
+            filters.append(lambda one: one.producer_id in producers)
+        if request.duration_filter >= 0:
+            begun = self._services.clock.now_ms() - request.duration_filter
+            filters.append(lambda one: 0 <= one.start_ms < begun)
+        if request.transactional_id_pattern:
+            pattern = compile_pattern(request.transactional_id_pattern)
+            filters.append(lambda one: pattern.matches(one.transactional_id))
+        return filters
+
+    # -- WriteTxnMarkers -----------------------------------------------------------------------
+
+    async def write_markers(
+        self, request: WriteTxnMarkersRequest, caller: Caller
+    ) -> WriteTxnMarkersResponse:
+        return WriteTxnMarkersResponse(
+            markers=[
+                WritableTxnMarkerResult(
+                    producer_id=marker.producer_id,
+                    topics=[
+                        WritableTxnMarkerTopicResult(
+                            name=topic.name,
+                            partitions=await self._write(
+                                marker, topic.name, topic.partition_indexes
+                            ),
+                        )
+                        for topic in marker.topics
+                    ],
+                )
+                for marker in request.markers
+            ]
+        )
+
+    async def _write(
+        self, marker: WritableTxnMarker, name: str, partitions: Sequence[int]
+    ) -> Sequence[WritableTxnMarkerPartitionResult]:
+        return [
+            WritableTxnMarkerPartitionResult(
+                partition_index=number, error_code=await self._write_one(marker, name, number)
+            )
+            for number in partitions
+        ]
+
+    async def _write_one(self, marker: WritableTxnMarker, name: str, partition: int) -> ErrorCode:
+        try:
+            lead(self._services, self._services.broker_cache.topic(name), partition)
+            await self._services.drivers.write_marker(
+                name,
+                partition,
+                producer_id=marker.producer_id,
+                producer_epoch=marker.producer_epoch,
+                commit=marker.transaction_result,
+                coordinator_epoch=marker.coordinator_epoch,
+            )
+        except StrataError as error:
+            return error.code if isinstance(error, Refused) else code_of(error)
+        return ErrorCode.NONE
+
+
+_NONSENSE = ErrorCode.INVALID_REQUEST

@@ -1,0 +1,254 @@
+"""All transactional ids: decide, store, then act.
+
+An id's state is what the Meta Service holds, and nothing is answered before it does. Once an end is
+decided and stored, a task writes the marks and the group's offsets, again and again until it is
+done; after a crash the next start takes it up where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Coroutine
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
+
+from stratamq.broker.kafka.contract import Services
+from stratamq.broker.kafka.groups.pending import PendingOffsets
+from stratamq.broker.kafka.topics import Refused
+from stratamq.broker.kafka.transactions import machine
+from stratamq.broker.kafka.transactions.ids import ProducerIdSource
+from stratamq.broker.kafka.transactions.limits import TransactionLimits
+from stratamq.broker.kafka.transactions.machine import Producer
+from stratamq.broker.kafka.transactions.marking import Marker
+from stratamq.meta.transactions import DeleteTransaction, SaveTransaction, TransactionMeta
+from stratamq.model.errors import StrataError
+from stratamq.model.transaction import DECIDED, NO_PRODUCER_ID, State
+from stratamq.model.types import ShardName
+from stratamq.wire.kafka.protocol import ErrorCode
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+RETRY_S_MIN, RETRY_S_MAX = 0.05, 2.0
+"""Between two attempts to finish a transaction: first and longest pause."""
+
+ANSWER_S = 1.0
+"""An end is answered when it is done, so that the producer can go on at once; but an end that was
+decided is answered after this time all the same."""
+
+
+class TransactionCoordinator:
+    """One change of a transactional id at a time; different ids do not wait for each other."""
+
+    def __init__(self, services: Services, pending: PendingOffsets) -> None:
+        self.limits = TransactionLimits.of(services.config)
+        self.ids = ProducerIdSource(services.meta)
+        self._services = services
+        self._pending = pending
+        self._marker = Marker(services)
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._work: set[asyncio.Task[Any]] = set()
+        self._finishing: dict[str, asyncio.Task[None]] = {}
+        self._sweeper: asyncio.Task[None] | None = None
+
+    # -- life ----------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        self._take_up()
+        self._sweeper = asyncio.create_task(self._sweep_forever(), name="transaction-sweeper")
+
+    async def stop(self) -> None:
+        """What is decided and not finished goes on at the next start."""
+        if self._work:
+            await asyncio.wait(self._work)
+        tasks = [*self._finishing.values()]
+        if self._sweeper is not None:
+            tasks.append(self._sweeper)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    # -- what is known -------------------------------------------------------------------------
+
+    def find(self, transactional_id: str) -> TransactionMeta | None:
+        return self._services.meta.state.transactions.get(transactional_id)
+
+    def all(self) -> Collection[TransactionMeta]:
+        return self._services.meta.state.transactions.values()
+
+    # -- changes -------------------------------------------------------------------------------
+
+    async def initialize(
+        self, transactional_id: str, timeout_ms: int, expected: Producer | None
+    ) -> TransactionMeta:
+        """The producer that may use the id from now on; all others are fenced."""
+
+        async def change(old: TransactionMeta | None) -> TransactionMeta:
+            new_id = await self.ids.next() if machine.needs_new_id(old) else NO_PRODUCER_ID
+            now_ms = self._services.clock.now_ms()
+            if old is None:
+                new = machine.create(transactional_id, new_id, timeout_ms, now_ms)
+                return await self._store(None, new)
+            begun = machine.initialize(old, expected, timeout_ms, new_id, now_ms)
+            stored = await self._store(old, begun.transaction)
+            if not begun.is_ready:
+                raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
+            return stored
+
+        return await self._alone(transactional_id, change)
+
+    async def add(
+        self,
+        transactional_id: str,
+        who: Producer,
+        *,
+        shards: Collection[ShardName] = (),
+        groups: Collection[str] = (),
+    ) -> None:
+        async def change(old: TransactionMeta | None) -> None:
+            now_ms = self._services.clock.now_ms()
+            await self._store(old, machine.add(old, who, now_ms, shards=shards, groups=groups))
+
+        await self._alone(transactional_id, change)
+
+    async def within(
+        self, transactional_id: str, who: Producer, group: str, act: Callable[[], Awaitable[T]]
+    ) -> T:
+        """`act` while the transaction is open and has the group, and cannot end meanwhile."""
+
+        async def change(old: TransactionMeta | None) -> T:
+            if not machine.verify(old, who, group=group):
+                raise Refused(ErrorCode.INVALID_TXN_STATE)
+            return await act()
+
+        return await self._alone(transactional_id, change)
+
+    async def end(
+        self, transactional_id: str, who: Producer, *, commit: bool, renews: bool = False
+    ) -> TransactionMeta:
+        """Decided on return, and done unless it takes too long."""
+
+        async def change(old: TransactionMeta | None) -> TransactionMeta:
+            rotates = renews and machine.ends_with_new_id(old, who)
+            new_id = await self.ids.next() if rotates else NO_PRODUCER_ID
+            now_ms = self._services.clock.now_ms()
+            new = machine.end(old, who, commit=commit, now_ms=now_ms, renews=renews, new_id=new_id)
+            return await self._store(old, new)
+
+        decided = await self._alone(transactional_id, change)
+        finishing = self._finishing.get(transactional_id)
+        if finishing is not None:
+            await asyncio.wait([finishing], timeout=ANSWER_S)
+        return decided
+
+    async def _store(self, old: TransactionMeta | None, new: TransactionMeta) -> TransactionMeta:
+        if new is not old:
+            await self._services.meta.submit(SaveTransaction(transaction=new))
+        if new.state in DECIDED:
+            self._finish(new.transactional_id)
+        return new
+
+    # -- finishing -----------------------------------------------------------------------------
+
+    def _finish(self, transactional_id: str) -> None:
+        if transactional_id not in self._finishing:
+            task = asyncio.create_task(self._finish_in_time(transactional_id))
+            self._finishing[transactional_id] = task
+
+    async def _finish_in_time(self, transactional_id: str) -> None:
+        try:
+            one = self.find(transactional_id)
+            if one is not None and one.state in DECIDED:
+                await self._mark(one)
+        finally:
+            del self._finishing[transactional_id]
+
+    async def _mark(self, one: TransactionMeta) -> None:
+        left, pause_s = set(one.shards), RETRY_S_MIN
+        while True:
+            left = await self._marker.mark(one, left)
+            if not left and await self._complete(one):
+                return
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, RETRY_S_MAX)
+
+    async def _complete(self, one: TransactionMeta) -> bool:
+        """The offsets and the end of the transaction become visible together."""
+        try:
+            async with self._lock(one.transactional_id):
+                if self.find(one.transactional_id) != one:
+                    return True  # a write that seemed to fail did happen
+                done = machine.complete(one, self._services.clock.now_ms())
+                commit = one.state is State.PREPARE_COMMIT
+                offsets = await self._pending.ending(one.producer_id, commit=commit)
+                await self._services.meta.submit(offsets, SaveTransaction(transaction=done))
+        except StrataError as error:
+            log.warning("transaction %r cannot be completed: %s", one.transactional_id, error)
+            return False
+        return True
+
+    # -- time ----------------------------------------------------------------------------------
+
+    async def _sweep_forever(self) -> None:
+        while True:
+            await asyncio.sleep(self.limits.sweep_ms / 1000)
+            try:
+                await self.sweep()
+            except StrataError as error:
+                log.error("sweeping transactions: %s", error)
+
+    async def sweep(self) -> None:
+        """Abort what takes too long, forget ids that nobody uses, finish what is left."""
+        now_ms = self._services.clock.now_ms()
+        for one in list(self.all()):
+            if machine.has_timed_out(one, now_ms):
+                log.info("transaction %r timed out", one.transactional_id)
+                await self._alone(one.transactional_id, self._time_out)
+            elif machine.has_expired(one, self.limits.expiration_ms, now_ms):
+                await self._alone(one.transactional_id, self._expire)
+        self._take_up()
+
+    async def _time_out(self, old: TransactionMeta | None) -> None:
+        now_ms = self._services.clock.now_ms()
+        if old is not None and machine.has_timed_out(old, now_ms):
+            await self._store(old, machine.fence(old, now_ms))
+
+    async def _expire(self, old: TransactionMeta | None) -> None:
+        now_ms = self._services.clock.now_ms()
+        if old is not None and machine.has_expired(old, self.limits.expiration_ms, now_ms):
+            gone = DeleteTransaction(transactional_id=old.transactional_id)
+            await self._services.meta.submit(gone)
+
+    def _take_up(self) -> None:
+        """Also what was stored by a write that seemed to fail."""
+        for one in self.all():
+            if one.state in DECIDED:
+                self._finish(one.transactional_id)
+
+    # -- small things --------------------------------------------------------------------------
+
+    async def _alone(
+        self, transactional_id: str, change: Callable[[TransactionMeta | None], Awaitable[T]]
+    ) -> T:
+        """`change` the id as it is, alone. A client that hangs up does not interrupt it."""
+
+        async def act() -> T:
+            async with self._lock(transactional_id):
+                return await change(self.find(transactional_id))
+
+        return await asyncio.shield(self._spawn(act()))
+
+    def _lock(self, transactional_id: str) -> asyncio.Lock:
+        lock = self._locks.get(transactional_id)
+        if lock is None:
+            lock = self._locks[transactional_id] = asyncio.Lock()
+        return lock
+
+    def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+        return task

@@ -1,0 +1,136 @@
+"""TxnOffsetCommit: offsets that count when, and only when, the transaction commits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from stratamq.broker.kafka.contract import Caller, Services
+from stratamq.broker.kafka.groups.classic.members import Identity
+from stratamq.broker.kafka.groups.offsets.places import Place, Places
+from stratamq.broker.kafka.transactions.api import check_id
+from stratamq.broker.kafka.transactions.coordinator import TransactionCoordinator
+from stratamq.broker.kafka.transactions.failures import transaction_code
+from stratamq.broker.kafka.transactions.machine import Producer
+from stratamq.meta.commands import CommitOffset
+from stratamq.meta.names import check_group_name
+from stratamq.model.errors import InvalidName, StrataError
+from stratamq.model.types import LeaderEpoch, Offset, ShardName
+from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode
+from stratamq.wire.kafka.protocol.messages.transactions import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+ABORTABLE_SINCE = 4
+ADDS_SINCE = 5
+"""Versions of producers that leave it to us to add the group to their transactions."""
+
+Entry = tuple[TxnOffsetCommitRequestPartition, Place]
+
+
+class OffsetKeeper(Protocol):
+    """What is needed of `Groups`."""
+
+    async def add_pending(
+        self, group: str, who: Identity, producer_id: int, offsets: Sequence[CommitOffset]
+    ) -> ErrorCode: ...
+
+
+class TransactionOffsetsApi:
+    def __init__(
+        self, services: Services, coordinator: TransactionCoordinator, groups: OffsetKeeper
+    ) -> None:
+        self._services = services
+        self._coordinator = coordinator
+        self._groups = groups
+        self._metadata_bytes_max = services.config.number("offset.metadata.max.bytes")
+
+    async def commit(
+        self, request: TxnOffsetCommitRequest, caller: Caller
+    ) -> TxnOffsetCommitResponse:
+        places = Places(self._services.broker_cache, by_id=False)
+        found: list[tuple[str, list[Entry]]] = []
+        for topic in request.topics:
+            known = places.topic(topic.name, NO_UUID)
+            some = [(one, places.place(known, one.partition_index)) for one in topic.partitions]
+            found.append((topic.name, [(one, self._checked(one, place)) for one, place in some]))
+        entries = [
+            _entry(one, place.shard) for _, some in found for one, place in some if _ok(place)
+        ]
+        code = await self._commit(request, entries, caller.version)
+        return TxnOffsetCommitResponse(topics=[_told(name, some, code) for name, some in found])
+
+    def _checked(self, one: TxnOffsetCommitRequestPartition, place: Place) -> Place:
+        metadata = (one.committed_metadata or "").encode("utf-8", "surrogatepass")
+        if place.error:
+            return place
+        if len(metadata) > self._metadata_bytes_max:
+            return Place(None, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+        return Place(None, ErrorCode.INVALID_REQUEST) if one.committed_offset < 0 else place
+
+    async def _commit(
+        self, request: TxnOffsetCommitRequest, entries: Sequence[CommitOffset], version: int
+    ) -> ErrorCode:
+        try:
+            return await self._add(request, entries, version)
+        except InvalidName:
+            return ErrorCode.INVALID_GROUP_ID
+        except StrataError as error:
+            return _as_offsets(transaction_code(error), version)
+
+    async def _add(
+        self, request: TxnOffsetCommitRequest, entries: Sequence[CommitOffset], version: int
+    ) -> ErrorCode:
+        producer = Producer(request.producer_id, request.producer_epoch)
+        member = Identity(request.member_id, request.group_instance_id, request.generation_id)
+        transactional_id, group = request.transactional_id, request.group_id
+        check_id(transactional_id)
+        check_group_name(group)
+        if version >= ADDS_SINCE:
+            await self._coordinator.add(transactional_id, producer, groups=[group])
+        return await self._coordinator.within(
+            transactional_id,
+            producer,
+            group,
+            lambda: self._groups.add_pending(group, member, producer.producer_id, entries),
+        )
+
+
+def _ok(place: Place) -> bool:
+    return place.shard is not None
+
+
+def _entry(one: TxnOffsetCommitRequestPartition, shard: ShardName | None) -> CommitOffset:
+    assert shard is not None, "the caller left out what is nowhere"
+    return CommitOffset(
+        shard=shard,
+        offset=Offset(one.committed_offset),
+        metadata=one.committed_metadata or "",
+        leader_epoch=LeaderEpoch(one.committed_leader_epoch),
+    )
+
+
+def _told(name: str, some: Sequence[Entry], code: ErrorCode) -> TxnOffsetCommitResponseTopic:
+    return TxnOffsetCommitResponseTopic(
+        name=name,
+        partitions=[
+            TxnOffsetCommitResponsePartition(
+                partition_index=one.partition_index, error_code=place.error or code
+            )
+            for one, place in some
+        ],
+    )
+
+
+def _as_offsets(code: ErrorCode, version: int) -> ErrorCode:
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code is ErrorCode.INVALID_TXN_STATE and version >= ABORTABLE_SINCE:
+        return ErrorCode.TRANSACTION_ABORTABLE
+    if code is ErrorCode.CONCURRENT_TRANSACTIONS and version < ADDS_SINCE:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE  # older producers just try again after this one
+    return code

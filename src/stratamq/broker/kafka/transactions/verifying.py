@@ -1,0 +1,101 @@
+"""May this batch be written in this transaction?
+
+Answered from what the Meta Service holds, without waiting, so that batches stay in order: a batch
+of a transaction that is open is handed to its shard before the transaction's end can be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from stratamq.broker.kafka.topics import Refused
+from stratamq.broker.kafka.transactions import machine
+from stratamq.broker.kafka.transactions.coordinator import TransactionCoordinator
+from stratamq.broker.kafka.transactions.machine import Producer
+from stratamq.model.errors import StrataError
+from stratamq.model.types import ShardName
+from stratamq.wire.kafka.protocol import Buffer, ErrorCode
+from stratamq.wire.kafka.records import read_header
+
+ABORTABLE_SINCE = 11
+"""Produce versions that know the code TRANSACTION_ABORTABLE."""
+
+ADDS_SINCE = 12
+"""Produce versions of producers that leave it to us to add partitions to their transactions."""
+
+_Key = tuple[str, Producer, ShardName]
+
+
+class Verifier:
+    """`admit` lets a transactional batch pass, or refuses it."""
+
+    def __init__(self, coordinator: TransactionCoordinator) -> None:
+        self._coordinator = coordinator
+        self._queues: dict[_Key, deque[asyncio.Future[None]]] = {}
+        self._work: set[asyncio.Task[None]] = set()
+
+    async def admit(
+        self, transactional_id: str | None, shard: ShardName, batch: Buffer, version: int
+    ) -> None:
+        if transactional_id is None:
+            raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        header = read_header(batch)
+        who = Producer(header.producer_id, header.producer_epoch)
+        try:
+            if not self._is_in(transactional_id, who, shard):
+                if version < ADDS_SINCE:
+                    raise Refused(_not_added(version))
+                await self._add(transactional_id, who, shard)
+        except Refused as refusal:
+            raise Refused(_as_produce(refusal.code, version)) from None
+
+    def _is_in(self, transactional_id: str, who: Producer, shard: ShardName) -> bool:
+        if (transactional_id, who, shard) in self._queues:
+            return False  # or it would overtake those who wait for it to be added
+        return machine.verify(self._coordinator.find(transactional_id), who, shard=shard)
+
+    async def _add(self, transactional_id: str, who: Producer, shard: ShardName) -> None:
+        """Whoever comes while the partition is being added waits, and goes on in the same order."""
+        key = (transactional_id, who, shard)
+        queue = self._queues.get(key)
+        if queue is None:
+            queue = self._queues[key] = deque()
+            task = asyncio.create_task(self._serve(key, queue))
+            self._work.add(task)
+            task.add_done_callback(self._work.discard)
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue.append(turn)
+        await turn
+
+    async def _serve(self, key: _Key, queue: deque[asyncio.Future[None]]) -> None:
+        transactional_id, who, shard = key
+        failure: StrataError | None = None
+        try:
+            await self._coordinator.add(transactional_id, who, shards=[shard])
+        except StrataError as error:
+            failure = error
+        while queue:
+            turn = queue.popleft()
+            if turn.done():
+                continue  # its connection has gone
+            if failure is None:
+                turn.set_result(None)
+            else:
+                turn.set_exception(failure)
+            await asyncio.sleep(0)  # it hands its batch over before the next one does
+        del self._queues[key]
+
+
+def _not_added(version: int) -> ErrorCode:
+    if version < ABORTABLE_SINCE:
+        return ErrorCode.INVALID_TXN_STATE
+    return ErrorCode.TRANSACTION_ABORTABLE
+
+
+def _as_produce(code: ErrorCode, version: int) -> ErrorCode:
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code is ErrorCode.CONCURRENT_TRANSACTIONS and version < ADDS_SINCE:
+        return ErrorCode.NOT_ENOUGH_REPLICAS  # the one that older producers just try again after
+    return code

@@ -1,0 +1,36 @@
+"""The settings of transactions; names that Kafka has are Kafka's."""
+
+from __future__ import annotations
+
+from stratamq.model.settings import Setting
+
+INT32_MAX = (1 << 31) - 1
+
+TRANSACTIONS: tuple[Setting, ...] = (
+    Setting(
+        name="transaction.max.timeout.ms",
+        default=900_000,
+        minimum=1,
+        maximum=INT32_MAX,
+        doc="Longest transaction a producer may ask for. Above: INVALID_TRANSACTION_TIMEOUT.",
+    ),
+    Setting(
+        name="transactional.id.expiration.ms",
+        default=604_800_000,
+        minimum=1,
+        maximum=INT32_MAX,
+        doc="A transactional id that was not used for this long is forgotten.",
+    ),
+    Setting(
+        name="transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        default=10_000,
+        minimum=10,
+        doc="How often transactions past their time are looked for; they are aborted.",
+    ),
+    Setting(
+        name="meta.transactions.max",
+        default=100_000,
+        minimum=1,
+        doc="Transactional ids there may be. Met: one more has to wait until another expires.",
+    ),
+)
