@@ -9,6 +9,7 @@ from __future__ import annotations
 from stratamq.model.kafka_settings import KAFKA_FRONT
 from stratamq.model.security_settings import SECURITY
 from stratamq.model.settings import Setting
+from stratamq.model.transaction_settings import TRANSACTIONS
 
 MIB = 1 << 20
 PORT_MAX = 65_535
@@ -306,6 +307,7 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             doc="Text beside a committed offset. Above: OFFSET_METADATA_TOO_LARGE.",
         ),
     ),
+    "Transactions": TRANSACTIONS,
     "Logs": (
         Setting(
             name="log.level",

@@ -49,6 +49,7 @@ _META_LIMITS = {
     "partitions_per_topic_max": "meta.partitions.per.topic.max",
     "shards_max": "meta.shards.max",
     "groups_max": "meta.groups.max",
+    "transactions_max": "meta.transactions.max",
     "acls_max": "meta.acls.max",
     "credentials_max": "meta.credentials.max",
     "quotas_max": "meta.quotas.max",

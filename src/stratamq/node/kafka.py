@@ -10,12 +10,16 @@ from pathlib import Path
 from stratamq.broker.kafka.broker import KafkaBroker
 from stratamq.broker.kafka.contract import Family, Services
 from stratamq.broker.kafka.fetch import Fetch
+from stratamq.broker.kafka.fetch_reading import Stability
 from stratamq.broker.kafka.groups.family import Groups
 from stratamq.broker.kafka.leader_epochs import LeaderEpochs
 from stratamq.broker.kafka.list_offsets import ListOffsets
 from stratamq.broker.kafka.metadata import Metadata
 from stratamq.broker.kafka.produce import Produce
+from stratamq.broker.kafka.producers import Producers
 from stratamq.broker.kafka.room import Room
+from stratamq.broker.kafka.transactions.family import Transactions
+from stratamq.broker.kafka.transactions.stability import ShardStability
 from stratamq.meta.commands import RegisterNode
 from stratamq.model.config import NodeConfig
 from stratamq.net.limits import ConnectionLimits
@@ -41,9 +45,13 @@ class KafkaFront:
         config = self._config
         services = services_of(self._core)
         room = Room(config.number("kafka.response.bytes.max"))
-        fetch, groups = Fetch(services, room), Groups(services)
+        stability = ShardStability(services.drivers)
+        fetch, groups = Fetch(services, room, stability), Groups(services)
+        transactions = Transactions(services, groups)
         name = await asyncio.to_thread(cluster_id, config.data_dir)
-        broker = KafkaBroker([*families(services, name), groups, fetch])
+        broker = KafkaBroker(
+            [*families(services, name, transactions, stability), groups, transactions, fetch]
+        )
         server = KafkaServer(broker, room, server_limits(config), tls=tls_context(config))
         async with contextlib.AsyncExitStack() as started:
             await broker.start()
@@ -87,11 +95,14 @@ def services_of(core: NodeCore) -> Services:
     )
 
 
-def families(services: Services, cluster: str) -> Sequence[Family]:
+def families(
+    services: Services, cluster: str, transactions: Transactions, stability: Stability
+) -> Sequence[Family]:
     return [
         Metadata(services, cluster),
-        Produce(services),
-        ListOffsets(services),
+        Produce(services, transactions.verifier),
+        Producers(services),
+        ListOffsets(services, stability),
         LeaderEpochs(services),
     ]
 

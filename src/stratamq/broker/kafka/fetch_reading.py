@@ -108,6 +108,8 @@ class PartitionReader:
                 reading.waits_for.append(seen)
                 return _told(seen, b"", isolation)
             data = await self._records(seen, reading)
+            if not data:
+                reading.waits_for.append(seen)  # what is left up to the end was compacted away
             aborted = await self._aborted(seen, data) if isolation == READ_COMMITTED else None
             return _told(seen, data, isolation, aborted)
         except StrataError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
+from typing import Protocol
 
 from stratamq.broker.kafka import batches
 from stratamq.broker.kafka.contract import Caller, Handled, Services
@@ -15,7 +16,9 @@ from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.topics import Refused, find, lead
 from stratamq.engine.acks import Acks
 from stratamq.model.errors import InvalidRecord, StrataError
+from stratamq.model.shard import shard_name
 from stratamq.model.topic import Topic
+from stratamq.model.types import ShardName
 from stratamq.wire.kafka.protocol import Buffer, ErrorCode
 from stratamq.wire.kafka.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -39,11 +42,24 @@ class Unanswered(StrataError):
     the producer looks at its metadata again."""
 
 
-class Produce:
-    """The family of one API."""
+class Verifier(Protocol):
+    """Who knows which transactions are open."""
 
-    def __init__(self, services: Services) -> None:
+    async def admit(
+        self, transactional_id: str | None, shard: ShardName, batch: Buffer, version: int
+    ) -> None:
+        """Refused unless the batch belongs to a transaction that is open and has the shard.
+
+        It must not wait where it need not: batches would overtake each other.
+        """
+
+
+class Produce:
+    """The family of one API. Without a `verifier`, transactional batches are taken as they come."""
+
+    def __init__(self, services: Services, verifier: Verifier | None = None) -> None:
         self._services = services
+        self._verifier = verifier
 
     def handlers(self) -> Mapping[type, Handled]:
         return {ProduceRequest: Handled(self.produce)}
@@ -91,6 +107,9 @@ class Produce:
             topic = find(self._services.broker_cache, wanted.name, wanted.topic_id)
             lead(self._services, topic, partition.index)
             data = batches.checked(partition.records, version)
+            if self._verifier is not None and batches.is_transactional(data):
+                shard = shard_name(topic.topic_id, partition.index)
+                await self._verifier.admit(request.transactional_id, shard, data, version)
             return await self._append(topic, partition.index, data, request)
         except InvalidRecord as error:
             return _rejected(partition, error)
