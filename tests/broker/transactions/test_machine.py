@@ -1,0 +1,355 @@
+"""The machine of a transactional id: each answer of Kafka's as a row, and laws for any history."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stratamq.broker.kafka.topics import Refused
+from stratamq.broker.kafka.transactions import machine
+from stratamq.broker.kafka.transactions.machine import Producer
+from stratamq.meta.apply import apply
+from stratamq.meta.state import MetaState
+from stratamq.meta.transactions import SaveTransaction, TransactionMeta
+from stratamq.model.transaction import (
+    AT_REST,
+    DECIDED,
+    EPOCH_MAX,
+    TRANSITIONS,
+    Event,
+    IllegalTransition,
+    State,
+    after,
+)
+from stratamq.model.types import ShardName, TimestampMs
+from stratamq.wire.kafka.protocol import ErrorCode
+
+NOW = TimestampMs(100)
+LATER = TimestampMs(200)
+A, B = ShardName("a_0"), ShardName("b_0")
+ME = Producer(7, 3)
+MAPPING = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+FENCED = ErrorCode.PRODUCER_FENCED
+BUSY = ErrorCode.CONCURRENT_TRANSACTIONS
+NOT_NOW = ErrorCode.INVALID_TXN_STATE
+NEW_ID = 99
+
+
+def one(state: State = State.EMPTY, **fields: object) -> TransactionMeta:
+    busy = state not in AT_REST
+    made = TransactionMeta(
+        transactional_id="x",
+        producer_id=7,
+        producer_epoch=3,
+        timeout_ms=50,
+        state=state,
+        shards=frozenset({A}) if busy else frozenset(),
+        start_ms=NOW if busy else TimestampMs(-1),
+        update_ms=NOW,
+    )
+    return replace(made, **fields)  # type: ignore[arg-type]
+
+
+def refusal(call: object) -> ErrorCode:
+    with pytest.raises(Refused) as caught:
+        call()  # type: ignore[operator]
+    return caught.value.code
+
+
+# -- the table -------------------------------------------------------------------------------------
+
+
+def test_what_is_not_in_the_table_does_not_happen() -> None:
+    for state in State:
+        for event in Event:
+            if (state, event) not in TRANSITIONS:
+                with pytest.raises(IllegalTransition):
+                    after(state, event)
+
+
+def test_from_a_decision_there_is_one_way_and_from_death_none() -> None:
+    for state in DECIDED:
+        assert [event for known, event in TRANSITIONS if known is state] == [Event.MARKED]
+    assert not [event for known, event in TRANSITIONS if known is State.DEAD]
+
+
+# -- InitProducerId --------------------------------------------------------------------------------
+
+
+def begin(
+    old: TransactionMeta, expected: Producer | None = None, new_id: int = -1
+) -> tuple[int, int, bool]:
+    made, is_ready = machine.initialize(old, expected, 60, new_id, LATER)
+    return made.producer_id, made.producer_epoch, is_ready
+
+
+def test_the_first_producer_begins_at_epoch_0() -> None:
+    made = machine.create("x", 5, 60, NOW)
+    assert (made.producer_id, made.producer_epoch, made.state) == (5, 0, State.EMPTY)
+
+
+@pytest.mark.parametrize("state", sorted(AT_REST))
+def test_a_new_producer_has_the_next_epoch(state: State) -> None:
+    made, is_ready = machine.initialize(one(state), None, 60, -1, LATER)
+    assert is_ready
+    assert (made.state, made.producer_epoch, made.timeout_ms) == (State.EMPTY, 4, 60)
+    assert made.last_producer_epoch == -1, "nobody may go on with the old one"
+
+
+@pytest.mark.parametrize("state", sorted(DECIDED))
+def test_a_new_producer_waits_for_the_marks(state: State) -> None:
+    assert refusal(lambda: begin(one(state))) is BUSY
+
+
+def test_an_open_transaction_is_aborted_under_a_new_epoch_first() -> None:
+    made, is_ready = machine.initialize(one(State.ONGOING), None, 60, -1, LATER)
+    assert not is_ready
+    assert (made.state, made.producer_epoch, made.shards) == (State.PREPARE_ABORT, 4, {A})
+    assert begin(machine.complete(made, LATER)) == (7, 5, True)
+
+
+@pytest.mark.parametrize(
+    ("known", "expected", "answer"),
+    [
+        (one(), Producer(7, 3), (7, 4)),
+        (one(last_producer_epoch=2), Producer(7, 2), (7, 3)),  # repeated: nothing is new
+        (one(), Producer(7, 2), FENCED),
+        (one(), Producer(7, 4), FENCED),
+        (one(), Producer(8, 3), FENCED),
+        (one(last_producer_id=6, last_producer_epoch=9), Producer(6, 9), (7, 3)),
+        (one(last_producer_id=6, last_producer_epoch=9), Producer(7, 9), FENCED),
+        (one(State.ONGOING, last_producer_epoch=2), Producer(7, 2), FENCED),
+    ],
+)
+def test_who_may_go_on_after_an_error(
+    known: TransactionMeta, expected: Producer, answer: tuple[int, int] | ErrorCode
+) -> None:
+    if isinstance(answer, ErrorCode):
+        assert refusal(lambda: begin(known, expected)) is answer
+    else:
+        assert begin(known, expected) == (*answer, True)
+
+
+def test_who_goes_on_in_the_middle_of_its_own_transaction_is_known_again() -> None:
+    made, is_ready = machine.initialize(one(State.ONGOING), ME, 60, -1, LATER)
+    assert not is_ready
+    assert begin(machine.complete(made, LATER), ME) == (7, 4, True)
+
+
+@pytest.mark.parametrize("epoch", [EPOCH_MAX - 1, EPOCH_MAX])
+@pytest.mark.parametrize("by_itself", [True, False])
+def test_a_used_up_epoch_gives_a_new_producer_id(epoch: int, by_itself: bool) -> None:
+    old = one(State.COMPLETE_ABORT, producer_epoch=epoch)
+    assert machine.needs_new_id(old)
+    expected = Producer(7, epoch) if by_itself else None
+    made, _ = machine.initialize(old, expected, 60, NEW_ID, LATER)
+    assert (made.producer_id, made.producer_epoch) == (NEW_ID, 0)
+    again = Producer(7, epoch)
+    if by_itself:
+        assert begin(made, again) == (NEW_ID, 0, True)
+    else:
+        assert refusal(lambda: begin(made, again)) is FENCED
+
+
+def test_who_is_fenced_at_the_last_epoch_can_still_go_on() -> None:
+    last = EPOCH_MAX - 1
+    known = one(State.ONGOING, producer_epoch=last)
+    made, _ = machine.initialize(known, Producer(7, last), 60, -1, LATER)
+    done = machine.complete(made, LATER)
+    assert machine.needs_new_id(done)
+    assert begin(done, Producer(7, last), NEW_ID) == (NEW_ID, 0, True)
+
+
+# -- adding, verifying -----------------------------------------------------------------------------
+
+OWNERS = [(None, MAPPING), (one(producer_id=8), MAPPING), (one(producer_epoch=4), FENCED)]
+BUSY_ONES = [(one(state), BUSY) for state in sorted(DECIDED)]
+
+
+@pytest.mark.parametrize(("known", "code"), OWNERS + BUSY_ONES)
+def test_who_may_not_add(known: TransactionMeta | None, code: ErrorCode) -> None:
+    assert refusal(lambda: machine.add(known, ME, LATER, shards=[A])) is code
+    assert refusal(lambda: machine.verify(known, ME, shard=A)) is code
+
+
+@pytest.mark.parametrize("state", sorted(AT_REST))
+def test_the_first_partition_begins_the_transaction(state: State) -> None:
+    added = machine.add(one(state), ME, LATER, shards=[A, B])
+    assert (added.state, added.shards, added.start_ms) == (State.ONGOING, {A, B}, LATER)
+    assert not machine.verify(one(state), ME, shard=A)
+
+
+def test_more_partitions_and_groups_leave_the_start_as_it_was() -> None:
+    added = machine.add(one(State.ONGOING), ME, LATER, shards=[B])
+    added = machine.add(added, ME, LATER, groups=["g"])
+    assert (added.shards, added.groups, added.start_ms) == ({A, B}, {"g"}, NOW)
+    assert machine.verify(added, ME, shard=B)
+    assert machine.verify(added, ME, group="g")
+    assert not machine.verify(added, ME, group="h")
+
+
+def test_what_is_there_already_costs_no_write() -> None:
+    known = one(State.ONGOING)
+    assert machine.add(known, ME, LATER, shards=[A]) is known
+
+
+# -- ending ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("known", "code"), OWNERS)
+@pytest.mark.parametrize("renews", [True, False])
+def test_who_may_not_end(known: TransactionMeta | None, code: ErrorCode, renews: bool) -> None:
+    assert refusal(lambda: machine.end(known, ME, commit=True, now_ms=NOW, renews=renews)) is code
+
+
+NOTHING_TO_DO = ErrorCode.NONE
+ENDS = [
+    (State.ONGOING, True, State.PREPARE_COMMIT),
+    (State.ONGOING, False, State.PREPARE_ABORT),
+    (State.COMPLETE_COMMIT, True, NOTHING_TO_DO),
+    (State.COMPLETE_COMMIT, False, NOT_NOW),
+    (State.COMPLETE_ABORT, True, NOT_NOW),
+    (State.COMPLETE_ABORT, False, NOTHING_TO_DO),
+    (State.PREPARE_COMMIT, True, BUSY),
+    (State.PREPARE_COMMIT, False, NOT_NOW),
+    (State.PREPARE_ABORT, True, NOT_NOW),
+    (State.PREPARE_ABORT, False, BUSY),
+    (State.EMPTY, True, NOT_NOW),
+    (State.EMPTY, False, NOT_NOW),
+]
+
+
+@pytest.mark.parametrize(("state", "commit", "outcome"), ENDS)
+def test_how_a_transaction_ends(state: State, commit: bool, outcome: State | ErrorCode) -> None:
+    known = one(state)
+    if outcome is NOTHING_TO_DO:
+        assert machine.end(known, ME, commit=commit, now_ms=LATER) is known
+    elif isinstance(outcome, ErrorCode):
+        assert refusal(lambda: machine.end(known, ME, commit=commit, now_ms=LATER)) is outcome
+    else:
+        ended = machine.end(known, ME, commit=commit, now_ms=LATER)
+        assert (ended.state, ended.producer_epoch, ended.shards) == (outcome, 3, {A})
+
+
+def renew(known: TransactionMeta, who: Producer, *, commit: bool) -> TransactionMeta:
+    return machine.end(known, who, commit=commit, now_ms=LATER, renews=True, new_id=NEW_ID)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_an_end_that_renews_is_marked_with_the_new_epoch(commit: bool) -> None:
+    ended = renew(one(State.ONGOING), ME, commit=commit)
+    assert ended.producer_epoch == 4
+    assert refusal(lambda: renew(ended, ME, commit=commit)) is BUSY
+    done = machine.complete(ended, LATER)
+    assert renew(done, ME, commit=commit) is done, "it repeats its request, and gets the answer"
+    assert refusal(lambda: renew(done, ME, commit=not commit)) is NOT_NOW
+    assert refusal(lambda: machine.add(done, ME, LATER, shards=[A])) is FENCED
+    machine.add(done, Producer(7, 4), LATER, shards=[A])
+
+
+@pytest.mark.parametrize("state", sorted(AT_REST))
+def test_an_end_that_renews_before_anything_began(state: State) -> None:
+    assert refusal(lambda: renew(one(state), ME, commit=True)) is NOT_NOW
+    ended = renew(one(state), ME, commit=False)
+    assert (ended.state, ended.producer_epoch, ended.shards) == (State.PREPARE_ABORT, 4, set())
+
+
+def test_an_end_that_renews_at_the_last_epoch_gives_a_new_producer_id() -> None:
+    last = Producer(7, EPOCH_MAX - 1)
+    known = one(State.ONGOING, producer_epoch=last.epoch)
+    assert machine.ends_with_new_id(known, last)
+    ended = renew(known, last, commit=True)
+    assert (ended.producer_id, ended.producer_epoch) == (7, EPOCH_MAX), "the marks are the old id's"
+    done = machine.complete(ended, LATER)
+    assert (done.producer_id, done.producer_epoch) == (NEW_ID, 0)
+    assert renew(done, last, commit=True) is done
+
+
+def test_time() -> None:
+    known = one(State.ONGOING)
+    assert not machine.has_timed_out(known, TimestampMs(150))
+    assert machine.has_timed_out(known, TimestampMs(151))
+    assert not machine.has_timed_out(one(), TimestampMs(10**9))
+    assert not machine.has_expired(known, 10, TimestampMs(10**9))
+    assert not machine.has_expired(one(), 10, TimestampMs(109))
+    assert machine.has_expired(one(), 10, TimestampMs(110))
+
+
+# -- any history -----------------------------------------------------------------------------------
+
+steps = st.one_of(
+    st.tuples(st.just("init"), st.none() | st.integers(0, 5)),
+    st.tuples(st.just("add"), st.integers(0, 5)),
+    st.tuples(st.just("commit"), st.integers(0, 5)),
+    st.tuples(st.just("abort"), st.integers(0, 5)),
+    st.tuples(st.just("time"), st.none()),
+    st.tuples(st.just("marked"), st.none()),
+)
+
+
+class History:
+    """Producers that share a transactional id, and remember what they were told."""
+
+    def __init__(self, epoch: int, renews: bool) -> None:
+        self.known = replace(machine.create("x", 0, 50, NOW), producer_epoch=epoch)
+        self.told = [Producer(0, epoch)]
+        self.renews = renews
+        self.ids = 0
+
+    def step(self, what: str, number: int | None) -> None:
+        who = None if number is None else self.told[-1 - number % len(self.told)]
+        old, self.known = self.known, self._moved(what, who)
+        if old is not self.known:  # what the machine says is what the Meta Service takes
+            state, _ = apply(MetaState(), SaveTransaction(transaction=old))
+            apply(state, SaveTransaction(transaction=self.known))
+
+    def _moved(self, what: str, who: Producer | None) -> TransactionMeta:
+        known = self.known
+        self.ids += 1
+        if what == "init":
+            made, is_ready = machine.initialize(known, who, 50, self.ids, LATER)
+            if is_ready:
+                self._tell(made, repeats=made is known)
+            return made
+        if what == "time":
+            return machine.fence(known, LATER) if known.state is State.ONGOING else known
+        if what == "marked":
+            done = machine.complete(known, LATER) if known.state in DECIDED else known
+            if self.renews and done.state is not known.state:
+                self._tell(done, repeats=True)
+            return done
+        assert who is not None
+        if what == "add":
+            added = machine.add(known, who, LATER, shards=[A])
+            assert who == (known.producer_id, known.producer_epoch), "a zombie got in"
+            return added
+        return machine.end(
+            known, who, commit=what == "commit", now_ms=LATER, renews=self.renews, new_id=self.ids
+        )
+
+    def _tell(self, made: TransactionMeta, *, repeats: bool) -> None:
+        who = Producer(made.producer_id, made.producer_epoch)
+        assert repeats or who not in self.told, "two producers got the same epoch"
+        assert who.epoch < EPOCH_MAX, "nobody could fence it any more"
+        self.told.append(who)
+
+
+@given(st.sampled_from([0, EPOCH_MAX - 3]), st.booleans(), st.lists(steps, max_size=40))
+def test_whatever_is_asked(epoch: int, renews: bool, wanted: list[tuple[str, int | None]]) -> None:
+    history = History(epoch, renews)
+    for what, number in wanted:
+        before = history.known
+        try:
+            history.step(what, number)
+        except Refused:
+            assert history.known is before
+        now = history.known
+        if before.state in DECIDED:
+            assert now is before or what == "marked"
+        if now.state in AT_REST:
+            assert not now.shards
+        if now.producer_id == before.producer_id:
+            assert now.producer_epoch >= before.producer_epoch
