@@ -64,6 +64,11 @@ check: setup ## Check style, types and layers: ruff, mypy, import-linter
 bench: setup ## Measure speed and size against ceilings of this machine
 	@$(BIN)/python -m benchmarks.run $(ARGS)
 
+.PHONY: bench-kafka
+bench-kafka: setup ## Measure beside Apache Kafka itself, for an hour (ARGS=--quick: minutes)
+	@scripts/ensure java mvn
+	@$(BIN)/python -m benchmarks.kafka $(ARGS)
+
 .PHONY: demo
 demo: ## Show the pipeline from devices to tables
 	@echo "The demo comes with the Spark pipelines, which are not built yet."

@@ -1,0 +1,41 @@
+"""What a system costs before it does anything: time to the first message, memory, idle cycles."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from benchmarks.kafka.brokers import Broker, Machine
+from benchmarks.kafka.librdkafka import Failures, producer
+from benchmarks.kafka.processes import idle_share
+from benchmarks.storage.report import resident_mb
+
+SECONDS_MAX = 60
+IDLE_SECONDS = 3
+EAGER = {"reconnect.backoff.ms": "5", "reconnect.backoff.max.ms": "5", "linger.ms": "0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    seconds: float
+    resident_mb: float
+    idle_percent: float
+
+
+def measure(machine: Machine, system: str) -> Start:
+    """From the start of the process to the first acknowledged message, its topic made for it."""
+    began = time.perf_counter()
+    with machine.running(system) as broker:
+        first_produce(broker)
+        took = time.perf_counter() - began
+        idle = idle_share(broker.pid, IDLE_SECONDS)
+        return Start(took, resident_mb(broker.pid), 100 * idle)
+
+
+def first_produce(broker: Broker) -> None:
+    failures = Failures()
+    client = producer(broker.address, {**EAGER, "log_level": "0"}, failures)
+    client.produce("start", b"first")
+    if client.flush(SECONDS_MAX):
+        raise RuntimeError(f"{broker.name} did not take a message in time")
+    failures.check()
