@@ -18,6 +18,7 @@ from stratamq.broker.kafka.metadata import Metadata
 from stratamq.broker.kafka.produce import Produce
 from stratamq.broker.kafka.producers import Producers
 from stratamq.broker.kafka.room import Room
+from stratamq.broker.kafka.security.access import Access
 from stratamq.broker.kafka.transactions.family import Transactions
 from stratamq.broker.kafka.transactions.stability import ShardStability
 from stratamq.meta.commands import RegisterNode
@@ -47,10 +48,12 @@ class KafkaFront:
         room = Room(config.number("kafka.response.bytes.max"))
         stability = ShardStability(services.drivers)
         fetch, groups = Fetch(services, room, stability), Groups(services)
-        transactions = Transactions(services, groups)
+        transactions, access = Transactions(services, groups), Access(services)
         name = await asyncio.to_thread(cluster_id, config.data_dir)
+        data = families(services, name, transactions, stability)
         broker = KafkaBroker(
-            [*families(services, name, transactions, stability), groups, transactions, fetch]
+            [access, *data, groups, transactions, fetch],
+            guard=access.guard,
         )
         server = KafkaServer(broker, room, server_limits(config), tls=tls_context(config))
         async with contextlib.AsyncExitStack() as started:

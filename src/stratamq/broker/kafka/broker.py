@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from stratamq.broker.kafka import api_versions
 from stratamq.broker.kafka.contract import Caller, Family, Handled, Handler
@@ -14,21 +14,30 @@ from stratamq.wire.kafka.protocol.messages.api_versions import (
 )
 from stratamq.wire.kafka.protocol.schema import message_of
 
+Guard = Callable[[type, Handler], Handler]
+"""What stands before every handler: given a request's class and its handler, the one to call."""
+
 
 class KafkaBroker:
     """Knows which class answers which request. Families start in order and stop in reverse.
 
     `also_served` are APIs that somebody else answers, such as the connection itself: they are
-    advertised with the rest.
+    advertised with the rest. No handler is reached but through the `guard`, where there is one.
     """
 
-    def __init__(self, families: Sequence[Family], also_served: Served | None = None) -> None:
+    def __init__(
+        self,
+        families: Sequence[Family],
+        also_served: Served | None = None,
+        guard: Guard | None = None,
+    ) -> None:
         self._families = families
         self._handlers: dict[type, Handler] = {ApiVersionsRequest: self._api_versions}
         served = {_key(ApiVersionsRequest): APIS[_key(ApiVersionsRequest)].versions}
         for request, handled in _all_handlers(families):
             assert request not in self._handlers, f"two families answer {request.__name__}"
-            self._handlers[request] = handled.handler
+            handler = handled.handler
+            self._handlers[request] = handler if guard is None else guard(request, handler)
             served[_key(request)] = _versions(request, handled)
         self.served: Mapping[int, Versions] = {**served, **(also_served or {})}
         self._started = contextlib.AsyncExitStack()

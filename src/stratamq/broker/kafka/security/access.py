@@ -1,0 +1,57 @@
+"""Access control, put together: a family of APIs, and the guard before all families."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stratamq.broker.kafka.contract import Handled, Services
+from stratamq.broker.kafka.security.acl_api import AclApi
+from stratamq.broker.kafka.security.authorizer import Authorizer, Decider, EverybodyMay
+from stratamq.broker.kafka.security.guard import Guard
+from stratamq.meta.access_cache import AccessCacheManager
+from stratamq.model.config import NodeConfig
+
+
+class Access:
+    """A `Family`. It must start before the others, since they are asked by its `guard`."""
+
+    def __init__(self, services: Services) -> None:
+        config = services.config
+        reconcile_s = config.number("meta.reconcile.interval.ms") / 1000
+        self.cache = AccessCacheManager(services.meta, reconcile_s=reconcile_s)
+        self._config = config
+        enforces = config.text("authorizer") != "none"
+        self._decider: Decider = EverybodyMay()
+        self._version = -1
+        self._acls = AclApi(services.meta, self.cache, enabled=enforces)
+        self.guard = Guard(
+            self._current if enforces else EverybodyMay,
+            services.broker_cache,
+            enforces=enforces,
+            creates_topics=config.flag("auto.create.topics.enable"),
+        )
+
+    def handlers(self) -> Mapping[type, Handled]:
+        return {**self._acls.handlers()}
+
+    async def start(self) -> None:
+        await self.cache.start()
+
+    async def stop(self) -> None:
+        await self.cache.stop()
+
+    def _current(self) -> Decider:
+        """Made anew when the rules have changed; what the old one remembers goes with it."""
+        if self._version != self.cache.rules_version:
+            self._version = self.cache.rules_version
+            self._decider = Authorizer(
+                self.cache.rules(),
+                super_users=super_users(self._config),
+                everyone_if_none=self._config.flag("allow.everyone.if.no.acl.found"),
+            )
+        return self._decider
+
+
+def super_users(config: NodeConfig) -> frozenset[str]:
+    named = (one.strip() for one in config.text("super.users").split(";"))
+    return frozenset(one for one in named if one)

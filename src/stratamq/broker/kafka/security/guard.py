@@ -1,0 +1,87 @@
+"""The table, put before the handlers: none runs for somebody who may not ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from stratamq.broker.kafka.contract import Caller, Handler
+from stratamq.broker.kafka.security.authorizer import Decider
+from stratamq.broker.kafka.security.rights import Rights
+from stratamq.broker.kafka.security.table import TABLE
+from stratamq.broker.kafka.security.verdicts import Entry, Verdict
+from stratamq.meta.caches import BrokerCacheManager
+
+
+class Guard:
+    """`decider` is asked for at each request, since rules change. When nothing is enforced, only
+    answers that speak of rights are touched, and other handlers are returned as they are."""
+
+    def __init__(
+        self,
+        decider: Callable[[], Decider],
+        known: BrokerCacheManager,
+        *,
+        enforces: bool,
+        creates_topics: bool = False,
+    ) -> None:
+        self._decider, self._known = decider, known
+        self._enforces = enforces
+        self._creates_topics = creates_topics
+
+    def __call__(self, request: type, handler: Handler) -> Handler:
+        entry = TABLE.get(request)
+        if entry is None:
+            assert not self._enforces, f"{request.__name__} has no row in the table of rights"
+            return handler
+        if self._enforces and (entry.judge or entry.after):
+            return self._guarded(entry, handler)
+        return handler if entry.tells is None else self._told(entry, handler)
+
+    def _rights(self, caller: Caller) -> Rights:
+        return Rights(self._decider(), caller, self._known, self._creates_topics)
+
+    def _guarded(self, entry: Entry, handler: Handler) -> Handler:
+        """Not a coroutine: what a handler starts at once must still start at once."""
+
+        def guarded(request: Any, caller: Caller) -> Awaitable[Any]:
+            rights = self._rights(caller)
+            verdict = entry.judge(request, rights) if entry.judge is not None else None
+            if verdict is None:
+                work = handler(request, caller)
+                return work if _is_final(entry) else _filtered(entry, request, work, rights)
+            if verdict.left is None:
+                return _refused(verdict)
+            work = handler(verdict.left, caller)
+            return _finished(verdict, _filtered(entry, request, work, rights))
+
+        return guarded
+
+    def _told(self, entry: Entry, handler: Handler) -> Handler:
+        async def told(request: Any, caller: Caller) -> Any:
+            response = await handler(request, caller)
+            if entry.tells is not None:
+                entry.tells(request, response, self._rights(caller))
+            return response
+
+        return told
+
+
+def _is_final(entry: Entry) -> bool:
+    return entry.after is None and entry.tells is None
+
+
+async def _filtered(entry: Entry, request: Any, work: Awaitable[Any], rights: Rights) -> Any:
+    response = await work
+    for step in (entry.after, entry.tells):
+        if step is not None and response is not None:
+            step(request, response, rights)
+    return response
+
+
+async def _finished(verdict: Verdict, work: Awaitable[Any]) -> Any:
+    return verdict.finish(await work)
+
+
+async def _refused(verdict: Verdict) -> Any:
+    return verdict.finish(None)

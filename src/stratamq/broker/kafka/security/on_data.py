@@ -1,0 +1,165 @@
+"""Rights to batches and offsets: Produce, Fetch, ListOffsets, OffsetForLeaderEpoch, DeleteRecords.
+
+A refused topic is answered the same whether it exists or not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from stratamq.broker.kafka.produce import Unanswered
+from stratamq.broker.kafka.security.rights import Rights
+from stratamq.broker.kafka.security.verdicts import Verdict, parted, refused, split
+from stratamq.model.access import Operation
+from stratamq.wire.kafka.protocol import ErrorCode
+from stratamq.wire.kafka.protocol.messages.fetch import (
+    FetchablePartitionResponse,
+    FetchRequest,
+    FetchResponse,
+)
+from stratamq.wire.kafka.protocol.messages.log_offsets import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsTopic,
+    DeleteRecordsTopicResult,
+    EpochEndOffset,
+    ListOffsetsPartitionResponse,
+    ListOffsetsTopic,
+    ListOffsetsTopicResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopic,
+    OffsetForLeaderTopicResult,
+)
+from stratamq.wire.kafka.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+
+NO_TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+NO_TRANSACTION = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+NOWHERE = -1
+
+
+# -- Produce ---------------------------------------------------------------------------------------
+
+
+def produce(request: ProduceRequest, rights: Rights) -> Verdict | None:
+    transaction = request.transactional_id
+    if transaction is not None and not rights.on_transaction(Operation.WRITE, transaction):
+        answers = [_unwritten(one, NO_TRANSACTION) for one in request.topic_data]
+        return _unanswered(request, refused(ProduceResponse(responses=answers)))
+    kept, others = split(request.topic_data, lambda one: _may_write(one, rights))
+    if not others:
+        return None
+    answers = [_unwritten(one, NO_TOPIC) for one in others]
+    verdict = parted(request, "topic_data", kept, answers, ProduceResponse, "responses")
+    return _unanswered(request, verdict)
+
+
+def _may_write(topic: TopicProduceData, rights: Rights) -> bool:
+    return rights.on_named_topic(Operation.WRITE, topic.name, topic.topic_id)
+
+
+def _unwritten(topic: TopicProduceData, code: ErrorCode) -> TopicProduceResponse:
+    return TopicProduceResponse(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partition_responses=[
+            PartitionProduceResponse(
+                index=one.index, error_code=code, base_offset=NOWHERE, error_message=code.text
+            )
+            for one in topic.partition_data
+        ],
+    )
+
+
+def _unanswered(request: ProduceRequest, verdict: Verdict) -> Verdict:
+    """With acks=0 nobody waits for an answer: closing the connection is all the word there is."""
+    if request.acks != 0:
+        return verdict
+
+    def close(answer: object) -> None:
+        raise Unanswered("a write with acks=0 was refused")
+
+    return Verdict(verdict.left, close)
+
+
+# -- Fetch -----------------------------------------------------------------------------------------
+
+
+def fetch(request: FetchRequest, rights: Rights) -> Verdict | None:
+    """Refused topics stay in the request, since they belong to the client's session; their records
+    are taken out afterwards. But nobody waits for what they will not get."""
+    if all(_may_read(request, one.topic, one.topic_id, rights) for one in request.topics):
+        return None
+    return Verdict(replace(request, max_wait_ms=0), lambda answer: answer)
+
+
+def without_refused_records(request: FetchRequest, response: FetchResponse, rights: Rights) -> None:
+    """Of everything in the answer: a session holds more than its latest request names."""
+    for topic in response.responses:
+        if not _may_read(request, topic.topic, topic.topic_id, rights):
+            topic.partitions = [_unread(one.partition_index) for one in topic.partitions]
+
+
+def _may_read(request: FetchRequest, name: str, topic_id: bytes, rights: Rights) -> bool:
+    if _is_replica(request):
+        return rights.on_cluster(Operation.CLUSTER_ACTION)
+    return rights.on_named_topic(Operation.READ, name, topic_id)
+
+
+def _is_replica(request: FetchRequest) -> bool:
+    state = request.replica_state
+    return request.replica_id >= 0 or (state is not None and state.replica_id >= 0)
+
+
+def _unread(partition: int) -> FetchablePartitionResponse:
+    return FetchablePartitionResponse(
+        partition_index=partition,
+        error_code=NO_TOPIC,
+        high_watermark=-1,
+        aborted_transactions=None,
+        records=b"",
+    )
+
+
+# -- offsets ---------------------------------------------------------------------------------------
+
+
+def no_offsets(topic: ListOffsetsTopic) -> ListOffsetsTopicResponse:
+    partitions = [
+        ListOffsetsPartitionResponse(partition_index=one.partition_index, error_code=NO_TOPIC)
+        for one in topic.partitions
+    ]
+    return ListOffsetsTopicResponse(name=topic.name, partitions=partitions)
+
+
+def leader_epochs(request: OffsetForLeaderEpochRequest, rights: Rights) -> Verdict | None:
+    """For other nodes, who may do so on every topic, and for consumers."""
+    if rights.on_cluster(Operation.CLUSTER_ACTION):
+        return None
+    kept, others = split(request.topics, lambda one: rights.on_topic(Operation.DESCRIBE, one.topic))
+    if not others:
+        return None
+    answers = [_no_epochs(one) for one in others]
+    return parted(request, "topics", kept, answers, OffsetForLeaderEpochResponse, "topics")
+
+
+def _no_epochs(topic: OffsetForLeaderTopic) -> OffsetForLeaderTopicResult:
+    partitions = [
+        EpochEndOffset(partition=one.partition, error_code=NO_TOPIC) for one in topic.partitions
+    ]
+    return OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions)
+
+
+def not_deleted(topic: DeleteRecordsTopic) -> DeleteRecordsTopicResult:
+    partitions = [
+        DeleteRecordsPartitionResult(
+            partition_index=one.partition_index, low_watermark=NOWHERE, error_code=NO_TOPIC
+        )
+        for one in topic.partitions
+    ]
+    return DeleteRecordsTopicResult(name=topic.name, partitions=partitions)

@@ -1,0 +1,237 @@
+"""Rights to topics and their configs: seeing, creating, widening, altering, deleting."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from stratamq.broker.kafka.security.rights import NOTHING, REFUSAL, Rights
+from stratamq.broker.kafka.security.verdicts import Judge, Verdict, each, parted, split
+from stratamq.model.access import CLUSTER_NAME, Operation, ResourceKind
+from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode
+from stratamq.wire.kafka.protocol.messages.configs import (
+    AlterConfigsResourceResponse,
+    DescribeConfigsResult,
+)
+from stratamq.wire.kafka.protocol.messages.metadata import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseTopic,
+    DescribeTopicPartitionsTopic,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from stratamq.wire.kafka.protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+
+NO_TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+TOPIC = ResourceKind.TOPIC
+NULL_NAME_FROM = 12
+
+
+# -- Metadata --------------------------------------------------------------------------------------
+
+
+def metadata(request: MetadataRequest, rights: Rights) -> Verdict | None:
+    if request.topics is None or _asks_for_all(request, rights):
+        return None
+    kept, others = split(request.topics, lambda one: _may_see(one, request, rights))
+    if not others:
+        return None
+    hidden = [_hidden(one, rights.caller.version) for one in others]
+
+    def finish(answer: Any) -> Any:
+        # Without a topic left, a request of version 0 would ask for all of them.
+        answer.topics = [*answer.topics, *hidden] if kept else hidden
+        return answer
+
+    return Verdict(replace(request, topics=kept), finish)
+
+
+def _asks_for_all(request: MetadataRequest, rights: Rights) -> bool:
+    return request.topics is None or (rights.caller.version == 0 and not request.topics)
+
+
+def _may_see(topic: MetadataRequestTopic, request: MetadataRequest, rights: Rights) -> bool:
+    if not rights.on_named_topic(Operation.DESCRIBE, topic.name, topic.topic_id):
+        return False
+    creates = rights.creates_topics and request.allow_auto_topic_creation
+    if not creates or topic.topic_id != NO_UUID or rights.exists(topic.name or ""):
+        return True
+    return may_create(topic, rights)
+
+
+def _hidden(topic: MetadataRequestTopic, version: int) -> MetadataResponseTopic:
+    unnamed = None if version >= NULL_NAME_FROM else ""
+    return MetadataResponseTopic(
+        error_code=NO_TOPIC,
+        name=topic.name if topic.topic_id == NO_UUID else unnamed,
+        topic_id=topic.topic_id,
+        partitions=[],
+    )
+
+
+def without_hidden_topics(
+    request: MetadataRequest, response: MetadataResponse, rights: Rights
+) -> None:
+    if _asks_for_all(request, rights):
+        response.topics = [
+            one for one in response.topics if rights.on_topic(Operation.DESCRIBE, one.name or "")
+        ]
+
+
+def tell_in_metadata(request: MetadataRequest, response: MetadataResponse, rights: Rights) -> None:
+    if request.include_topic_authorized_operations:
+        for topic in response.topics:
+            if not topic.error_code:
+                topic.topic_authorized_operations = rights.operations(TOPIC, topic.name or "")
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = cluster_operations(rights)
+
+
+def cluster_operations(rights: Rights) -> int:
+    may_describe = rights.on_cluster(Operation.DESCRIBE)
+    return rights.operations(ResourceKind.CLUSTER) if may_describe else NOTHING
+
+
+# -- DescribeTopicPartitions -----------------------------------------------------------------------
+
+
+def hidden_partitions(topic: DescribeTopicPartitionsTopic) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=NO_TOPIC, name=topic.name, topic_id=NO_UUID, partitions=[]
+    )
+
+
+def without_hidden_partitions(
+    request: DescribeTopicPartitionsRequest,
+    response: DescribeTopicPartitionsResponse,
+    rights: Rights,
+) -> None:
+    response.topics = [
+        one
+        for one in response.topics
+        if one.error_code or rights.on_topic(Operation.DESCRIBE, one.name or "")
+    ]
+
+
+def tell_in_partitions(
+    request: DescribeTopicPartitionsRequest,
+    response: DescribeTopicPartitionsResponse,
+    rights: Rights,
+) -> None:
+    for topic in response.topics:
+        if not topic.error_code:
+            topic.topic_authorized_operations = rights.operations(TOPIC, topic.name or "")
+
+
+# -- creating, deleting, widening ------------------------------------------------------------------
+
+
+def may_create(topic: Any, rights: Rights) -> bool:
+    return rights.on_cluster(Operation.CREATE) or rights.on_topic(Operation.CREATE, topic.name)
+
+
+def not_created(topic: CreatableTopic) -> CreatableTopicResult:
+    return CreatableTopicResult(
+        name=topic.name, error_code=NO_TOPIC, error_message="Authorization failed."
+    )
+
+
+def without_hidden_configs(
+    request: CreateTopicsRequest, response: CreateTopicsResponse, rights: Rights
+) -> None:
+    for topic in response.topics:
+        if topic.error_code or rights.on_topic(Operation.DESCRIBE_CONFIGS, topic.name):
+            continue
+        topic.topic_config_error_code = NO_TOPIC
+        topic.num_partitions = topic.replication_factor = -1
+        topic.configs = []
+
+
+def delete_topics(request: DeleteTopicsRequest, rights: Rights) -> Verdict | None:
+    if request.topic_names:
+        return _delete_by_name(request, rights)
+    kept, others = split(
+        request.topics,
+        lambda one: rights.on_named_topic(Operation.DELETE, one.name, one.topic_id),
+    )
+    if not others:
+        return None
+    refusals = [_not_deleted(one.name, one.topic_id) for one in others]
+    return parted(request, "topics", kept, refusals, DeleteTopicsResponse, "responses")
+
+
+_delete_by_name: Judge = each(
+    "topic_names",
+    lambda name, rights: rights.on_topic(Operation.DELETE, name),
+    lambda name: _not_deleted(name),
+    DeleteTopicsResponse,
+    "responses",
+)
+
+
+def _not_deleted(name: str | None, topic_id: bytes = NO_UUID) -> DeletableTopicResult:
+    """By id, the name is not told: whoever may not delete a topic may not know it either."""
+    return DeletableTopicResult(
+        name=name, topic_id=topic_id, error_code=NO_TOPIC, error_message=NO_TOPIC.text
+    )
+
+
+def not_widened(topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
+    return CreatePartitionsTopicResult(
+        name=topic.name, error_code=NO_TOPIC, error_message=NO_TOPIC.text
+    )
+
+
+# -- configs ---------------------------------------------------------------------------------------
+
+CONFIG_KINDS = {2: TOPIC, 32: ResourceKind.GROUP}
+"""By the config API's own numbers; configs of everything else are the cluster's."""
+
+
+def may_use_configs(operation: Operation, resource: Any, rights: Rights) -> bool:
+    kind = CONFIG_KINDS.get(resource.resource_type, ResourceKind.CLUSTER)
+    name = CLUSTER_NAME if kind is ResourceKind.CLUSTER else resource.resource_name
+    return rights.may(operation, kind, name)
+
+
+def configs(
+    operation: Operation, refuse: Any, response: type, answers: str, items: str = "resources"
+) -> Judge:
+    return each(
+        items,
+        lambda one, rights: may_use_configs(operation, one, rights),
+        refuse,
+        response,
+        answers,
+    )
+
+
+def hidden_configs(resource: Any) -> DescribeConfigsResult:
+    return DescribeConfigsResult(**_refusal(resource), configs=[])
+
+
+def unaltered_configs(resource: Any) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(**_refusal(resource))
+
+
+def _refusal(resource: Any) -> dict[str, Any]:
+    code = REFUSAL[CONFIG_KINDS.get(resource.resource_type, ResourceKind.CLUSTER)]
+    return {
+        "error_code": code,
+        "error_message": code.text,
+        "resource_type": resource.resource_type,
+        "resource_name": resource.resource_name,
+    }
