@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.java import driver as java_driver
+from tests.clients.kafkajs import driver as kafkajs_driver
 from tests.clients.node import Node, running
 from tests.clients.remote import Remote
 
@@ -68,4 +69,10 @@ def topic(new_topic: Callable[[], str]) -> str:
 @pytest.fixture(scope="session")
 def java() -> Iterator[Remote]:
     with java_driver() as remote:
+        yield remote
+
+
+@pytest.fixture(scope="session")
+def kafkajs() -> Iterator[Remote]:
+    with kafkajs_driver() as remote:
         yield remote

@@ -12,8 +12,7 @@ import queue
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 CALL_SECONDS_MAX = 60
@@ -30,7 +29,7 @@ class RemoteError(Exception):
 class Remote:
     """Calls are answered one after the other."""
 
-    def __init__(self, command: Sequence[str], cwd: Path | None = None) -> None:
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str] | None) -> None:
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._process = subprocess.Popen(
             command,
@@ -38,7 +37,7 @@ class Remote:
             stdout=subprocess.PIPE,
             stderr=self._log,
             text=True,
-            cwd=cwd,
+            env=environment,
         )
         self._answers: queue.Queue[str] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -83,8 +82,10 @@ class Remote:
 
 
 @contextlib.contextmanager
-def running(command: Sequence[str], cwd: Path | None = None) -> Iterator[Remote]:
-    remote = Remote(command, cwd)
+def running(
+    command: Sequence[str], environment: Mapping[str, str] | None = None
+) -> Iterator[Remote]:
+    remote = Remote(command, environment)
     try:
         yield remote
     finally:
