@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -25,11 +25,14 @@ from stratamq.meta.placement import place_partitions
 from stratamq.meta.state import MetaState
 from stratamq.model.shard import shard_name
 from stratamq.model.topic import StorageType, Topic
-from stratamq.model.types import ShardName
+from stratamq.model.types import NodeId, ShardName
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+Placement = Sequence[tuple[NodeId, ...]]
+"""The nodes of each partition; the first of them leads."""
 
 SHARDS_AT_ONCE = 64
 """Shards made or deleted at the same time: each may cost threads, files and syncs."""
@@ -61,12 +64,14 @@ class ShardManager:
         self._timeouts = timeouts
         self._under_way: dict[ShardName, asyncio.Task[None]] = {}
 
-    async def create(self, topic: Topic, partitions: range) -> None:
+    async def create(
+        self, topic: Topic, partitions: range, placement: Placement | None = None
+    ) -> None:
         driver = await self._drivers.driver(storage_name(topic.config))
         shard_s = self._timeouts.shard_s
         async with in_time(shard_s, f"registering the shards of topic {topic.name!r}"):
             state = await self._meta.snapshot()
-            await self._meta.submit(*_registrations(state, topic, partitions))
+            await self._meta.submit(*_registrations(state, topic, partitions, placement))
             for partition in partitions:
                 await self._cache.wait_for_shard(shard_name(topic.topic_id, partition), shard_s)
         await self._create_each(driver, specs_of(topic, partitions))
@@ -131,9 +136,11 @@ def specs_of(topic: Topic, partitions: range) -> list[ShardSpec]:
     ]
 
 
-def _registrations(state: MetaState, topic: Topic, partitions: range) -> list[Command]:
+def _registrations(
+    state: MetaState, topic: Topic, partitions: range, placement: Placement | None
+) -> list[Command]:
     """Every shard with its first segment, placed over the live nodes."""
-    placed = place_partitions(
+    placed = placement or place_partitions(
         state.live_nodes(),
         state.loads,
         first=partitions.start,

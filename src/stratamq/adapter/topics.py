@@ -26,7 +26,7 @@ from weakref import WeakValueDictionary
 
 from stratamq.adapter.drivers import StorageDriverManager
 from stratamq.adapter.repair import HalfGrown, half_grown, ready_topics, unfinished_topics
-from stratamq.adapter.shards import ShardManager, TopicTimeouts
+from stratamq.adapter.shards import Placement, ShardManager, TopicTimeouts
 from stratamq.adapter.timing import in_time
 from stratamq.meta.caches import BrokerCacheManager
 from stratamq.meta.client import MetaClient
@@ -40,11 +40,11 @@ from stratamq.meta.commands import (
     RemoveShard,
     RemoveTopic,
 )
-from stratamq.meta.configs import topic_config
+from stratamq.meta.configs import altered, topic_config
 from stratamq.meta.names import check_topic_name
 from stratamq.model.errors import InvalidConfig, StrataError, TopicNotFound
 from stratamq.model.shard import shard_name
-from stratamq.model.topic import Topic
+from stratamq.model.topic import Topic, TopicConfig
 from stratamq.model.types import NodeId, TopicId
 
 log = logging.getLogger(__name__)
@@ -90,38 +90,50 @@ class TopicManager:
         partitions: int = 1,
         replicas: int = 1,
         config: Mapping[str, object] | None = None,
+        placement: Placement | None = None,
     ) -> Topic:
-        """The topic, ready for use on this node. On failure nothing of it is left."""
+        """The topic, ready for use on this node. On failure nothing of it is left.
+
+        `placement` names the nodes of each partition; without it they are chosen.
+        """
         check_topic_name(name)
-        given = {**self._defaults, **(config or {})}
         topic = Topic(
             topic_id=self._new_id(),
             name=name,
             partitions=partitions,
             replicas=replicas,
-            config=topic_config(given, self._drivers.storage_types),
+            config=self.config_of(config or {}),
         )
         async with self._lock(name):
             await self._or_undo(
-                lambda: self._create(topic), lambda: self._remove(topic), f"creating topic {name!r}"
+                lambda: self._create(topic, placement),
+                lambda: self._remove(topic),
+                f"creating topic {name!r}",
             )
         return topic
 
-    async def _create(self, topic: Topic) -> None:
+    def config_of(self, given: Mapping[str, object]) -> TopicConfig:
+        """What a topic that is created with this would be configured with; or InvalidConfig."""
+        return topic_config({**self._defaults, **given}, self._drivers.storage_types)
+
+    async def _create(self, topic: Topic, placement: Placement | None) -> None:
         await self._meta.submit(CreateTopic(topic=topic, creator=self._node))
         await self._cache.wait_for_topic(
             topic.name, self._timeouts.topic_s, until=lambda meta: meta.key == topic.topic_id
         )
-        await self._shards.create(topic, range(topic.partitions))
+        await self._shards.create(topic, range(topic.partitions), placement)
         await self._see(await self._meta.submit(ConfirmTopic(topic_id=topic.topic_id)))
 
     # -- delete --------------------------------------------------------------------------------
 
-    async def delete(self, name: str) -> None:
+    async def delete(self, name: str, topic_id: TopicId | None = None) -> None:
         """Gone for users at once; on return its data is gone too. A crash between is finished
-        later."""
+        later. With `topic_id`, another topic that has taken the name since is left alone."""
         async with self._lock(name):
-            await self._remove(self._cache.topic(name))
+            topic = self._cache.topic(name)
+            if topic_id not in (None, topic.topic_id):
+                raise TopicNotFound(f"there is no topic {topic_id} any more")
+            await self._remove(topic)
 
     async def _remove(self, topic: Topic) -> None:
         """Both phases. A topic that is gone already is no failure."""
@@ -135,7 +147,9 @@ class TopicManager:
 
     # -- grow ----------------------------------------------------------------------------------
 
-    async def add_partitions(self, name: str, partitions: int) -> Topic:
+    async def add_partitions(
+        self, name: str, partitions: int, *, placement: Placement | None = None
+    ) -> Topic:
         """Make it `partitions` in all. Keys will be spread anew; records stay where they are."""
         async with self._lock(name):
             topic = self._cache.topic(name)
@@ -146,14 +160,14 @@ class TopicManager:
             added = range(topic.partitions, partitions)
             names = tuple(shard_name(topic.topic_id, number) for number in reversed(added))
             await self._or_undo(
-                lambda: self._grow(topic, added),
+                lambda: self._grow(topic, added, placement),
                 lambda: self._shrink(HalfGrown(topic, names)),
                 f"growing topic {name!r}",
             )
             return self._cache.topic(name)
 
-    async def _grow(self, topic: Topic, added: range) -> None:
-        await self._shards.create(topic, added)
+    async def _grow(self, topic: Topic, added: range, placement: Placement | None) -> None:
+        await self._shards.create(topic, added, placement)
         grown = AddPartitions(topic_id=topic.topic_id, partitions=added.stop)
         await self._see(await self._meta.submit(grown))
 
@@ -173,14 +187,28 @@ class TopicManager:
         put: Mapping[str, object] | None = None,
         reset: Collection[str] = (),
     ) -> Topic:
-        """Give settings new values, take others back to their defaults."""
+        """Give settings new values, take others back to their defaults: the node's, where it has
+        one."""
         async with self._lock(name):
             topic_id = self._cache.topic(name).topic_id
-            change = AlterTopicConfig(topic_id=topic_id, put=put or {}, reset=frozenset(reset))
+            change = AlterTopicConfig(
+                topic_id=topic_id, put=self._with_defaults(put or {}, reset), reset=frozenset(reset)
+            )
             await self._see(await self._meta.submit(change))
             self._unconfigured.add(name)  # until the storage has it, a sweep will try again
             await self._configure(name)
             return self._cache.topic(name)
+
+    def check_alteration(
+        self, topic: Topic, put: Mapping[str, object], reset: Collection[str]
+    ) -> None:
+        """InvalidConfig where `alter_config` would raise it; nothing is changed."""
+        altered(topic.config, self._with_defaults(put, reset), reset)
+
+    def _with_defaults(
+        self, put: Mapping[str, object], reset: Collection[str]
+    ) -> dict[str, object]:
+        return {n: v for n, v in self._defaults.items() if n in reset} | dict(put)
 
     async def _configure(self, name: str) -> None:
         await self._shards.configure(self._cache.topic(name))

@@ -12,13 +12,10 @@ from stratamq.engine.executor import Executor
 from stratamq.engine.keeper import Keeper
 from stratamq.engine.shard import Shard
 from stratamq.model.errors import Closed, ShardNotFound, StrataError
-from stratamq.model.topic import TopicConfig
+from stratamq.model.topic import FIXED_SETTINGS, TopicConfig
 from stratamq.model.types import Offset, ShardName
 
 logger = logging.getLogger(__name__)
-
-FIXED_CONFIGS = ("storage.type", "segment.model", "index.key", "index.tag", "memory.persist")
-"""Decided at creation. An index that is switched on later would not know the records before."""
 
 
 class Registry:
@@ -180,6 +177,6 @@ class Registry:
 
 def _with_fixed(spec: ShardSpec, old: TopicConfig) -> ShardSpec:
     """The new spec with those configs of the old one that cannot change."""
-    given = {name: value for name, value in spec.config.given.items() if name not in FIXED_CONFIGS}
-    given |= {name: value for name, value in old.given.items() if name in FIXED_CONFIGS}
+    given = {name: value for name, value in spec.config.given.items() if name not in FIXED_SETTINGS}
+    given |= {name: value for name, value in old.given.items() if name in FIXED_SETTINGS}
     return replace(spec, config=TopicConfig.of(given))

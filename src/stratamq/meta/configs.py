@@ -7,12 +7,9 @@ from collections.abc import Collection, Mapping
 
 from stratamq.model.errors import InvalidConfig
 from stratamq.model.settings import unknown_name
-from stratamq.model.topic import TOPIC_SETTINGS, StorageType, TopicConfig
+from stratamq.model.topic import FIXED_SETTINGS, TOPIC_SETTINGS, StorageType, TopicConfig
 
 STORAGE = "storage.type"
-FIXED = (STORAGE, "segment.model", "index.key", "index.tag", "memory.persist")
-"""Settings that cannot change under a topic: they decide where its bytes are, or what an index
-knows of the records before."""
 
 
 def topic_config(given: Mapping[str, object], extra_storage: Collection[str] = ()) -> TopicConfig:
@@ -41,7 +38,7 @@ def altered(config: TopicConfig, put: Mapping[str, object], reset: Collection[st
             raise unknown_name(name, TOPIC_SETTINGS)
     given: dict[str, object] = {n: v for n, v in config.given.items() if n not in reset}
     changed = topic_config({**given, **put}, {storage_name(config)})
-    for name in FIXED:
+    for name in FIXED_SETTINGS:
         if changed[name] != config[name]:
             raise InvalidConfig(f"{name} is fixed when a topic is created")
     return changed

@@ -26,6 +26,11 @@ KAFKA_FRONT: tuple[Setting, ...] = (
         doc="Whether a topic comes into being when a client first asks about it.",
     ),
     Setting(
+        name="delete.topic.enable",
+        default=True,
+        doc="Whether clients may delete topics.",
+    ),
+    Setting(
         name="num.partitions",
         default=1,
         minimum=1,

@@ -18,7 +18,11 @@ Value = bool | int | str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One named setting. The type of `default` is the type of the setting."""
+    """One named setting. The type of `default` is the type of the setting.
+
+    With `many`, the value is a list of choices with commas between. One that is `fixed` is said
+    once, when what it belongs to is made.
+    """
 
     name: str
     default: Value
@@ -26,6 +30,8 @@ class Setting:
     choices: tuple[str, ...] = ()
     minimum: int | None = None
     maximum: int | None = None
+    many: bool = False
+    fixed: bool = False
 
     def parse(self, raw: object) -> Value:
         """The value that `raw` (a number, a bool or text) stands for, else InvalidConfig."""
@@ -54,9 +60,20 @@ class Setting:
 
     def _parse_text(self, raw: object) -> str:
         text = str(raw).strip()
+        if self.many:
+            return self._parse_list(text)
         if self.choices and text not in self.choices:
             raise InvalidConfig(f"{self.name}: {text!r} is not one of {', '.join(self.choices)}")
         return text
+
+    def _parse_list(self, text: str) -> str:
+        """In the order of the choices, so that the same list is always the same text."""
+        given = [item.strip() for item in text.split(",")]
+        for item in given:
+            if item not in self.choices:
+                known = ", ".join(self.choices)
+                raise InvalidConfig(f"{self.name}: {item!r} is not one of {known}")
+        return ",".join(choice for choice in self.choices if choice in given)
 
 
 def unknown_name(name: str, known: Iterable[str]) -> InvalidConfig:

@@ -13,6 +13,7 @@ from stratamq.model.types import TopicId
 KEEP_FOREVER = -1
 MIB = 1 << 20
 HOUR_MS = 3_600_000
+LONG_MAX = (1 << 63) - 1
 
 
 class StorageType(StrEnum):
@@ -38,12 +39,14 @@ TOPIC_SETTINGS: dict[str, Setting] = {
             name="storage.type",
             default=StorageType.SEGMENT.value,
             choices=tuple(kind.value for kind in StorageType),
+            fixed=True,
             doc="The engine that keeps the topic. Fixed at creation.",
         ),
         Setting(
             name="segment.model",
             default="partition",
             choices=("partition",),
+            fixed=True,
             doc="File model of EngineSegment: a folder per shard. Fixed at creation.",
         ),
         Setting(
@@ -74,8 +77,9 @@ TOPIC_SETTINGS: dict[str, Setting] = {
         Setting(
             name="cleanup.policy",
             default="delete",
-            choices=("delete", "compact", "compact,delete"),
-            doc="delete: by retention. compact: keep the newest record of each key.",
+            choices=("compact", "delete"),
+            many=True,
+            doc="delete: by retention. compact: keep the newest record of each key. Or both.",
         ),
         Setting(
             name="delete.retention.ms",
@@ -97,10 +101,24 @@ TOPIC_SETTINGS: dict[str, Setting] = {
             doc="Whose clock stamps the records: the producer's or the node's.",
         ),
         Setting(
+            name="message.timestamp.before.max.ms",
+            default=LONG_MAX,
+            minimum=0,
+            maximum=LONG_MAX,
+            doc="A producer's batch with a record older than this is refused.",
+        ),
+        Setting(
+            name="message.timestamp.after.max.ms",
+            default=HOUR_MS,
+            minimum=0,
+            maximum=LONG_MAX,
+            doc="A producer's batch with a record this far in the future is refused.",
+        ),
+        Setting(
             name="compression.type",
             default="producer",
             choices=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
-            doc="Codec for batches made here (MQTT, Python). Others are kept as they came.",
+            doc="Codec of what is stored. producer: batches are kept as they came.",
         ),
         Setting(
             name="min.insync.replicas",
@@ -130,10 +148,16 @@ TOPIC_SETTINGS: dict[str, Setting] = {
             doc="The interval of flush=interval: at most this much is lost in a power cut.",
         ),
         Setting(
-            name="index.key", default=True, doc="Keep the key index; without it read_by_key scans."
+            name="index.key",
+            default=True,
+            fixed=True,
+            doc="Keep the key index; without it read_by_key scans. Fixed at creation.",
         ),
         Setting(
-            name="index.tag", default=True, doc="Keep the tag index; without it read_by_tag scans."
+            name="index.tag",
+            default=True,
+            fixed=True,
+            doc="Keep the tag index; without it read_by_tag scans. Fixed at creation.",
         ),
         Setting(
             name="record.ttl.ms",
@@ -147,10 +171,14 @@ TOPIC_SETTINGS: dict[str, Setting] = {
         Setting(
             name="memory.persist",
             default=False,
-            doc="EngineMemory: write sealed segments to disk in the background.",
+            fixed=True,
+            doc="EngineMemory: write sealed segments to disk in the background. Fixed at creation.",
         ),
     )
 }
+
+FIXED_SETTINGS = tuple(name for name, setting in TOPIC_SETTINGS.items() if setting.fixed)
+"""They decide where a topic's bytes are, or what an index knows of the records before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from stratamq.broker.kafka.admin.family import Admin
 from stratamq.broker.kafka.broker import KafkaBroker
 from stratamq.broker.kafka.contract import Family, Services
 from stratamq.broker.kafka.fetch import Fetch
@@ -107,6 +108,7 @@ def families(
         Producers(services),
         ListOffsets(services, stability),
         LeaderEpochs(services),
+        Admin(services, cluster),
     ]
 
 

@@ -30,6 +30,11 @@ def brokers(state: MetaState) -> Sequence[Broker]:
     return [_broker(state.nodes[node]) for node in state.live_nodes()]
 
 
+def all_brokers(state: MetaState) -> Sequence[Broker]:
+    """Also those that are gone for now."""
+    return [_broker(state.nodes[node]) for node in sorted(state.nodes)]
+
+
 def controller(state: MetaState) -> int:
     """Whoever is asked passes changes on to the Meta Service, so any living node will do."""
     return min(state.live_nodes(), default=NOBODY)

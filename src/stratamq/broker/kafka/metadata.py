@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from stratamq.broker.kafka import cluster
 from stratamq.broker.kafka.contract import Caller, Handled, Services
 from stratamq.broker.kafka.errors import code_of
-from stratamq.broker.kafka.topics import Refused, active, find, uuid_of
+from stratamq.broker.kafka.topics import Refused, find, standing, uuid_of
 from stratamq.meta.names import check_topic_name
 from stratamq.model.errors import AlreadyExists, InvalidName, StrataError, TopicNotFound
 from stratamq.model.topic import Topic
@@ -130,27 +130,13 @@ class Metadata:
         )
 
     def _partition(self, topic: Topic, number: int) -> MetadataResponsePartition:
-        segment = active(self._services, topic, number)
-        if segment is None or segment.leader is None:
-            replicas = [] if segment is None else list(segment.replicas)
-            return MetadataResponsePartition(
-                error_code=ErrorCode.LEADER_NOT_AVAILABLE,
-                partition_index=number,
-                leader_id=cluster.NOBODY,
-                replica_nodes=replicas,
-                isr_nodes=[],
-                offline_replicas=replicas,
-            )
-        nodes = self._services.meta.state.nodes
+        seen = standing(self._services, topic, number)
         return MetadataResponsePartition(
+            error_code=seen.error,
             partition_index=number,
-            leader_id=segment.leader,
-            leader_epoch=segment.leader_epoch,
-            replica_nodes=segment.replicas,
-            isr_nodes=segment.isr,
-            offline_replicas=[
-                node
-                for node in segment.replicas
-                if (known := nodes.get(node)) is None or not known.live
-            ],
+            leader_id=seen.leader,
+            leader_epoch=seen.epoch,
+            replica_nodes=seen.replicas,
+            isr_nodes=seen.isr,
+            offline_replicas=seen.offline,
         )

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from stratamq.broker.kafka.cluster import NOBODY
 from stratamq.broker.kafka.contract import Services
 from stratamq.meta.caches import BrokerCacheManager
 from stratamq.meta.entities import SegmentMeta
@@ -55,6 +59,38 @@ def lead(services: Services, topic: Topic, partition: int, client_epoch: int = -
             else ErrorCode.UNKNOWN_LEADER_EPOCH
         )
     return epoch
+
+
+class Standing(NamedTuple):
+    """Who leads a partition and who holds it, as clients are told."""
+
+    error: ErrorCode
+    leader: int
+    epoch: int
+    replicas: Sequence[int]
+    isr: Sequence[int]
+    offline: Sequence[int]
+
+
+def standing(services: Services, topic: Topic, partition: int) -> Standing:
+    segment = active(services, topic, partition)
+    if segment is None or segment.leader is None:
+        replicas = () if segment is None else segment.replicas
+        return Standing(
+            ErrorCode.LEADER_NOT_AVAILABLE, NOBODY, NO_EPOCH, replicas, (), offline=replicas
+        )
+    nodes = services.meta.state.nodes
+    offline = [
+        node for node in segment.replicas if (known := nodes.get(node)) is None or not known.live
+    ]
+    return Standing(
+        ErrorCode.NONE,
+        segment.leader,
+        segment.leader_epoch,
+        segment.replicas,
+        segment.isr,
+        offline,
+    )
 
 
 def active(services: Services, topic: Topic, partition: int) -> SegmentMeta | None:

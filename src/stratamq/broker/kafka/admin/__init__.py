@@ -1,0 +1,1 @@
+"""What administrators ask for: topics, partitions, configs, the cluster."""

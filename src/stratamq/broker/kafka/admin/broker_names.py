@@ -1,0 +1,41 @@
+"""What Kafka calls the settings of a node. Those that it has no name for keep ours."""
+
+from __future__ import annotations
+
+KAFKA_NAMES = {
+    "data.dir": "log.dirs",
+    "kafka.connections.max": "max.connections",
+    "kafka.connections.per.host.max": "max.connections.per.ip",
+    "kafka.idle.ms.max": "connections.max.idle.ms",
+    "kafka.frame.bytes.max": "socket.request.max.bytes",
+    "kafka.request.bytes.max": "queued.max.request.bytes",
+    "kafka.fetch.bytes.max": "fetch.max.bytes",
+    "kafka.fetch.sessions.max": "max.incremental.fetch.session.cache.slots",
+    "kafka.tls.certificate": "ssl.keystore.location",
+    "kafka.tls.client.authorities": "ssl.truststore.location",
+    "kafka.tls.client.auth": "ssl.client.auth",
+    "housekeeping.interval.ms": "log.retention.check.interval.ms",
+    "topic.segment.bytes": "log.segment.bytes",
+    "topic.segment.ms": "log.roll.ms",
+    "topic.retention.ms": "log.retention.ms",
+    "topic.retention.bytes": "log.retention.bytes",
+    "topic.cleanup.policy": "log.cleanup.policy",
+    "topic.delete.retention.ms": "log.cleaner.delete.retention.ms",
+    "topic.max.message.bytes": "message.max.bytes",
+    "topic.message.timestamp.type": "log.message.timestamp.type",
+    "topic.message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
+    "topic.message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
+    "topic.compression.type": "compression.type",
+    "topic.min.insync.replicas": "min.insync.replicas",
+    "topic.flush.ms": "log.flush.interval.ms",
+}
+
+GROUP_NAMES = {
+    "consumer.session.timeout.ms": "group.consumer.session.timeout.ms",
+    "consumer.heartbeat.interval.ms": "group.consumer.heartbeat.interval.ms",
+}
+"""What a group's configs are called, and the node's setting that they come from."""
+
+
+def broker_name(setting: str) -> str:
+    return KAFKA_NAMES.get(setting, setting)

@@ -1,0 +1,102 @@
+"""From what a request says about configs to what is put and what goes back to its default. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from stratamq.broker.kafka.admin.answers import named_twice, twice
+from stratamq.broker.kafka.admin.kinds import Operation
+from stratamq.broker.kafka.topics import Refused
+from stratamq.model.errors import InvalidConfig
+from stratamq.model.settings import unknown_name
+from stratamq.model.topic import TOPIC_SETTINGS, TopicConfig
+from stratamq.wire.kafka.protocol import ErrorCode
+from stratamq.wire.kafka.protocol.messages.configs import (
+    AlterableConfig,
+    IncrementalAlterableConfig,
+)
+
+
+@dataclass(slots=True)
+class Change:
+    put: dict[str, object] = field(default_factory=dict)
+    reset: set[str] = field(default_factory=set)
+
+
+def replacement(configs: Sequence[AlterableConfig], config: TopicConfig) -> Change:
+    """AlterConfigs: what is not named goes back to its default, unless that is fixed."""
+    _check_names([one.name for one in configs])
+    change = Change({one.name: _value(one.name, one.value) for one in configs})
+    fixed = {name for name, setting in TOPIC_SETTINGS.items() if setting.fixed}
+    change.reset = set(config.given) - set(change.put) - fixed
+    return change
+
+
+def increment(configs: Sequence[IncrementalAlterableConfig], config: TopicConfig) -> Change:
+    """IncrementalAlterConfigs: only what is named changes."""
+    _check_names([one.name for one in configs])
+    change = Change()
+    for one in configs:
+        act = _ACTS.get(one.config_operation)
+        if act is None:
+            raise Refused(
+                ErrorCode.INVALID_REQUEST, f"{one.name}: no operation {one.config_operation}"
+            )
+        act(change, one, config)
+    return change
+
+
+def _check_names(names: Sequence[str]) -> None:
+    for name in names:
+        if name not in TOPIC_SETTINGS:
+            raise unknown_name(name, TOPIC_SETTINGS)
+    for name in named_twice(names):
+        raise twice(name)
+
+
+def _value(name: str, value: str | None) -> str:
+    if value is None:
+        raise InvalidConfig(f"{name}: a value is missing")
+    return value
+
+
+# -- operations ------------------------------------------------------------------------------------
+
+
+def _set(change: Change, one: IncrementalAlterableConfig, config: TopicConfig) -> None:
+    change.put[one.name] = _value(one.name, one.value)
+
+
+def _delete(change: Change, one: IncrementalAlterableConfig, config: TopicConfig) -> None:
+    change.reset.add(one.name)
+
+
+def _append(change: Change, one: IncrementalAlterableConfig, config: TopicConfig) -> None:
+    there = _items(one.name, config)
+    added = [item for item in _listed(one) if item not in there]
+    change.put[one.name] = ",".join(there + added)
+
+
+def _subtract(change: Change, one: IncrementalAlterableConfig, config: TopicConfig) -> None:
+    gone = _listed(one)
+    change.put[one.name] = ",".join(item for item in _items(one.name, config) if item not in gone)
+
+
+def _items(name: str, config: TopicConfig) -> list[str]:
+    if not TOPIC_SETTINGS[name].many:
+        raise InvalidConfig(f"{name} is no list: nothing can be added to it or taken from it")
+    return [item for item in str(config[name]).split(",") if item]
+
+
+def _listed(one: IncrementalAlterableConfig) -> list[str]:
+    return [item.strip() for item in _value(one.name, one.value).split(",")]
+
+
+_Act = Callable[[Change, IncrementalAlterableConfig, TopicConfig], None]
+_ACTS: Mapping[int, _Act] = {
+    Operation.SET: _set,
+    Operation.DELETE: _delete,
+    Operation.APPEND: _append,
+    Operation.SUBTRACT: _subtract,
+}

@@ -1,0 +1,132 @@
+"""Settings as Kafka describes them: value, origin, what is overridden by it, type. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from stratamq.broker.kafka.admin.broker_names import GROUP_NAMES, broker_name
+from stratamq.broker.kafka.admin.kinds import Origin, Type
+from stratamq.model.config import ALL_SETTINGS, TOPIC_PREFIX, NodeConfig, Source
+from stratamq.model.settings import Setting, Value
+from stratamq.model.topic import TOPIC_SETTINGS, TopicConfig
+
+INT_MAX = (1 << 31) - 1
+SECRETS = ("password", "secret")
+
+
+class Synonym(NamedTuple):
+    """A value that would hold, or holds, under a name of its own."""
+
+    name: str
+    value: str | None
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One config. The first synonym is the one that holds."""
+
+    name: str
+    synonyms: tuple[Synonym, ...]
+    read_only: bool
+    type: Type = Type.STRING
+    sensitive: bool = False
+    doc: str = ""
+
+    @property
+    def value(self) -> str | None:
+        return self.synonyms[0].value
+
+    @property
+    def source(self) -> Origin:
+        return self.synonyms[0].origin
+
+
+def shown(value: Value) -> str:
+    """As Kafka writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def type_of(setting: Setting) -> Type:
+    if is_secret(setting.name):
+        return Type.PASSWORD
+    if isinstance(setting.default, bool):
+        return Type.BOOLEAN
+    if isinstance(setting.default, int):
+        fits = setting.maximum is not None and setting.maximum <= INT_MAX
+        return Type.INT if fits else Type.LONG
+    return Type.LIST if setting.many else Type.STRING
+
+
+def is_secret(name: str) -> bool:
+    return name.endswith(SECRETS)
+
+
+# -- topics ----------------------------------------------------------------------------------------
+
+
+def topic_entries(config: TopicConfig, node: NodeConfig) -> list[Entry]:
+    return [_topic_entry(setting, config, node) for setting in TOPIC_SETTINGS.values()]
+
+
+def _topic_entry(setting: Setting, config: TopicConfig, node: NodeConfig) -> Entry:
+    """A topic takes what the node says about topics with it when it is made. As long as it has the
+    node's value, the node is where it comes from."""
+    name = setting.name
+    below = _node_synonyms(TOPIC_PREFIX + name, node)
+    own = name in config.given and (
+        below[0].origin is Origin.DEFAULT or shown(config[name]) != below[0].value
+    )
+    value = Synonym(name, shown(config[name]), Origin.TOPIC)
+    return Entry(
+        name=name,
+        synonyms=(value, *below) if own else below,
+        read_only=setting.fixed,
+        type=type_of(setting),
+        doc=setting.doc,
+    )
+
+
+# -- nodes and groups ------------------------------------------------------------------------------
+
+
+def broker_entries(node: NodeConfig, computed: Iterable[tuple[str, str]] = ()) -> list[Entry]:
+    """Every setting of a node, and what follows from them. They change with a restart only."""
+    entries = [_node_entry(broker_name(name), name, node) for name in ALL_SETTINGS]
+    known = {entry.name for entry in entries}
+    extra = [
+        Entry(name=name, synonyms=(Synonym(name, value, Origin.NODE),), read_only=True)
+        for name, value in computed
+        if name not in known
+    ]
+    return entries + extra
+
+
+def group_entries(node: NodeConfig) -> list[Entry]:
+    return [_node_entry(name, setting, node) for name, setting in GROUP_NAMES.items()]
+
+
+def _node_entry(name: str, setting_name: str, node: NodeConfig) -> Entry:
+    setting = ALL_SETTINGS[setting_name]
+    return Entry(
+        name=name,
+        synonyms=_node_synonyms(setting_name, node),
+        read_only=True,
+        type=type_of(setting),
+        sensitive=is_secret(setting_name),
+        doc=setting.doc,
+    )
+
+
+def _node_synonyms(setting: str, node: NodeConfig) -> tuple[Synonym, ...]:
+    name, secret = broker_name(setting), is_secret(setting)
+
+    def synonym(value: Value, origin: Origin) -> Synonym:
+        return Synonym(name, None if secret else shown(value), origin)
+
+    default = synonym(ALL_SETTINGS[setting].default, Origin.DEFAULT)
+    if node.sources[setting] is Source.DEFAULT:
+        return (default,)
+    return synonym(node.values[setting], Origin.NODE), default

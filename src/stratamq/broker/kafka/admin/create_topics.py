@@ -1,0 +1,159 @@
+"""CreateTopics: checked as a whole first, so that `validate_only` is the same without the deed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from stratamq.adapter.shards import Placement
+from stratamq.adapter.topics import TopicManager
+from stratamq.broker.kafka.admin.answers import failure, named_twice, twice
+from stratamq.broker.kafka.admin.assignments import by_partition, placement
+from stratamq.broker.kafka.admin.config_entries import topic_entries
+from stratamq.broker.kafka.admin.deadline import Workshop
+from stratamq.broker.kafka.contract import Caller, Services
+from stratamq.broker.kafka.topics import Refused, uuid_of
+from stratamq.meta.names import check_topic_name
+from stratamq.model.errors import AlreadyExists, InvalidConfig, InvalidName, StrataError
+from stratamq.model.topic import TopicConfig
+from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode
+from stratamq.wire.kafka.protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+DEFAULT = -1
+"""As many partitions or replicas as the node gives to topics that do not say."""
+
+
+class Wanted(NamedTuple):
+    """A topic that may be made as it stands here."""
+
+    name: str
+    partitions: int
+    replicas: int
+    given: dict[str, object]
+    config: TopicConfig
+    placement: Placement | None
+
+
+class CreateTopics:
+    def __init__(self, services: Services, workshop: Workshop) -> None:
+        self._services, self._workshop = services, workshop
+        self._topics: TopicManager = services.topics
+
+    async def create(self, request: CreateTopicsRequest, caller: Caller) -> CreateTopicsResponse:
+        doubled = named_twice(topic.name for topic in request.topics)
+        each = {topic.name: topic for topic in request.topics}
+        answers = [self._topic(topic, request, topic.name in doubled) for topic in each.values()]
+        return CreateTopicsResponse(topics=await asyncio.gather(*answers))
+
+    async def _topic(
+        self, asked: CreatableTopic, request: CreateTopicsRequest, doubled: bool
+    ) -> CreatableTopicResult:
+        try:
+            if doubled:
+                raise twice(asked.name)
+            wanted = self._checked(asked)
+            if request.validate_only:
+                return self._made(wanted, NO_UUID)
+            made = await self._workshop.within(request.timeout_ms, self._create(wanted))
+            return self._made(wanted, made)
+        except StrataError as error:
+            code, message = failure(error)
+            return CreatableTopicResult(name=asked.name, error_code=code, error_message=message)
+
+    async def _create(self, wanted: Wanted) -> bytes:
+        topic = await self._topics.create(
+            wanted.name,
+            partitions=wanted.partitions,
+            replicas=wanted.replicas,
+            config=wanted.given,
+            placement=wanted.placement,
+        )
+        return uuid_of(topic)
+
+    # -- checking ------------------------------------------------------------------------------
+
+    def _checked(self, asked: CreatableTopic) -> Wanted:
+        self._check_name(asked.name)
+        placed = self._placed(asked) if asked.assignments else None
+        given = _configs(asked)
+        return Wanted(
+            name=asked.name,
+            partitions=self._partitions(asked.num_partitions) if placed is None else len(placed),
+            replicas=self._replicas(asked) if placed is None else len(placed[0]),
+            given=given,
+            config=self._topics.config_of(given),
+            placement=placed,
+        )
+
+    def _check_name(self, name: str) -> None:
+        check_topic_name(name)
+        like = self._services.meta.state.topic_like(name)
+        if like is None:
+            return
+        if like.topic.name != name:
+            raise InvalidName(f"topic {name!r} collides with {like.topic.name!r}")
+        raise AlreadyExists(f"topic {name!r} exists")
+
+    def _partitions(self, asked: int) -> int:
+        config = self._services.config
+        if asked == DEFAULT:
+            return config.number("num.partitions")
+        most = config.number("meta.partitions.per.topic.max")
+        if not 1 <= asked <= most:
+            raise Refused(
+                ErrorCode.INVALID_PARTITIONS, f"a topic has 1 to {most} partitions, not {asked}"
+            )
+        return asked
+
+    def _replicas(self, asked: CreatableTopic) -> int:
+        replicas, live = asked.replication_factor, len(self._services.meta.state.live_nodes())
+        if replicas == DEFAULT:
+            replicas = self._services.config.number("default.replication.factor")
+        if not 1 <= replicas <= live:
+            raise Refused(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"{replicas} replicas need as many nodes; {live} alive",
+            )
+        return replicas
+
+    def _placed(self, asked: CreatableTopic) -> Placement:
+        if (asked.num_partitions, asked.replication_factor) != (DEFAULT, DEFAULT):
+            raise Refused(
+                ErrorCode.INVALID_REQUEST,
+                "with replicas placed by hand, partitions and replication factor must be -1",
+            )
+        given = by_partition([(one.partition_index, one.broker_ids) for one in asked.assignments])
+        return placement(given, self._services.meta.state.live_nodes(), len(given[0]))
+
+    # -- answering -----------------------------------------------------------------------------
+
+    def _made(self, wanted: Wanted, topic_id: bytes) -> CreatableTopicResult:
+        return CreatableTopicResult(
+            name=wanted.name,
+            topic_id=topic_id,
+            num_partitions=wanted.partitions,
+            replication_factor=wanted.replicas,
+            configs=[
+                CreatableTopicConfigs(
+                    name=entry.name,
+                    value=entry.value,
+                    read_only=entry.read_only,
+                    config_source=entry.source,
+                    is_sensitive=entry.sensitive,
+                )
+                for entry in topic_entries(wanted.config, self._services.config)
+            ],
+        )
+
+
+def _configs(asked: CreatableTopic) -> dict[str, object]:
+    for one in asked.configs:
+        if one.value is None:
+            raise InvalidConfig(f"{one.name}: a value is missing")
+    return {one.name: one.value for one in asked.configs}

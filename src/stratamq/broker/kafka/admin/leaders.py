@@ -1,0 +1,130 @@
+"""Who leads and who holds replicas: elections, and moves that are asked for by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stratamq.broker.kafka.admin.answers import Failure, failure
+from stratamq.broker.kafka.contract import Caller, Services
+from stratamq.broker.kafka.topics import Refused, active
+from stratamq.meta.entities import SegmentMeta
+from stratamq.model.errors import StrataError
+from stratamq.wire.kafka.protocol import ErrorCode
+from stratamq.wire.kafka.protocol.messages.cluster_admin import (
+    ElectionPartitionResult,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ElectLeadersTopic,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    ReplicaElectionResult,
+)
+from stratamq.wire.kafka.protocol.messages.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+
+PREFERRED = 0
+UNCLEAN = 1
+
+
+class Leaders:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    # -- elections -----------------------------------------------------------------------------
+
+    async def elect(self, request: ElectLeadersRequest, caller: Caller) -> ElectLeadersResponse:
+        """Null stands for all partitions; then those that need no election are left out."""
+        if request.election_type not in (PREFERRED, UNCLEAN):
+            return ElectLeadersResponse(
+                error_code=ErrorCode.INVALID_REQUEST, replica_election_results=[]
+            )
+        everything = request.topic_partitions is None
+        results = []
+        for topic in self._all() if everything else request.topic_partitions or ():
+            each = [self._elected(topic.topic, n, request.election_type) for n in topic.partitions]
+            if everything:
+                each = [one for one in each if one.error_code != ErrorCode.ELECTION_NOT_NEEDED]
+            if each:
+                results.append(ReplicaElectionResult(topic=topic.topic, partition_result=each))
+        return ElectLeadersResponse(replica_election_results=results)
+
+    def _all(self) -> Iterator[ElectLeadersTopic]:
+        for topic in self._services.broker_cache.topics():
+            yield ElectLeadersTopic(topic=topic.name, partitions=range(topic.partitions))
+
+    def _elected(self, name: str, partition: int, kind: int) -> ElectionPartitionResult:
+        try:
+            code, message = election(self._segment(name, partition), kind)
+        except StrataError as error:
+            code, message = failure(error)
+        return ElectionPartitionResult(
+            partition_id=partition, error_code=code, error_message=message
+        )
+
+    def _segment(self, name: str, partition: int) -> SegmentMeta:
+        topic = self._services.broker_cache.topic(name)
+        segment = active(self._services, topic, partition)
+        if segment is None or not 0 <= partition < topic.partitions:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return segment
+
+    # -- moves ---------------------------------------------------------------------------------
+
+    async def list_reassignments(
+        self, request: ListPartitionReassignmentsRequest, caller: Caller
+    ) -> ListPartitionReassignmentsResponse:
+        """Nothing ever moves: each new segment is placed afresh, and history stays."""
+        return ListPartitionReassignmentsResponse(topics=[])
+
+    async def reassign(
+        self, request: AlterPartitionReassignmentsRequest, caller: Caller
+    ) -> AlterPartitionReassignmentsResponse:
+        return AlterPartitionReassignmentsResponse(
+            responses=[
+                ReassignableTopicResponse(
+                    name=topic.name,
+                    partitions=[self._reassigned(topic.name, one) for one in topic.partitions],
+                )
+                for topic in request.topics
+            ]
+        )
+
+    def _reassigned(self, name: str, asked: ReassignablePartition) -> ReassignablePartitionResponse:
+        try:
+            code, message = reassignment(self._segment(name, asked.partition_index), asked.replicas)
+        except StrataError as error:
+            code, message = failure(error)
+        return ReassignablePartitionResponse(
+            partition_index=asked.partition_index, error_code=code, error_message=message or None
+        )
+
+
+def election(segment: SegmentMeta, kind: int) -> Failure:
+    """The preferred leader is the first replica; an unclean election is for want of any leader."""
+    needed = segment.leader is None or (kind == PREFERRED and segment.leader != segment.replicas[0])
+    if not needed:
+        code = ErrorCode.ELECTION_NOT_NEEDED
+    elif kind == PREFERRED:
+        code = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    else:
+        code = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    return Failure(code, code.text)
+
+
+def reassignment(segment: SegmentMeta, replicas: object) -> Failure:
+    """Null takes back a move. To ask for what is there already is no failure."""
+    if replicas is None:
+        code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+        return Failure(code, code.text)
+    if replicas == list(segment.replicas):
+        return Failure(ErrorCode.NONE, "")
+    return Failure(
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        f"replicas are on {list(segment.replicas)} and are not moved: "
+        "each new segment is placed on the least loaded nodes",
+    )

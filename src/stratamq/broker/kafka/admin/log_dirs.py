@@ -1,0 +1,77 @@
+"""DescribeLogDirs: how much each partition takes of the one folder there is."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+
+from stratamq.broker.kafka.contract import Caller, Services
+from stratamq.model.errors import NotFound
+from stratamq.model.topic import Topic
+from stratamq.wire.kafka.protocol import ErrorCode
+from stratamq.wire.kafka.protocol.messages.cluster_admin import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+
+class DescribeLogDirs:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def describe(
+        self, request: DescribeLogDirsRequest, caller: Caller
+    ) -> DescribeLogDirsResponse:
+        folder = self._services.config.data_dir.absolute()
+        try:
+            disk = await asyncio.to_thread(shutil.disk_usage, folder)
+        except OSError:
+            broken = DescribeLogDirsResult(
+                error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=str(folder), topics=[]
+            )
+            return DescribeLogDirsResponse(results=[broken])
+        topics = [await self._topic(*wanted) for wanted in self._wanted(request)]
+        return DescribeLogDirsResponse(
+            results=[
+                DescribeLogDirsResult(
+                    log_dir=str(folder),
+                    topics=[topic for topic in topics if topic.partitions],
+                    total_bytes=disk.total,
+                    usable_bytes=disk.free,
+                )
+            ]
+        )
+
+    def _wanted(self, request: DescribeLogDirsRequest) -> Iterator[tuple[Topic, list[int]]]:
+        """Null stands for everything. What is not here is left out."""
+        known = {topic.name: topic for topic in self._services.broker_cache.topics()}
+        if request.topics is None:
+            for topic in known.values():
+                yield topic, list(range(topic.partitions))
+            return
+        for asked in request.topics:
+            if (found := known.get(asked.topic)) is not None:
+                yield found, [one for one in asked.partitions if 0 <= one < found.partitions]
+
+    async def _topic(self, topic: Topic, partitions: list[int]) -> DescribeLogDirsTopic:
+        try:
+            sizes = [await self._size_bytes(topic.name, number) for number in partitions]
+        except NotFound:  # deleted meanwhile
+            partitions = sizes = []
+        return DescribeLogDirsTopic(
+            name=topic.name,
+            partitions=[
+                DescribeLogDirsPartition(
+                    partition_index=number, partition_size=size, offset_lag=0, is_future_key=False
+                )
+                for number, size in zip(partitions, sizes, strict=True)
+            ],
+        )
+
+    async def _size_bytes(self, topic: str, partition: int) -> int:
+        segments = await self._services.drivers.segments(topic, partition)
+        return sum(segment.size_bytes for segment in segments)
