@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import subprocess
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from tests.clients.remote import Remote, running
 
-VERSION = "2.2.4"
+PACKAGES = ("kafkajs@2.2.4", "kafkajs-snappy@1.1.0", "lz4js@0.2.0", "@bokuweb/zstd-wasm@0.0.27")
 HERE = Path(__file__).parent
 BUILD = HERE.parents[2] / "build"
 FETCH_SECONDS_MAX = 600
@@ -25,8 +26,8 @@ def driver() -> Iterator[Remote]:
 
 
 def _fetched() -> Path:
-    """kafkajs from npm, once per checkout and version; other processes wait for the first."""
-    target = BUILD / f"kafkajs-{VERSION}"
+    """The packages from npm, once per checkout; other processes wait for the first."""
+    target = BUILD / f"kafkajs-{hashlib.sha256(repr(PACKAGES).encode()).hexdigest()[:12]}"
     target.mkdir(parents=True, exist_ok=True)
     done = target / "done"
     with (target / "lock").open("w") as lock:
@@ -34,11 +35,6 @@ def _fetched() -> Path:
         if not done.exists():
             (target / "package.json").write_text('{"private": true}\n')
             command = ["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--silent"]
-            subprocess.run(
-                [*command, f"kafkajs@{VERSION}"],
-                check=True,
-                cwd=target,
-                timeout=FETCH_SECONDS_MAX,
-            )
+            subprocess.run([*command, *PACKAGES], check=True, cwd=target, timeout=FETCH_SECONDS_MAX)
             done.touch()
     return target

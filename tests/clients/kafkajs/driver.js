@@ -1,9 +1,28 @@
 // Reads one JSON object per line, does what it says with kafkajs, writes one back.
 "use strict";
 const readline = require("readline");
-const { Kafka, CompressionTypes, logLevel } = require("kafkajs");
+const { Kafka, CompressionCodecs, CompressionTypes, logLevel } = require("kafkajs");
+const lz4 = require("lz4js");
+const snappy = require("kafkajs-snappy");
+const zstd = require("@bokuweb/zstd-wasm");
 
-const CODECS = { none: CompressionTypes.None, gzip: CompressionTypes.GZIP };
+const CODECS = {
+  none: CompressionTypes.None,
+  gzip: CompressionTypes.GZIP,
+  snappy: CompressionTypes.Snappy,
+  lz4: CompressionTypes.LZ4,
+  zstd: CompressionTypes.ZSTD,
+};
+
+// kafkajs brings gzip; the others are given to it.
+const codec = (library) => () => ({
+  compress: async (encoder) => Buffer.from(library.compress(encoder.buffer)),
+  decompress: async (buffer) => Buffer.from(library.decompress(buffer)),
+});
+CompressionCodecs[CompressionTypes.Snappy] = snappy;
+CompressionCodecs[CompressionTypes.LZ4] = codec(lz4);
+CompressionCodecs[CompressionTypes.ZSTD] = codec(zstd);
+
 const open = new Map(); // name -> producer, or consumer with what it read
 
 const bytes = (text) => (text === null || text === undefined ? null : Buffer.from(text, "latin1"));
@@ -118,6 +137,7 @@ async function answer(line) {
 }
 
 async function main() {
+  await zstd.init();
   for await (const line of readline.createInterface({ input: process.stdin }))
     process.stdout.write(JSON.stringify(await answer(line)) + "\n");
   await Promise.all([...open.keys()].map((name) => commands.close({ name })));
