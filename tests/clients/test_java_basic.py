@@ -21,12 +21,12 @@ YESTERDAY_MS = (int(time.time()) - 86_400) * 1000
 def produced(
     java: Remote, kafka: str, topic: str, records: Sequence[dict[str, object]], **config: str
 ) -> list[list[int]]:
-    """Partition, offset and timestamp of each, as they were acknowledged."""
+    """Partition, offset and timestamp of each, as they were acknowledged. Idempotent by default."""
     settings = {name.replace("_", "."): value for name, value in config.items()}
     java.call(
         "producer",
         name="p",
-        config={"bootstrap.servers": kafka, "enable.idempotence": "false", **settings},
+        config={"bootstrap.servers": kafka, **settings},
     )
     try:
         return list(java.call("send", name="p", topic=topic, records=records))

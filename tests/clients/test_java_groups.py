@@ -81,7 +81,7 @@ def fill(java: Remote, kafka: str, topic: str, count: int) -> set[str]:
     java.call(
         "producer",
         name="filler",
-        config={"bootstrap.servers": kafka, "enable.idempotence": "false"},
+        config={"bootstrap.servers": kafka},
     )
     records = [
         {"partition": partition, "value": f"{partition}/{number}"}
