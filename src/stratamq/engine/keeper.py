@@ -26,8 +26,9 @@ class Keeper(Protocol):
     def open(self) -> Sequence[Kept]:
         """Recover, finish deletions that were under way, give back every shard."""
 
-    def create(self, spec: ShardSpec) -> ShardStore:
-        """A new, empty shard. It and its spec are durable on return."""
+    def create(self, specs: Sequence[ShardSpec]) -> Sequence[ShardStore]:
+        """New, empty shards, whose names differ: all of them, durable with their specs on return,
+        or none."""
 
     def configure(self, spec: ShardSpec, store: ShardStore) -> None:
         """Save a changed spec and make the store heed it."""

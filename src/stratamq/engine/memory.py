@@ -50,15 +50,24 @@ class MemoryKeeper:
             for kept in self._disk.open()
         ]
 
-    def create(self, spec: ShardSpec) -> ShardStore:
-        if not spec.config.flag("memory.persist"):
-            memory = MemoryShardStore(spec.config, weigh=self.capacity.weigh)
-            self.capacity.adopt(memory, memory)
-            return memory
+    def create(self, specs: Sequence[ShardSpec]) -> Sequence[ShardStore]:
+        persisted = [spec for spec in specs if _persists(spec)]
+        on_disk = iter(self._create_on_disk(persisted) if persisted else ())
+        return [
+            self._persisted(spec, next(on_disk)) if _persists(spec) else self._in_memory(spec)
+            for spec in specs
+        ]
+
+    def _in_memory(self, spec: ShardSpec) -> MemoryShardStore:
+        memory = MemoryShardStore(spec.config, weigh=self.capacity.weigh)
+        self.capacity.adopt(memory, memory)
+        return memory
+
+    def _create_on_disk(self, specs: Sequence[ShardSpec]) -> Sequence[ShardStore]:
         if not self._disk_is_open:
             self._disk.open()
             self._disk_is_open = True
-        return self._persisted(spec, self._disk.create(spec))
+        return self._disk.create(specs)
 
     def _persisted(self, spec: ShardSpec, disk: ShardStore) -> PersistedShardStore:
         memory = MemoryShardStore(spec.config, disk.end_offset, self.capacity.weigh)
@@ -207,6 +216,10 @@ class EngineMemory(BatchEngine):
         self._memory_keeper.tell_evicted()
         self._writer.poke_all()
         return await super().apply_retention(shard)
+
+
+def _persists(spec: ShardSpec) -> bool:
+    return spec.config.flag("memory.persist")
 
 
 def _memory(store: ShardStore) -> MemoryShardStore:

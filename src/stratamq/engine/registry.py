@@ -5,17 +5,31 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import TimerHandle
+from contextlib import suppress
 from dataclasses import replace
+from typing import NamedTuple
 
 from stratamq.engine.contract import ShardSpec
 from stratamq.engine.executor import Executor
 from stratamq.engine.keeper import Keeper
+from stratamq.engine.pool import answer_future
 from stratamq.engine.shard import Shard
 from stratamq.model.errors import Closed, ShardNotFound, StrataError
 from stratamq.model.topic import FIXED_SETTINGS, TopicConfig
 from stratamq.model.types import Offset, ShardName
 
 logger = logging.getLogger(__name__)
+
+
+CREATED_AT_ONCE_MAX = 256
+"""Shards that are made together. The others wait for the next time."""
+
+
+class Wanted(NamedTuple):
+    """A shard that somebody waits for."""
+
+    spec: ShardSpec
+    done: asyncio.Future[None]
 
 
 class Registry:
@@ -27,6 +41,8 @@ class Registry:
         self._shards: dict[ShardName, Shard] = {}
         self._open = False
         self._changes, self._saves = asyncio.Lock(), asyncio.Lock()
+        self._wanted: list[Wanted] = []
+        self._creating: asyncio.Task[None] | None = None
         self._unsaved: set[Shard] = set()
         self._checkpoint: TimerHandle | None = None
         self._saving: asyncio.Task[None] | None = None
@@ -82,13 +98,59 @@ class Registry:
     # -- changing ------------------------------------------------------------------------------
 
     async def create(self, spec: ShardSpec) -> None:
-        async with self._changes:
-            self._check_open()
-            shard = self._shards.get(spec.name)
-            if shard is not None:
-                await self._configure(shard, _with_fixed(spec, shard.spec.config))
-                return
-            store = await self._executor.call(lambda: self._keeper.create(spec))
+        """Those that are asked for while others are made are made together after them. A caller
+        that gives up has no shard if it was not begun, and one that can be deleted if it was."""
+        wanted = Wanted(spec, asyncio.get_running_loop().create_future())
+        self._wanted.append(wanted)
+        if self._creating is None:
+            self._creating = asyncio.create_task(self._create_wanted())
+        await wanted.done
+
+    async def _create_wanted(self) -> None:
+        try:
+            while self._wanted:
+                async with self._changes:
+                    taken = self._wanted[:CREATED_AT_ONCE_MAX]
+                    del self._wanted[:CREATED_AT_ONCE_MAX]
+                    await self._create_together([one for one in taken if not one.done.done()])
+        finally:
+            self._creating = None
+
+    async def _create_together(self, wanted: list[Wanted]) -> None:
+        """Those that cannot be made together are tried one by one, so that each fails alone. A name
+        that is there, or was asked for twice, is a matter of configs."""
+        new: dict[ShardName, Wanted] = {}
+        for one in wanted:
+            if one.spec.name not in self._shards:
+                new.setdefault(one.spec.name, one)
+        if self._open and len(new) > 1:
+            with suppress(Exception):
+                await self._make([one.spec for one in new.values()])
+        for one in wanted:
+            await self._answer(one)
+
+    async def _answer(self, wanted: Wanted) -> None:
+        try:
+            await self._create(wanted.spec)
+        except asyncio.CancelledError:
+            wanted.done.cancel()
+            raise
+        except BaseException as error:  # nobody is left waiting
+            answer_future(wanted.done, error)
+        else:
+            answer_future(wanted.done, None)
+
+    async def _create(self, spec: ShardSpec) -> None:
+        self._check_open()
+        shard = self._shards.get(spec.name)
+        if shard is None:
+            await self._make([spec])
+        elif spec != shard.spec:
+            await self._configure(shard, _with_fixed(spec, shard.spec.config))
+
+    async def _make(self, specs: list[ShardSpec]) -> None:
+        stores = await self._executor.call(lambda: self._keeper.create(specs))
+        for spec, store in zip(specs, stores, strict=True):
             self._add(Shard(spec, store, None))
 
     async def _configure(self, shard: Shard, spec: ShardSpec) -> None:

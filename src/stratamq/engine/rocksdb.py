@@ -39,8 +39,9 @@ class RocksKeeper:
             for spec, rows, mark in self._table.load()
         ]
 
-    def create(self, spec: ShardSpec) -> ShardStore:
-        return RocksShardStore(spec.name, self._table.add(spec), spec.config)
+    def create(self, specs: Sequence[ShardSpec]) -> Sequence[ShardStore]:
+        added = zip(specs, self._table.add(specs), strict=True)
+        return [RocksShardStore(spec.name, rows, spec.config) for spec, rows in added]
 
     def configure(self, spec: ShardSpec, store: ShardStore) -> None:
         self._table.save(spec)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from stratamq.engine.contract import ShardSpec
 from stratamq.engine.rocksdb_rows import ShardRows
@@ -33,17 +33,21 @@ class ShardTable:
             saved = Offset(U64.unpack(mark)[0]) if mark else None
             yield _decode(name, row[4:]), ShardRows(self._kv, row[:4]), saved
 
-    def add(self, spec: ShardSpec) -> ShardRows:
+    def add(self, specs: Sequence[ShardSpec]) -> list[ShardRows]:
         """Ids may be used again: nothing is left of the shard that had one before."""
-        used = {U32.unpack(shard_id)[0] for shard_id in self._ids.values()}
-        shard_id = U32.pack(max(used, default=0) + 1)
-        self._ids[spec.name] = shard_id
-        self.save(spec)
-        return ShardRows(self._kv, shard_id)
+        first = max((U32.unpack(used)[0] for used in self._ids.values()), default=0) + 1
+        ids = {spec.name: U32.pack(first + number) for number, spec in enumerate(specs)}
+        self._write(specs, ids)
+        self._ids |= ids
+        return [ShardRows(self._kv, shard_id) for shard_id in ids.values()]
 
     def save(self, spec: ShardSpec) -> None:
+        self._write([spec], self._ids)
+
+    def _write(self, specs: Sequence[ShardSpec], ids: Mapping[ShardName, bytes]) -> None:
         rows = self._kv.batch()
-        rows.put(SHARDS + spec.name.encode(), self._ids[spec.name] + _encode(spec))
+        for spec in specs:
+            rows.put(SHARDS + spec.name.encode(), ids[spec.name] + _encode(spec))
         self._kv.write(rows, sync=True)
 
     def rows(self, name: ShardName) -> ShardRows:

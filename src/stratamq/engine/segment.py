@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from stratamq.engine.engine import BatchEngine
@@ -9,6 +10,7 @@ from stratamq.engine.limits import EngineLimits
 from stratamq.engine.pool import IOPool
 from stratamq.engine.segment_keeper import SegmentKeeper
 from stratamq.log.disk import Disk
+from stratamq.log.kv import KVStore
 from stratamq.model.clock import Clock, SystemClock
 
 
@@ -22,7 +24,8 @@ class EngineSegment(BatchEngine):
         clock: Clock | None = None,
         limits: EngineLimits | None = None,
         disk: Disk | None = None,
+        open_kv: Callable[[], KVStore] | None = None,
     ) -> None:
         clock, limits = clock or SystemClock(), limits or EngineLimits()
-        keeper = SegmentKeeper(data_dir, limits, disk)
+        keeper = SegmentKeeper(data_dir, limits, disk, open_kv)
         super().__init__(keeper, IOPool(keeper.commit, clock, limits), clock, limits)

@@ -5,69 +5,89 @@
     {data_dir}/index/                  RocksDB: can be deleted and is rebuilt from the logs
 
 A commit writes to each shard's log, syncs each that promises it, and then writes the index rows of
-all of them at once. A shard exists when its `shard.json` does: it is written last at creation, and
-renamed away with its folder, first, at deletion.
+all of them at once. How shards come and go: `stratamq.engine.shard_folders`.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from stratamq.engine.contract import ShardSpec
 from stratamq.engine.group import Group
 from stratamq.engine.keeper import Kept
 from stratamq.engine.limits import EngineLimits
-from stratamq.log import names
+from stratamq.engine.shard_folders import HIGH_WATERMARKS, ShardFolders, one_by_one, together, told
 from stratamq.log.contract import ShardStore
 from stratamq.log.disk import Disk, RealDisk, read_all, replace_file
 from stratamq.log.index import IndexStore
-from stratamq.log.kv import RocksKV
+from stratamq.log.kv import KVStore, RocksKV
 from stratamq.log.shard_log import FileShardLog, finish_destroy
 from stratamq.model.errors import InvalidName, StrataError
-from stratamq.model.topic import TopicConfig
 from stratamq.model.types import Offset, ShardName
 
 SEGMENTS_FOLDER = "segments"
 INDEX_FOLDER = "index"
-HIGH_WATERMARKS = "high-watermarks"
 SAFE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 
 
 class SegmentKeeper:
     """See Keeper for the contract."""
 
-    def __init__(self, data_dir: Path, limits: EngineLimits, disk: Disk | None = None) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        limits: EngineLimits,
+        disk: Disk | None = None,
+        open_kv: Callable[[], KVStore] | None = None,
+    ) -> None:
         self._root = data_dir / SEGMENTS_FOLDER
-        self._index_path = data_dir / INDEX_FOLDER
         self._limits = limits
         self._disk: Disk = disk or RealDisk(limits.open_files_max)
+        self._open_kv = open_kv or (lambda: RocksKV(data_dir / INDEX_FOLDER))
+        sync_all = together if disk is None else one_by_one
+        self._folders = ShardFolders(self._disk, self._root, sync_all)
         self._stores: dict[ShardName, FileShardLog] = {}
         self._watermarks: dict[ShardName, Offset] = {}
 
     def open(self) -> Sequence[Kept]:
         self._disk.make_folder(self._root)
-        self._kv = RocksKV(self._index_path)
+        self._kv = self._open_kv()
         self._indexes = IndexStore(self._kv)
         self._watermarks = marks = self._saved_watermarks()
-        specs = [spec for folder in self._folders() if (spec := self._load_spec(folder))]
+        for folder, name in self._folders.deleted():  # a crash cut it off
+            finish_destroy(self._disk, folder, name, self._indexes)
+        specs = self._folders.specs()
         known = {spec.name for spec in specs}
         for orphan in [name for name in self._indexes.names() if name not in known]:
             self._indexes.drop(orphan)
         return [Kept(spec, self._open_store(spec), marks.get(spec.name)) for spec in specs]
 
-    def create(self, spec: ShardSpec) -> ShardStore:
-        if not SAFE_NAME.fullmatch(spec.name) or spec.name.startswith("."):
-            raise InvalidName(f"a shard cannot be called {spec.name!r}")
-        store = self._open_store(spec)
-        self._save_spec(spec)
-        self._disk.sync_folder(self._root)
-        return store
+    def create(self, specs: Sequence[ShardSpec]) -> Sequence[ShardStore]:
+        for spec in specs:
+            if not SAFE_NAME.fullmatch(spec.name) or spec.name.startswith("."):
+                raise InvalidName(f"a shard cannot be called {spec.name!r}")
+        try:
+            stores = self._make(specs)
+        except BaseException as error:
+            self._folders.unmake(specs)
+            raise told(error) from error
+        self._stores.update({spec.name: store for spec, store in zip(specs, stores, strict=True)})
+        return stores
+
+    def _make(self, specs: Sequence[ShardSpec]) -> list[FileShardLog]:
+        for spec in specs:
+            self._indexes.drop(spec.name)  # whatever a creation that failed has left
+        self._folders.make(specs)
+        stores = [self._log(spec, fresh=True) for spec in specs]
+        self._folders.confirm(specs)
+        for store in stores:
+            store.names_are_durable()
+        return stores
 
     def configure(self, spec: ShardSpec, store: ShardStore) -> None:
-        self._save_spec(spec)
+        self._folders.save(spec)
         self._stores[spec.name].config = spec.config
 
     def reopen(self, spec: ShardSpec, store: ShardStore) -> ShardStore:
@@ -105,53 +125,22 @@ class SegmentKeeper:
         self._stores.clear()
         self._kv.close()
 
-    # -- folders and specs ---------------------------------------------------------------------
-
-    def _folders(self) -> list[Path]:
-        """Folders of living shards. Deletions that a crash cut off are finished on the way."""
-        living: list[Path] = []
-        for name in sorted(self._disk.names(self._root)):
-            path = self._root / name
-            if name.endswith(names.GONE):
-                shard = ShardName(name.removesuffix(names.GONE))
-                finish_destroy(self._disk, path, shard, self._indexes)
-            elif name.removesuffix(names.TEMPORARY) != HIGH_WATERMARKS:
-                living.append(path)
-        return living
-
-    def _load_spec(self, folder: Path) -> ShardSpec | None:
-        """None, and the folder is removed, where a creation never got to its end."""
-        path = folder / names.SPEC
-        if not self._disk.exists(path):
-            self._disk.remove_folder(folder)
-            return None
-        fields = json.loads(read_all(self._disk, path))
-        return ShardSpec(
-            name=ShardName(fields["name"]),
-            config=TopicConfig.of(fields["config"]),
-            replicated=fields["replicated"],
-        )
-
-    def _save_spec(self, spec: ShardSpec) -> None:
-        fields = {
-            "name": spec.name,
-            "config": dict(spec.config.given),
-            "replicated": spec.replicated,
-        }
-        data = json.dumps(fields, indent=2).encode() + b"\n"
-        replace_file(self._disk, self._root / spec.name / names.SPEC, data)
+    # -- opening -------------------------------------------------------------------------------
 
     def _open_store(self, spec: ShardSpec) -> FileShardLog:
-        store = FileShardLog(
+        self._stores[spec.name] = store = self._log(spec)
+        return store
+
+    def _log(self, spec: ShardSpec, *, fresh: bool = False) -> FileShardLog:
+        return FileShardLog(
             self._disk,
-            self._root / spec.name,
+            self._folders.of(spec.name),
             spec.name,
             self._indexes,
             spec.config,
             self._limits.decompressed_bytes_max,
+            fresh=fresh,
         )
-        self._stores[spec.name] = store
-        return store
 
     def _saved_watermarks(self) -> dict[ShardName, Offset]:
         path = self._root / HIGH_WATERMARKS

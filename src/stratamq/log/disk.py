@@ -202,7 +202,8 @@ class RealDisk:
                 self._open.pop(key, None)
 
     def _below(self, folder: Path) -> list[Path]:
-        return [path for path, _, _ in list(self._open) if path.is_relative_to(folder)]
+        within = f"{folder}{os.sep}"  # as text: thousands are looked at for every folder that goes
+        return [path for path, _, _ in list(self._open) if str(path).startswith(within)]
 
 
 def _mapped(path: Path) -> mmap.mmap | None:

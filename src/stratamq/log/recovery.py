@@ -90,12 +90,26 @@ class Recovered:
 
 
 def recover(
-    disk: Disk, folder: Path, index: ShardIndex, indexing: Indexing, *, gaps: bool
+    disk: Disk,
+    folder: Path,
+    index: ShardIndex,
+    indexing: Indexing,
+    *,
+    gaps: bool,
+    fresh: bool = False,
 ) -> Recovered:
     """Everything in the table above. May itself be cut off by a crash and repeated.
 
-    `gaps`: whether the batches of an active segment may leave gaps between them.
+    `gaps`: whether the batches of an active segment may leave gaps between them. `fresh`: the
+    folder is new, so there is nothing to find and nothing of it that has to be durable yet.
     """
+    if fresh:
+        active = ActiveSegment(disk, folder, index, EARLIEST)
+        disk.open(active.path, create=True)
+        rows = index.kv.batch()
+        active.stage(rows)
+        index.kv.write(rows)
+        return Recovered([], active, EARLIEST, ())
     disk.make_folder(folder)
     return _Recovery(disk, folder, index, indexing, gaps).run()
 

@@ -69,7 +69,11 @@ class FileShardLog(ShardReads):
         indexes: IndexStore,
         config: TopicConfig,
         decompressed_max: int,
+        *,
+        fresh: bool = False,
     ) -> None:
+        """With `fresh` the folder is new and empty, as the index is, and its names will be made
+        durable by whoever made it."""
         self._disk, self._folder, self._indexes = disk, folder, indexes
         self.name, self.config = name, config
         self._index: ShardIndex = indexes.shard(name)
@@ -77,7 +81,7 @@ class FileShardLog(ShardReads):
         self._names_settled = False
         indexing = Indexing(config.flag("index.key"), config.flag("index.tag"), decompressed_max)
         with self._disk_errors():
-            found = recover(disk, folder, self._index, indexing, gaps=config.compacts)
+            found = recover(disk, folder, self._index, indexing, gaps=config.compacts, fresh=fresh)
             self._deletions = Deletions(disk, folder / names.DELETIONS)
             self._deletions.forget(lambda at: at >= found.active.end or at < found.start)
         self._active: ActiveSegment = found.active
@@ -350,6 +354,10 @@ class FileShardLog(ShardReads):
         with self._disk_errors():
             self._disk.sync_folder(self._folder)
             self._disk.sync_folder(self._folder.parent)
+        self._names_settled = True
+
+    def names_are_durable(self) -> None:
+        """Somebody else has seen to it."""
         self._names_settled = True
 
     def poison(self, reason: str) -> ShardPoisoned:
