@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +46,7 @@ from stratamq.wire.kafka.protocol.messages.produce import (
     TopicProduceData,
 )
 from stratamq.wire.kafka.protocol.schema import message_of
-from stratamq.wire.kafka.records import decode_batch, encode_batch, read_header, walk
+from stratamq.wire.kafka.records import decode_batch, encode_batch, iter_batches
 
 TOPIC, ID, GROUP = "t", "x", "g"
 OLD = 11
@@ -245,16 +247,23 @@ class Rig:
         return (await self.ask(asked, 9)).groups[0].topics[0].partitions[0]
 
 
+async def until(look: Callable[[], Awaitable[bool]]) -> None:
+    """Look again and again, for ten seconds at most."""
+    for _ in range(1000):
+        if await look():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not happen")
+
+
 def shown(told: Any) -> list[bytes]:
     """As Kafka's consumers do it: an aborted producer's records go until its mark comes."""
     data = bytes(told.records)
     waiting = sorted(told.aborted_transactions or [], key=lambda one: one.first_offset)
     aborted: set[int] = set()
     values: list[bytes] = []
-    for span in walk(data):
-        batch = data[span.position : span.position + span.size_bytes]
-        header = read_header(batch)
-        while waiting and waiting[0].first_offset <= span.last_offset:
+    for header, batch in iter_batches(data):
+        while waiting and waiting[0].first_offset <= header.last_offset:
             aborted.add(waiting.pop(0).producer_id)
         if header.is_control:
             aborted.discard(header.producer_id)
