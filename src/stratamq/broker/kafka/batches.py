@@ -7,6 +7,7 @@ from stratamq.model.errors import StrataError, UnsupportedFormat
 from stratamq.wire.kafka.protocol import Buffer, ErrorCode
 from stratamq.wire.kafka.records import (
     HEADER_BYTES,
+    BatchHeader,
     Compression,
     decode_batch,
     read_header,
@@ -16,7 +17,7 @@ _ZSTD_SINCE = 7
 _ATTRIBUTES_AT, _TRANSACTIONAL = 22, 0x10
 
 
-def checked(records: Buffer | None, version: int) -> Buffer:
+def checked(records: Buffer | None, version: int) -> tuple[BatchHeader, Buffer]:
     """Exactly one batch, of today's format, that a client may write."""
     if not records:
         raise _invalid("a partition without a batch")
@@ -30,7 +31,7 @@ def checked(records: Buffer | None, version: int) -> Buffer:
         raise _invalid("only the transaction coordinator writes control records")
     if version < _ZSTD_SINCE and header.compression is Compression.ZSTD:
         raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    return records
+    return header, records
 
 
 def is_transactional(batch: Buffer) -> bool:

@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Protocol
 
 from stratamq.broker.kafka import batches
+from stratamq.broker.kafka import produce_rules as rules
 from stratamq.broker.kafka.contract import Caller, Handled, Services
 from stratamq.broker.kafka.errors import code_of
-from stratamq.broker.kafka.topics import Refused, find, lead
+from stratamq.broker.kafka.topics import Refused, active, find, lead
 from stratamq.engine.acks import Acks
 from stratamq.model.errors import InvalidRecord, StrataError
 from stratamq.model.shard import shard_name
@@ -29,12 +30,12 @@ from stratamq.wire.kafka.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from stratamq.wire.kafka.records import BatchHeader
 
 ACKS: Mapping[int, Acks | None] = {0: Acks.NONE, 1: Acks.LEADER, -1: None}
 """None is what the topic's `commit.policy` says."""
 
 NOWHERE = -1
-REJECTED = "One or more records have been rejected"
 
 
 class Unanswered(StrataError):
@@ -59,6 +60,7 @@ class Produce:
 
     def __init__(self, services: Services, verifier: Verifier | None = None) -> None:
         self._services = services
+        self._decompressed_max = services.config.number("batch.decompressed.bytes.max")
         self._verifier = verifier
 
     def handlers(self) -> Mapping[type, Handled]:
@@ -106,13 +108,17 @@ class Produce:
                 raise Refused(ErrorCode.INVALID_REQUIRED_ACKS)
             topic = find(self._services.broker_cache, wanted.name, wanted.topic_id)
             lead(self._services, topic, partition.index)
-            data = batches.checked(partition.records, version)
+            header, data = batches.checked(partition.records, version)
+            data = self._by_the_rules(topic, partition.index, request.acks, header, data)
             if self._verifier is not None and batches.is_transactional(data):
                 shard = shard_name(topic.topic_id, partition.index)
                 await self._verifier.admit(request.transactional_id, shard, data, version)
             return await self._append(topic, partition.index, data, request)
+        except rules.RecordsRefused as error:
+            return _rejected(partition.index, error)
         except InvalidRecord as error:
-            return _rejected(partition, error)
+            keyless = batches.without_key(partition.records)
+            return _rejected(partition.index, _invalid(str(error), keyless))
         except StrataError as error:
             code = error.code if isinstance(error, Refused) else code_of(error)
             return PartitionProduceResponse(
@@ -121,6 +127,16 @@ class Produce:
                 base_offset=NOWHERE,
                 error_message=str(error),
             )
+
+    def _by_the_rules(
+        self, topic: Topic, partition: int, acks: int, header: BatchHeader, data: Buffer
+    ) -> Buffer:
+        """The batch as the topic wants it, or a refusal."""
+        services, config = self._services, topic.config
+        if rules.needs_replicas(config, acks):
+            rules.check_replicas(config, active(services, topic, partition))
+        rules.check_timestamps(config, header, data, services.clock.now_ms())
+        return rules.compressed(config, header, data, self._decompressed_max)
 
     async def _append(
         self, topic: Topic, partition: int, data: Buffer, request: ProduceRequest
@@ -135,18 +151,20 @@ class Produce:
         )
 
 
-def _rejected(partition: PartitionProduceData, error: InvalidRecord) -> PartitionProduceResponse:
-    at_fault = batches.without_key(partition.records)
+def _invalid(why: str, keyless: Sequence[int]) -> rules.RecordsRefused:
+    told = "a compacted topic needs a key" if keyless else why
+    return rules.RecordsRefused(ErrorCode.INVALID_RECORD, told, keyless)
+
+
+def _rejected(partition: int, error: rules.RecordsRefused) -> PartitionProduceResponse:
     return PartitionProduceResponse(
-        index=partition.index,
-        error_code=ErrorCode.INVALID_RECORD,
+        index=partition,
+        error_code=error.code,
         base_offset=NOWHERE,
-        error_message=REJECTED if at_fault else str(error),
+        error_message=str(error) if error.at_fault else error.why,
         record_errors=[
-            BatchIndexAndErrorMessage(
-                batch_index=index, batch_index_error_message="a compacted topic needs a key"
-            )
-            for index in at_fault
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=error.why)
+            for index in error.at_fault
         ],
     )
 

@@ -1,0 +1,106 @@
+"""What a topic's configs say about the batches that producers send.
+
+Here is what only producers are held to; size, keys and the stamping of records are the engine's,
+which holds everybody to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stratamq.broker.kafka.topics import Refused
+from stratamq.meta.entities import SegmentMeta
+from stratamq.model.errors import StrataError
+from stratamq.model.topic import LONG_MAX, TopicConfig
+from stratamq.model.types import TimestampMs
+from stratamq.wire.kafka.protocol import Buffer, ErrorCode
+from stratamq.wire.kafka.records import (
+    BatchHeader,
+    Compression,
+    check_batch,
+    decode_batch,
+)
+from stratamq.wire.kafka.records.recompress import recompress
+
+ALL = -1
+AS_IT_CAME = "producer"
+
+_CODECS = {"uncompressed": Compression.NONE} | {
+    codec.name.lower(): codec for codec in Compression if codec
+}
+
+
+class RecordsRefused(Refused):
+    """Some records of a batch are at fault, by their places in it; none of the batch is stored."""
+
+    def __init__(self, code: ErrorCode, why: str, at_fault: Sequence[int]) -> None:
+        super().__init__(code, "One or more records have been rejected")
+        self.why, self.at_fault = why, at_fault
+
+
+# -- replicas --------------------------------------------------------------------------------------
+
+
+def needs_replicas(config: TopicConfig, acks: int) -> bool:
+    """Who asks for all replicas asks for at least `min.insync.replicas` of them."""
+    asks = acks == ALL and config["commit.policy"] == "all"
+    return asks and config.number("min.insync.replicas") > 1
+
+
+def check_replicas(config: TopicConfig, segment: SegmentMeta | None) -> None:
+    needed = config.number("min.insync.replicas")
+    there = 0 if segment is None else len(segment.isr)
+    if there < needed:
+        raise Refused(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"{there} in sync, and min.insync.replicas is {needed}",
+        )
+
+
+# -- timestamps ------------------------------------------------------------------------------------
+
+
+def check_timestamps(
+    config: TopicConfig, header: BatchHeader, data: Buffer, now_ms: TimestampMs
+) -> None:
+    """Refuse producers' times that are too far from ours, where theirs count at all.
+
+    The largest time is believed as the header says it, so that ordinary batches are not unpacked.
+    """
+    after_ms = config.number("message.timestamp.after.max.ms")
+    before_ms = config.number("message.timestamp.before.max.ms")
+    in_time = header.max_timestamp - now_ms <= after_ms
+    if (in_time and before_ms == LONG_MAX) or config["message.timestamp.type"] != "CreateTime":
+        return
+    earliest, latest = now_ms - before_ms, now_ms + after_ms
+    if late := _outside(header, data, earliest, latest):
+        raise RecordsRefused(
+            ErrorCode.INVALID_TIMESTAMP, f"its timestamp is not in {earliest}..{latest}", late
+        )
+
+
+def _outside(header: BatchHeader, data: Buffer, earliest: int, latest: int) -> list[int]:
+    """Records without a timestamp count as in time, as in Kafka."""
+    try:
+        records = decode_batch(header, data)
+    except StrataError:
+        return []  # the engine will say what is wrong with it
+    return [
+        at
+        for at, record in enumerate(records)
+        if record.timestamp >= 0 and not earliest <= record.timestamp <= latest
+    ]
+
+
+# -- compression -----------------------------------------------------------------------------------
+
+
+def compressed(
+    config: TopicConfig, header: BatchHeader, data: Buffer, decompressed_max: int
+) -> Buffer:
+    """The batch under the topic's codec. One that has it already is kept as it came."""
+    wanted = config["compression.type"]
+    if wanted == AS_IT_CAME or _CODECS[str(wanted)] == header.compression:
+        return data
+    checked = check_batch(data, config.number("max.message.bytes"))
+    return recompress(checked, data, _CODECS[str(wanted)], decompressed_max)
