@@ -11,19 +11,20 @@ import org.apache.kafka.common.utils.Exit;
 
 /** Kafka's command-line tools, by the main class that its shell scripts start. */
 final class Tools {
-    private static final class Ended extends RuntimeException {
-        final int status;
+    private static final class Ended extends RuntimeException { }
 
-        Ended(int status) {
-            this.status = status;
-        }
-    }
+    private final List<Runnable> hooks = new ArrayList<>();
+    private Integer status;
 
+    /** The process outlives the tool: its end is an exception, and what it leaves to the end is done. */
     Tools(Map<String, Driver.Command> commands) {
-        Exit.Procedure end = (status, message) -> { throw new Ended(status); };
+        Exit.Procedure end = (code, message) -> {
+            if (status == null) status = code; // some catch the exception, and exit once more
+            throw new Ended();
+        };
         Exit.setExitProcedure(end);
         Exit.setHaltProcedure(end);
-        Exit.setShutdownHookAdder((name, hook) -> { }); // the process outlives the tool
+        Exit.setShutdownHookAdder((name, hook) -> hooks.add(hook));
         commands.put("tool", this::run);
     }
 
@@ -39,23 +40,24 @@ final class Tools {
             System.setOut(paper);
             System.setErr(paper);
             System.setIn(new ByteArrayInputStream(asked.path("stdin").asText().getBytes("UTF-8")));
-            int status = main(asked.get("main").asText(), words.toArray(new String[0]));
+            status = null;
+            main(asked.get("main").asText(), words.toArray(new String[0]));
+            hooks.forEach(Runnable::run);
             return Map.of("status", status, "printed", printed.toString("UTF-8"));
         } finally {
+            hooks.clear();
             System.setOut(out);
             System.setErr(err);
             System.setIn(in);
         }
     }
 
-    private static int main(String name, String[] words) throws Exception {
+    private void main(String name, String[] words) throws Exception {
         try {
             Class.forName(name).getMethod("main", String[].class).invoke(null, (Object) words);
-            return 0;
+            if (status == null) status = 0;
         } catch (InvocationTargetException raised) {
-            for (Throwable each = raised; each != null; each = each.getCause())
-                if (each instanceof Ended) return ((Ended) each).status;
-            throw raised;
+            if (status == null) throw raised;
         }
     }
 }
