@@ -91,6 +91,7 @@ class SimKV:
         self._pending: list[list[Change]] = []
         self._closed = False
         self.before_write: Callable[[bool], None] = lambda sync: None
+        self.on_reopen: Callable[[], None] = lambda: None
 
     def get(self, key: bytes) -> bytes | None:
         self._check_open()
@@ -118,6 +119,7 @@ class SimKV:
 
     def reopen(self) -> None:
         """The disk holds what was written; only what a sync promised is more than that."""
+        self.on_reopen()
 
     def close(self) -> None:
         if not self._closed:

@@ -14,14 +14,13 @@ from stratamq.engine.pool import IOPool
 from stratamq.engine.rocksdb_store import RocksShardStore, Staged
 from stratamq.engine.rocksdb_table import ShardTable
 from stratamq.log.contract import ShardStore
-from stratamq.log.kv import KVStore, RocksKV
+from stratamq.log.kv import KVStore, RocksKV, make_writable, sync_all
 from stratamq.model.clock import Clock, SystemClock
 from stratamq.model.errors import DiskFull, StorageError, StrataError
 from stratamq.model.types import Offset, ShardName
 
 FOLDER = "rocksdb"
 COLUMN_FAMILY = "broker"
-PROBE = b"\xff\xff\xff\xffC"
 
 
 class RocksKeeper:
@@ -49,24 +48,8 @@ class RocksKeeper:
 
     def reopen(self, spec: ShardSpec, store: ShardStore) -> ShardStore:
         """The rows say what was stored, once they can be written again."""
-        if not self._is_writable():
-            self._kv.reopen()
-            self._probe()
+        make_writable(self._kv)
         return RocksShardStore(spec.name, self._table.rows(spec.name), spec.config)
-
-    def _is_writable(self) -> bool:
-        """Apart, because an error that is being handled holds on to the store it came from."""
-        try:
-            self._probe()
-        except StorageError:
-            return False
-        return True
-
-    def _probe(self) -> None:
-        """A write that is synced, and with it all before it."""
-        rows = self._kv.batch()
-        rows.put(PROBE, b"")
-        self._kv.write(rows, sync=True)
 
     def destroy(self, spec: ShardSpec, store: ShardStore) -> None:
         self._table.remove(spec.name)
@@ -98,7 +81,7 @@ class RocksKeeper:
 
     def close(self) -> None:
         try:
-            self._probe()
+            sync_all(self._kv)
         finally:
             self._kv.close()
 

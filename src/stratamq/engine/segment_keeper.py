@@ -22,7 +22,7 @@ from stratamq.engine.shard_folders import HIGH_WATERMARKS, ShardFolders, one_by_
 from stratamq.log.contract import ShardStore
 from stratamq.log.disk import Disk, RealDisk, read_all, replace_file
 from stratamq.log.index import IndexStore
-from stratamq.log.kv import KVStore, RocksKV
+from stratamq.log.kv import KVStore, RocksKV, make_writable
 from stratamq.log.shard_log import FileShardLog, finish_destroy
 from stratamq.model.errors import InvalidName, StrataError
 from stratamq.model.types import Offset, ShardName
@@ -91,6 +91,8 @@ class SegmentKeeper:
         self._stores[spec.name].config = spec.config
 
     def reopen(self, spec: ShardSpec, store: ShardStore) -> ShardStore:
+        """The index may be what failed, and a log cannot be opened without it."""
+        make_writable(self._kv)
         return self._open_store(spec)
 
     def destroy(self, spec: ShardSpec, store: ShardStore) -> None:

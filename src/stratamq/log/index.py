@@ -3,6 +3,7 @@
 | row             | key                                              | value                      |
 |-----------------|--------------------------------------------------|----------------------------|
 | name            | ffffffff `N` name                                | shard id u32               |
+| probe           | ffffffff `C`                                     |                            |
 | state           | id `S`                                           | `IndexState`               |
 | offset point    | id `O` segment u64, last offset u32              | position u32               |
 | time point      | id `T` segment u64, timestamp u64 (sign flipped) | offset u32                 |

@@ -73,6 +73,33 @@ def after_prefix(prefix: bytes) -> bytes:
     return kept[:-1] + bytes((kept[-1] + 1,))
 
 
+PROBE = b"\xff\xff\xff\xffC"
+"""A row that says nothing. No shard has an id of that many ones."""
+
+
+def sync_all(kv: KVStore) -> None:
+    """A write that is synced, and with it all before it."""
+    rows = kv.batch()
+    rows.put(PROBE, b"")
+    kv.write(rows, sync=True)
+
+
+def make_writable(kv: KVStore) -> None:
+    """Open the store anew if it refuses writes, as RocksDB does for ever after an I/O error."""
+    if not _is_writable(kv):
+        kv.reopen()
+        sync_all(kv)
+
+
+def _is_writable(kv: KVStore) -> bool:
+    """Apart, because an error that is being handled holds on to the store it came from."""
+    try:
+        sync_all(kv)
+    except StorageError:
+        return False
+    return True
+
+
 class RocksKV:
     """KVStore in one column family of a RocksDB."""
 

@@ -1,0 +1,86 @@
+"""EngineSegment over an index store that fails."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from stratamq.engine.limits import EngineLimits
+from stratamq.engine.segment import EngineSegment
+from stratamq.model.errors import ShardPoisoned, StorageError
+from tests.engine.support import S, T, read_all, record, spec, values
+from tests.twins.kv import SimKV
+
+LIMITS = EngineLimits(workers=2, reader_threads=1)
+
+
+class Stuck:
+    """As RocksDB after an I/O error: every write is refused until the store is opened anew."""
+
+    def __init__(self, kv: SimKV) -> None:
+        self.kv, self.refused, self.reopened = kv, False, 0
+        kv.before_write, kv.on_reopen = self.before_write, self.on_reopen
+
+    def before_write(self, sync: bool) -> None:
+        if self.refused:
+            raise StorageError("the index store failed: read only since an I/O error")
+
+    def on_reopen(self) -> None:
+        self.reopened += 1
+        self.refused = False
+
+
+@asynccontextmanager
+async def engine_over(data_dir: Path, kv: SimKV) -> AsyncIterator[EngineSegment]:
+    engine = EngineSegment(data_dir, limits=LIMITS, open_kv=lambda: kv)
+    await engine.open()
+    try:
+        yield engine
+    finally:
+        await engine.close()
+
+
+async def test_an_index_that_refuses_writes_is_opened_anew(tmp_path: Path) -> None:
+    stuck = Stuck(kv := SimKV())
+    async with engine_over(tmp_path, kv) as engine:
+        for shard in (S, T):
+            await engine.create_shard(spec(shard, flush="sync"))
+            await engine.write(shard, record(b"before", b"k"))
+        stuck.refused = True
+        with pytest.raises(ShardPoisoned, match="read only"):
+            await engine.write(S, record(b"unanswered", b"k"))
+        await engine.recover_shard(S)
+        assert stuck.reopened == 1
+        kept = values(await read_all(engine))
+        assert kept[0] == b"before"
+        assert await engine.write(S, record(b"after", b"k")) == len(kept)
+        found = values(await engine.read_by_key(S, b"k", history=True))
+        assert found == [b"after", *reversed(kept)]
+        assert await engine.write(T, record(b"after", b"k")) == 1, "its neighbours as well"
+
+
+async def test_an_index_that_takes_writes_is_left_alone(tmp_path: Path) -> None:
+    stuck = Stuck(kv := SimKV())
+    async with engine_over(tmp_path, kv) as engine:
+        await engine.create_shard(spec())
+        await engine.recover_shard(S)
+        assert stuck.reopened == 0
+
+
+async def test_an_index_that_stays_broken_leaves_the_shard_poisoned(tmp_path: Path) -> None:
+    stuck = Stuck(kv := SimKV())
+    async with engine_over(tmp_path, kv) as engine:
+        await engine.create_shard(spec())
+        stuck.refused, kv.on_reopen = True, lambda: None
+        with pytest.raises(ShardPoisoned):
+            await engine.write(S, record(b"v"))
+        with pytest.raises(StorageError):
+            await engine.recover_shard(S)
+        with pytest.raises(ShardPoisoned):
+            await engine.write(S, record(b"v"))
+        stuck.refused = False
+        await engine.recover_shard(S)
+        assert await engine.write(S, record(b"v")) >= 0
