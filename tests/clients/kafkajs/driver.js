@@ -111,18 +111,18 @@ const commands = {
   async close({ name }) {
     const held = open.get(name);
     open.delete(name);
-    await (held.producer || held.consumer).disconnect();
+    await (held.producer || held.consumer || held.admin).disconnect();
   },
 
-  // One method of the Admin client, by its name.
+  // One method of the Admin client, by its name. It stays, as it must have seen a topic's metadata
+  // before it deletes records.
   async admin(asked) {
-    const admin = client(asked).admin();
-    await admin.connect();
-    try {
-      return await admin[asked.method](...(asked.arguments || []));
-    } finally {
-      await admin.disconnect();
+    const name = `admin of ${asked.kafka}`;
+    if (!open.has(name)) {
+      open.set(name, { admin: client(asked).admin() });
+      await open.get(name).admin.connect();
     }
+    return open.get(name).admin[asked.method](...(asked.arguments || []));
   },
 };
 
@@ -132,7 +132,8 @@ async function answer(line) {
     return { result: (await commands[asked.do](asked)) ?? null };
   } catch (raised) {
     console.error(raised);
-    return { error: raised.type || raised.name, message: String(raised.message) };
+    const first = raised.errors ? raised.errors[0] : raised;
+    return { error: first.type || first.name, message: String(first.message) };
   }
 }
 
