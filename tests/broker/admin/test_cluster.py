@@ -1,0 +1,217 @@
+"""The cluster, disks, leaders and pages of topics, as administrators see them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stratamq.broker.kafka.admin.leaders import PREFERRED, UNCLEAN, election
+from stratamq.broker.kafka.topics import active
+from stratamq.meta.commands import LoseNode, RegisterNode
+from stratamq.model.record import Record
+from stratamq.model.types import NodeId
+from stratamq.wire.kafka.protocol import ErrorCode
+from stratamq.wire.kafka.protocol.messages.cluster_admin import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    ElectLeadersRequest,
+    ElectLeadersTopic,
+    ListPartitionReassignmentsRequest,
+)
+from stratamq.wire.kafka.protocol.messages.metadata import (
+    Cursor,
+    DescribeClusterRequest,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsTopic,
+)
+from stratamq.wire.kafka.protocol.messages.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from tests.broker.admin.conftest import Rig
+
+# -- the cluster -----------------------------------------------------------------------------------
+
+
+async def test_who_is_in_it(rig: Rig) -> None:
+    await rig.core.meta.submit(RegisterNode(node_id=NodeId(2), address="there:9"))
+    await rig.core.meta.submit(LoseNode(node_id=NodeId(2)))
+
+    async def asked(version: int, **more: Any) -> Any:
+        request = DescribeClusterRequest(include_cluster_authorized_operations=False, **more)
+        return await rig.ask(request, version)
+
+    answer = await asked(0)
+    assert (answer.cluster_id, answer.controller_id) == ("cluster", 1)
+    assert [one.broker_id for one in answer.brokers] == [1]
+    everybody = await asked(2, include_fenced_brokers=True)
+    assert [(one.broker_id, one.host, one.is_fenced) for one in everybody.brokers] == [
+        (1, "127.0.0.1", False),
+        (2, "there", True),
+    ]
+    refused = await asked(1, endpoint_type=2)
+    assert ErrorCode(refused.error_code) is ErrorCode.MISMATCHED_ENDPOINT_TYPE
+    refused = await asked(1, endpoint_type=3)
+    assert ErrorCode(refused.error_code) is ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+
+
+# -- disks -----------------------------------------------------------------------------------------
+
+
+async def test_sizes_are_those_on_the_disk(rig: Rig, tmp_path: Path) -> None:
+    topic = await rig.core.topics.create("t", partitions=2)
+    await rig.core.topics.create("u")
+    for _ in range(10):
+        await rig.services.drivers.write("t", Record(value=b"v" * 1000), partition=1)
+    answer = await rig.ask(DescribeLogDirsRequest(topics=None))
+    (folder,) = answer.results
+    assert (folder.error_code, folder.log_dir) == (0, str(tmp_path))
+    assert 0 < folder.usable_bytes < folder.total_bytes
+    sizes = {
+        (one.name, part.partition_index): part.partition_size
+        for one in folder.topics
+        for part in one.partitions
+    }
+    on_disk = _log_bytes(tmp_path, f"{topic.topic_id}_1")
+    assert sizes == {("t", 0): 0, ("t", 1): on_disk, ("u", 0): 0}
+    assert on_disk > 10_000
+
+
+def _log_bytes(folder: Path, shard: str) -> int:
+    return sum(log.stat().st_size for log in folder.glob(f"**/{shard}/*.log"))
+
+
+async def test_only_the_partitions_asked_for(rig: Rig) -> None:
+    await rig.core.topics.create("t", partitions=3)
+    wanted = [
+        DescribableLogDirTopic(topic="t", partitions=[1, 7, -1]),
+        DescribableLogDirTopic(topic="nobody", partitions=[0]),
+    ]
+    (folder,) = (await rig.ask(DescribeLogDirsRequest(topics=wanted))).results
+    assert [(one.name, [p.partition_index for p in one.partitions]) for one in folder.topics] == [
+        ("t", [1])
+    ]
+
+
+# -- leaders ---------------------------------------------------------------------------------------
+
+
+async def test_nobody_has_to_be_elected(rig: Rig) -> None:
+    await rig.core.topics.create("t", partitions=2)
+
+    async def elect(topics: list[ElectLeadersTopic] | None, kind: int = 0) -> Any:
+        request = ElectLeadersRequest(topic_partitions=topics, election_type=kind)
+        answer = await rig.ask(request)
+        return answer.error_code, {
+            (one.topic, part.partition_id): ErrorCode(part.error_code)
+            for one in answer.replica_election_results
+            for part in one.partition_result
+        }
+
+    assert await elect(None) == (0, {})
+    asked = [
+        ElectLeadersTopic(topic="t", partitions=[0, 2, -1]),
+        ElectLeadersTopic(topic="u", partitions=[0]),
+    ]
+    for kind in (PREFERRED, UNCLEAN):
+        assert await elect(asked, kind) == (
+            0,
+            {
+                ("t", 0): ErrorCode.ELECTION_NOT_NEEDED,
+                ("t", 2): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                ("t", -1): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                ("u", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            },
+        )
+    assert await elect(asked, 5) == (ErrorCode.INVALID_REQUEST, {})
+
+
+@pytest.mark.parametrize(
+    ("leader", "kind", "code"),
+    [
+        (1, PREFERRED, ErrorCode.ELECTION_NOT_NEEDED),
+        (2, PREFERRED, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+        (None, PREFERRED, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+        (2, UNCLEAN, ErrorCode.ELECTION_NOT_NEEDED),
+        (None, UNCLEAN, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE),
+    ],
+)
+async def test_when_an_election_is_needed(
+    rig: Rig, leader: NodeId | None, kind: int, code: ErrorCode
+) -> None:
+    topic = await rig.core.topics.create("t")
+    segment = active(rig.services, topic, 0)
+    assert segment is not None
+    led = replace(segment, leader=leader, replicas=(NodeId(1), NodeId(2)))
+    assert election(led, kind).code is code
+
+
+async def test_replicas_are_not_moved_by_hand(rig: Rig) -> None:
+    await rig.core.topics.create("t")
+    given: list[list[int] | None] = [[1], None, [2], []]
+    request = AlterPartitionReassignmentsRequest(
+        topics=[
+            ReassignableTopic(
+                name="t",
+                partitions=[ReassignablePartition(partition_index=0, replicas=r) for r in given]
+                + [ReassignablePartition(partition_index=9, replicas=[1])],
+            )
+        ]
+    )
+    for version in (0, 1):
+        (topic,) = (await rig.ask(request, version)).responses
+        assert [ErrorCode(one.error_code) for one in topic.partitions] == [
+            ErrorCode.NONE,
+            ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ]
+    moving = await rig.ask(ListPartitionReassignmentsRequest())
+    assert (moving.error_code, moving.topics) == (0, [])
+
+
+# -- pages of topics -------------------------------------------------------------------------------
+
+
+async def page(rig: Rig, names: list[str], limit: int = 2000, cursor: Cursor | None = None) -> Any:
+    topics = [DescribeTopicPartitionsTopic(name=name) for name in names]
+    request = DescribeTopicPartitionsRequest(
+        topics=topics, response_partition_limit=limit, cursor=cursor
+    )
+    return await rig.ask(request)
+
+
+async def test_partitions_in_full(rig: Rig) -> None:
+    await rig.core.topics.create("t")
+    answer = await page(rig, ["t", "u"])
+    found, missing = answer.topics
+    (part,) = found.partitions
+    assert (part.leader_id, part.replica_nodes, part.isr_nodes) == (1, [1], [1])
+    assert (part.eligible_leader_replicas, part.last_known_elr) == ([], [])
+    assert (part.error_code, part.offline_replicas, answer.next_cursor) == (0, [], None)
+    assert ErrorCode(missing.error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5, 6, 7])
+@pytest.mark.parametrize("named", [False, True])
+async def test_page_by_page_nothing_is_missed_or_told_twice(
+    rig: Rig, limit: int, named: bool
+) -> None:
+    for name, partitions in (("a", 3), ("b", 1), ("c", 2)):
+        await rig.core.topics.create(name, partitions=partitions)
+    seen: list[tuple[str, int]] = []
+    cursor = None
+    for _ in range(10):
+        answer = await page(rig, ["c", "a", "b"] if named else [], limit, cursor)
+        told = [(one.name, p.partition_index) for one in answer.topics for p in one.partitions]
+        assert 0 < len(told) <= limit
+        seen += told
+        cursor = answer.next_cursor
+        if cursor is None:
+            break
+    assert seen == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("c", 0), ("c", 1)]
