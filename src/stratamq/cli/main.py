@@ -10,6 +10,7 @@ from stratamq.cli.config import print_config
 from stratamq.cli.doctor import print_findings
 from stratamq.cli.flags import with_config
 from stratamq.cli.server import run_server
+from stratamq.cli.user import user_app
 
 app = typer.Typer(
     name="stratamq",
@@ -22,6 +23,7 @@ app = typer.Typer(
 app.command("server")(with_config(run_server))
 app.command("config")(with_config(print_config))
 app.command("doctor")(with_config(print_findings))
+app.add_typer(user_app, name="user")
 
 
 @app.command("version")

@@ -17,6 +17,12 @@ SECURITY: tuple[Setting, ...] = (
         doc="A client that does not prove anew who it is in this time is closed. 0: never asked.",
     ),
     Setting(
+        name="connection.failed.authentication.delay.ms",
+        default=100,
+        minimum=0,
+        doc="How long the answer to a wrong password is held back.",
+    ),
+    Setting(
         name="scram.iterations",
         default=4096,
         minimum=4096,

@@ -30,6 +30,8 @@ from stratamq.net.tls import ClientAuth, TlsContext, server_context
 from stratamq.node.address import Address
 from stratamq.node.cluster_id import cluster_id
 from stratamq.node.core import NodeCore
+from stratamq.node.secret import sasl_secret
+from stratamq.server.kafka.auth import NoSasl
 from stratamq.server.kafka.server import KafkaServer, ServerLimits
 
 GRACE_SHARE = 0.5
@@ -49,14 +51,22 @@ class KafkaFront:
         room = Room(config.number("kafka.response.bytes.max"))
         stability = ShardStability(services.drivers)
         fetch, groups = Fetch(services, room, stability), Groups(services)
-        transactions, access = Transactions(services, groups), Access(services)
+        transactions = Transactions(services, groups)
         name = await asyncio.to_thread(cluster_id, config.data_dir)
+        access = Access(services, await asyncio.to_thread(sasl_secret, config.data_dir))
         data = families(services, name, transactions, stability)
         broker = KafkaBroker(
             [access, *data, groups, transactions, fetch],
+            None if access.sasl is None else access.sasl.served,
             guard=access.guard,
         )
-        server = KafkaServer(broker, room, server_limits(config), tls=tls_context(config))
+        server = KafkaServer(
+            broker,
+            room,
+            server_limits(config),
+            security=access.sasl or NoSasl(access.principals.principal),
+            tls=tls_context(config),
+        )
         async with contextlib.AsyncExitStack() as started:
             await broker.start()
             started.push_async_callback(broker.stop)

@@ -23,6 +23,7 @@ from stratamq.wire.kafka.protocol.messages import (
     metadata,
     produce,
     quotas,
+    reassignments,
     sasl,
     topics,
     transactions,
@@ -381,6 +382,9 @@ SAMPLES: Mapping[type, Sample] = {
         fixed(cluster_admin.DescribeLogDirsRequest(topics=None)), NO_CLUSTER
     ),
     cluster_admin.ElectLeadersRequest: Sample(election, NO_CLUSTER),
+    reassignments.AlterPartitionReassignmentsRequest: Sample(
+        fixed(reassignments.AlterPartitionReassignmentsRequest(topics=[])), NO_CLUSTER
+    ),
     cluster_admin.ListPartitionReassignmentsRequest: Sample(
         fixed(cluster_admin.ListPartitionReassignmentsRequest()), NO_CLUSTER
     ),

@@ -6,6 +6,7 @@ ApiVersions and the two SASL requests are answered on it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from stratamq.broker.kafka.contract import ANONYMOUS, Caller
@@ -47,23 +48,31 @@ class Security(Protocol):
 
 
 class AsCertified:
-    """The peer is who its certificate says, or nobody in particular."""
+    """The peer is who its certificate says, or nobody in particular.
+
+    A certificate that no rule has a principal for leaves it unknown for good, and unserved.
+    """
 
     failed = False
 
-    def __init__(self, certified: str | None) -> None:
-        self.principal: str | None = certified or ANONYMOUS
+    def __init__(self, principal: str | None) -> None:
+        self.principal = principal
 
     async def answer(self, request: object, caller: Caller) -> object:
         raise AssertionError("SASL is not served, so no such request is ever decoded")
 
 
 class NoSasl:
-    """A listener that takes everybody who can connect."""
+    """A listener that takes everybody who can connect; `principal_of` maps certified names."""
+
+    def __init__(self, principal_of: Callable[[str], str | None] | None = None) -> None:
+        self._principal_of = principal_of
 
     @property
     def served(self) -> Served:
         return {}
 
     def authenticator(self, host: str, certified: str | None) -> Authenticator:
-        return AsCertified(certified)
+        if certified is not None and self._principal_of is not None:
+            return AsCertified(self._principal_of(certified))
+        return AsCertified(certified or ANONYMOUS)

@@ -8,14 +8,21 @@ from stratamq.broker.kafka.contract import Handled, Services
 from stratamq.broker.kafka.security.acl_api import AclApi
 from stratamq.broker.kafka.security.authorizer import Authorizer, Decider, EverybodyMay
 from stratamq.broker.kafka.security.guard import Guard
+from stratamq.broker.kafka.security.principals import PrincipalRules
+from stratamq.broker.kafka.security.sasl import Sasl, SaslOptions, mechanisms_of
+from stratamq.broker.kafka.security.users_api import UsersApi
 from stratamq.meta.access_cache import AccessCacheManager
 from stratamq.model.config import NodeConfig
 
 
 class Access:
-    """A `Family`. It must start before the others, since they are asked by its `guard`."""
+    """A `Family`. It must start before the others, since they are asked by its `guard`.
 
-    def __init__(self, services: Services) -> None:
+    `sasl` is None where nobody is asked for a password; `secret` makes up salts for users who do
+    not exist, and must stay the same.
+    """
+
+    def __init__(self, services: Services, secret: bytes) -> None:
         config = services.config
         reconcile_s = config.number("meta.reconcile.interval.ms") / 1000
         self.cache = AccessCacheManager(services.meta, reconcile_s=reconcile_s)
@@ -24,6 +31,10 @@ class Access:
         self._decider: Decider = EverybodyMay()
         self._version = -1
         self._acls = AclApi(services.meta, self.cache, enabled=enforces)
+        self._users = UsersApi(services.meta, self.cache)
+        self.principals = PrincipalRules(config.text("ssl.principal.mapping.rules"))
+        options = sasl_options(config)
+        self.sasl = Sasl(options, self.cache.credential, secret) if options.mechanisms else None
         self.guard = Guard(
             self._current if enforces else EverybodyMay,
             services.broker_cache,
@@ -32,7 +43,7 @@ class Access:
         )
 
     def handlers(self) -> Mapping[type, Handled]:
-        return {**self._acls.handlers()}
+        return {**self._acls.handlers(), **self._users.handlers()}
 
     async def start(self) -> None:
         await self.cache.start()
@@ -50,6 +61,15 @@ class Access:
                 everyone_if_none=self._config.flag("allow.everyone.if.no.acl.found"),
             )
         return self._decider
+
+
+def sasl_options(config: NodeConfig) -> SaslOptions:
+    return SaslOptions(
+        mechanisms=mechanisms_of(config.text("sasl.enabled.mechanisms")),
+        iterations=config.number("scram.iterations"),
+        session_ms=config.number("connections.max.reauth.ms"),
+        failure_delay_s=config.number("connection.failed.authentication.delay.ms") / 1000,
+    )
 
 
 def super_users(config: NodeConfig) -> frozenset[str]:

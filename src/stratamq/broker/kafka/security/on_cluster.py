@@ -14,6 +14,10 @@ from stratamq.wire.kafka.protocol.messages.metadata import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from stratamq.wire.kafka.protocol.messages.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
 
 NO_CLUSTER = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 ELECTION_ERROR_FROM = 1
@@ -105,6 +109,12 @@ def _unelected(topic: cluster_admin.ElectLeadersTopic) -> cluster_admin.ReplicaE
 def no_reassignments(request: object, code: ErrorCode) -> Any:
     return cluster_admin.ListPartitionReassignmentsResponse(
         error_code=code, error_message=code.text, topics=[]
+    )
+
+
+def not_reassigned(request: AlterPartitionReassignmentsRequest, code: ErrorCode) -> Any:
+    return AlterPartitionReassignmentsResponse(
+        error_code=code, error_message=code.text, responses=[]
     )
 
 

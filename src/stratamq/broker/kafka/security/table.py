@@ -32,6 +32,7 @@ from stratamq.wire.kafka.protocol.messages import (
     metadata,
     produce,
     quotas,
+    reassignments,
     sasl,
     topics,
     transactions,
@@ -303,6 +304,9 @@ ADMINISTRATION: Mapping[type, Entry] = {
         needs="DESCRIBE cluster", judge=whole(O.DESCRIBE, CLUSTER, on_cluster.no_disks)
     ),
     cluster_admin.ElectLeadersRequest: Entry(needs="ALTER cluster", judge=on_cluster.elect),
+    reassignments.AlterPartitionReassignmentsRequest: Entry(
+        needs="ALTER cluster", judge=whole(O.ALTER, CLUSTER, on_cluster.not_reassigned)
+    ),
     cluster_admin.ListPartitionReassignmentsRequest: Entry(
         needs="DESCRIBE cluster", judge=whole(O.DESCRIBE, CLUSTER, on_cluster.no_reassignments)
     ),
