@@ -14,7 +14,6 @@ from stratamq.wire.kafka.records import (
 )
 
 _ZSTD_SINCE = 7
-_ATTRIBUTES_AT, _TRANSACTIONAL = 22, 0x10
 
 
 def checked(records: Buffer | None, version: int) -> tuple[BatchHeader, Buffer]:
@@ -32,11 +31,6 @@ def checked(records: Buffer | None, version: int) -> tuple[BatchHeader, Buffer]:
     if version < _ZSTD_SINCE and header.compression is Compression.ZSTD:
         raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     return header, records
-
-
-def is_transactional(batch: Buffer) -> bool:
-    """Of a batch that was checked. One byte tells: most batches are not, and shall not pay."""
-    return bool(batch[_ATTRIBUTES_AT] & _TRANSACTIONAL)
 
 
 def without_key(records: Buffer | None) -> list[int]:

@@ -47,7 +47,7 @@ class Verifier(Protocol):
     """Who knows which transactions are open."""
 
     async def admit(
-        self, transactional_id: str | None, shard: ShardName, batch: Buffer, version: int
+        self, transactional_id: str | None, shard: ShardName, header: BatchHeader, version: int
     ) -> None:
         """Refused unless the batch belongs to a transaction that is open and has the shard.
 
@@ -110,9 +110,9 @@ class Produce:
             lead(self._services, topic, partition.index)
             header, data = batches.checked(partition.records, version)
             data = self._by_the_rules(topic, partition.index, request.acks, header, data)
-            if self._verifier is not None and batches.is_transactional(data):
+            if self._verifier is not None and header.is_transactional:
                 shard = shard_name(topic.topic_id, partition.index)
-                await self._verifier.admit(request.transactional_id, shard, data, version)
+                await self._verifier.admit(request.transactional_id, shard, header, version)
             return await self._append(topic, partition.index, data, request)
         except rules.RecordsRefused as error:
             return _rejected(partition.index, error)

@@ -15,8 +15,8 @@ from stratamq.broker.kafka.transactions.coordinator import TransactionCoordinato
 from stratamq.broker.kafka.transactions.machine import Producer
 from stratamq.model.errors import StrataError
 from stratamq.model.types import ShardName
-from stratamq.wire.kafka.protocol import Buffer, ErrorCode
-from stratamq.wire.kafka.records import read_header
+from stratamq.wire.kafka.protocol import ErrorCode
+from stratamq.wire.kafka.records import BatchHeader
 
 ABORTABLE_SINCE = 11
 """Produce versions that know the code TRANSACTION_ABORTABLE."""
@@ -36,11 +36,10 @@ class Verifier:
         self._work: set[asyncio.Task[None]] = set()
 
     async def admit(
-        self, transactional_id: str | None, shard: ShardName, batch: Buffer, version: int
+        self, transactional_id: str | None, shard: ShardName, header: BatchHeader, version: int
     ) -> None:
         if transactional_id is None:
             raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        header = read_header(batch)
         who = Producer(header.producer_id, header.producer_epoch)
         try:
             if not self._is_in(transactional_id, who, shard):
