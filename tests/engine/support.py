@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from stratamq.engine.contract import ReadLimit, ShardSpec, StorageEngine
+from stratamq.model.producer import TransactionMarker
 from stratamq.model.record import Record
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import Offset, ShardName, TimestampMs
@@ -54,6 +55,44 @@ def batch(
 def commit_mark(now: int = NOW) -> bytes:
     return encode_control(
         ControlType.COMMIT, producer_id=7, producer_epoch=0, coordinator_epoch=0, now_ms=now
+    )
+
+
+async def write_mark(
+    engine: StorageEngine,
+    producer_id: int = 7,
+    *,
+    epoch: int = 0,
+    commit: bool = True,
+    coordinator: int = 0,
+    shard: ShardName = S,
+) -> Offset:
+    marker = TransactionMarker(
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        commit=commit,
+        coordinator_epoch=coordinator,
+    )
+    return await engine.write_marker(shard, marker)
+
+
+def produced(
+    *records: Record | bytes,
+    pid: int = 7,
+    epoch: int = 0,
+    sequence: int = 0,
+    transactional: bool = False,
+    now: int = NOW,
+) -> bytes:
+    """A batch of a producer that counts."""
+    made = [Record(value=item) if isinstance(item, bytes) else item for item in records]
+    return encode_batch(
+        made,
+        now_ms=now,
+        producer_id=pid,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        transactional=transactional,
     )
 
 

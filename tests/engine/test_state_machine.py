@@ -35,7 +35,7 @@ from stratamq.model.errors import StrataError
 from stratamq.model.record import TTL_HEADER, Record
 from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
 from stratamq.wire.kafka.records import Compression
-from tests.engine.support import EVERYTHING, NOW, S, batch, commit_mark, headers, spec
+from tests.engine.support import EVERYTHING, NOW, S, batch, headers, spec, write_mark
 
 LIMITS = EngineLimits(workers=1, reader_threads=1)
 Call = Callable[[StorageEngine], Awaitable[Any]]
@@ -174,7 +174,7 @@ class SameAnswers(RuleBasedStateMachine):
 
     @rule()
     def append_control(self) -> None:
-        self.all_do(lambda engine: engine.append_batch(S, commit_mark(self.clock.now_ms())))
+        self.all_do(write_mark)
 
     @rule(
         many=st.lists(keyed, min_size=1, max_size=4),

@@ -18,6 +18,7 @@ from stratamq.engine.contract import (
 from stratamq.engine.handler import StorageEngineHandler
 from stratamq.log.contract import SegmentInfo
 from stratamq.meta.commands import CommitOffset
+from stratamq.model.producer import AbortedTransaction, ProducerState, TransactionMarker
 from stratamq.model.record import Record
 from stratamq.model.shard import ShardOffsets
 from stratamq.model.topic import StorageType
@@ -147,6 +148,36 @@ class EngineStorageAdapter(StorageAdapter):
 
     def end_of_epoch(self, shard: ShardName, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
         return self._engine.end_of_epoch(shard, epoch)
+
+    # -- transactions --------------------------------------------------------------------------
+
+    async def write_marker(
+        self,
+        shard: ShardName,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        commit: bool,
+        coordinator_epoch: int,
+    ) -> Offset:
+        marker = TransactionMarker(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            commit=commit,
+            coordinator_epoch=coordinator_epoch,
+        )
+        return await self._handler.write_marker(self._storage, shard, marker)
+
+    async def last_stable_offset(self, shard: ShardName) -> Offset:
+        return self._engine.last_stable_offset(shard)
+
+    async def aborted_transactions(
+        self, shard: ShardName, start: Offset, end: Offset
+    ) -> list[AbortedTransaction]:
+        return self._engine.aborted_transactions(shard, start, end)
+
+    async def producers(self, shard: ShardName) -> list[ProducerState]:
+        return self._engine.producers(shard)
 
     # -- housekeeping --------------------------------------------------------------------------
 

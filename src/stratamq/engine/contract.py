@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from stratamq.log.contract import EpochStart, SegmentInfo
+from stratamq.model.producer import AbortedTransaction, ProducerState, TransactionMarker
 from stratamq.model.record import Record
 from stratamq.model.shard import ShardOffsets
 from stratamq.model.topic import TopicConfig
@@ -173,6 +174,9 @@ class StorageEngine(ABC):
 
         Batches of one shard are stored in the order of the calls. `data` may be a view into a
         larger buffer, which must not change until the answer is there.
+
+        A batch with a producer id that was stored before is answered with its old offsets; one that
+        does not follow the producer's last is ProducerRefused: see `stratamq.engine.producers`.
         """
 
     @abstractmethod
@@ -184,6 +188,35 @@ class StorageEngine(ABC):
         Stored bytes, untouched, unless records in them were deleted or expired: those batches are
         rewritten without them.
         """
+
+    # -- transactions ------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def write_marker(
+        self,
+        shard: ShardName,
+        marker: TransactionMarker,
+        leader_epoch: LeaderEpoch | None = None,
+    ) -> Offset:
+        """End a producer's transaction; the offset of the mark. Repeating it does no harm.
+
+        InvalidProducerEpoch or CoordinatorFenced when either has been replaced by a newer one.
+        """
+
+    @abstractmethod
+    def last_stable_offset(self, shard: ShardName) -> Offset:
+        """The first offset of which it is not decided yet whether it counts; where all is decided,
+        the high watermark."""
+
+    @abstractmethod
+    def aborted_transactions(
+        self, shard: ShardName, start: Offset, end: Offset
+    ) -> list[AbortedTransaction]:
+        """Those that may have records in `start..end - 1`, by the offsets of their marks."""
+
+    @abstractmethod
+    def producers(self, shard: ShardName) -> list[ProducerState]:
+        """Those who have written lately, or have a transaction under way."""
 
     # -- replication -------------------------------------------------------------------------------
 

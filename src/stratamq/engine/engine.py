@@ -34,6 +34,7 @@ from stratamq.log import epochs as epoch_history
 from stratamq.log.contract import EpochStart, SegmentInfo
 from stratamq.model.clock import Clock
 from stratamq.model.errors import OffsetOutOfRange, ShardPoisoned, StrataError
+from stratamq.model.producer import AbortedTransaction, ProducerState, TransactionMarker
 from stratamq.model.record import Record
 from stratamq.model.shard import ShardOffsets
 from stratamq.model.topic import Flush
@@ -46,7 +47,7 @@ from stratamq.model.types import (
     ShardName,
     TimestampMs,
 )
-from stratamq.wire.kafka.records import Buffer
+from stratamq.wire.kafka.records import Buffer, ControlType, encode_control
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -126,6 +127,22 @@ class BatchEngine(StorageEngine):
             await self._registry.lower_watermark(target, first)
         return Offset((await self._executor.append(request)).last_offset + 1)
 
+    async def write_marker(
+        self,
+        shard: ShardName,
+        marker: TransactionMarker,
+        leader_epoch: LeaderEpoch | None = None,
+    ) -> Offset:
+        data = encode_control(
+            ControlType.COMMIT if marker.commit else ControlType.ABORT,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            coordinator_epoch=marker.coordinator_epoch,
+            now_ms=self._clock.now_ms(),
+        )
+        request = intake.from_marker(self._writable(shard), data, leader_epoch)
+        return (await self._executor.append(request)).base_offset
+
     def _encode(self, shard: Shard, records: Sequence[Record]) -> Append:
         now_ms = self._clock.now_ms()
         return intake.from_records(shard, records, now_ms, self._limits.decompressed_bytes_max)
@@ -136,6 +153,19 @@ class BatchEngine(StorageEngine):
         if shard.flush is Flush.INTERVAL and shard.flush_timer is None:
             self._flush_later(shard)
         return shard
+
+    # -- producers -----------------------------------------------------------------------------
+
+    def last_stable_offset(self, shard: ShardName) -> Offset:
+        return self._shard(shard).last_stable()
+
+    def aborted_transactions(
+        self, shard: ShardName, start: Offset, end: Offset
+    ) -> list[AbortedTransaction]:
+        return self._shard(shard).producers.table.transactions.aborted.between(start, end)
+
+    def producers(self, shard: ShardName) -> list[ProducerState]:
+        return self._shard(shard).producers.table.states()
 
     # -- flush=interval ------------------------------------------------------------------------
 
@@ -280,7 +310,7 @@ class BatchEngine(StorageEngine):
         if start > committed:
             raise OffsetOutOfRange(shard, start, old, committed)
         if start > old:
-            await self._change(target, lambda: target.store.trim(start))
+            await self._change(target, lambda: housekeeping.trim(target, start))
             target.moved()
         return target.store.start_offset
 
@@ -291,7 +321,10 @@ class BatchEngine(StorageEngine):
     async def apply_retention(self, shard: ShardName) -> int:
         target = self._shard(shard)
         committed, now_ms = target.committed(), self._clock.now_ms()
-        deleted = await self._change(target, lambda: housekeeping.retain(target, committed, now_ms))
+        silent_ms_max = self._limits.producer_expiration_ms
+        deleted = await self._change(
+            target, lambda: housekeeping.retain(target, committed, now_ms, silent_ms_max)
+        )
         if deleted:
             target.moved()
         return deleted

@@ -6,10 +6,20 @@ from asyncio import Future
 from collections.abc import Sequence
 
 from stratamq.engine.contract import AppendResult
+from stratamq.engine.producers import StoredBatch
+from stratamq.engine.producers_shard import forget_above
+from stratamq.engine.producers_table import Draft
 from stratamq.engine.shard import Shard
 from stratamq.log.contract import PlacedBatch, ShardStore
 from stratamq.model.errors import NotLeader, OffsetNotConsecutive, ShardPoisoned, StrataError
-from stratamq.model.types import NO_EPOCH, NO_TIMESTAMP, LeaderEpoch, Offset, TimestampMs
+from stratamq.model.types import (
+    NO_EPOCH,
+    NO_OFFSET,
+    NO_TIMESTAMP,
+    LeaderEpoch,
+    Offset,
+    TimestampMs,
+)
 from stratamq.wire.kafka.records import BatchHeader, BatchScan, Buffer, place_batch
 
 
@@ -63,7 +73,17 @@ class Group:
     sets `error`. Only then is anything of it answered or seen.
     """
 
-    __slots__ = ("batches", "end", "epoch", "error", "members", "now_ms", "shard", "store")
+    __slots__ = (
+        "batches",
+        "draft",
+        "end",
+        "epoch",
+        "error",
+        "members",
+        "now_ms",
+        "shard",
+        "store",
+    )
 
     def __init__(self, shard: Shard, now_ms: TimestampMs) -> None:
         self.shard = shard
@@ -72,6 +92,8 @@ class Group:
         self.batches: list[PlacedBatch] = []
         self.members: list[Append | AppendReplica] = []
         self.error: BaseException | None = None
+        self.draft: Draft | None = None
+        """What the batches change in the table of producers."""
         self.end = self.store.end_offset
         self.epoch = shard.epoch
 
@@ -90,11 +112,17 @@ class Group:
         epoch = self.epoch if request.epoch is None else request.epoch
         if epoch < self.epoch:
             raise NotLeader(f"{shard.name}: epoch {epoch} is over, {self.epoch} has begun")
+        if request.header.producer_id >= 0:
+            repeated = self._drafted().admit(request.header, request.data)
+            if repeated is not None:
+                return _answer_again(repeated, shard.stamps)
         stamp = self.now_ms if shard.stamps else None
         header, data = place_batch(
             request.header, request.data, base, epoch, stamp, request.scan.max_timestamp
         )
         self.batches.append(PlacedBatch(header, data, request.scan))
+        if header.producer_id >= 0:
+            self._drafted().add(header, data)
         self.epoch = epoch
         self.end = end = Offset(base + header.last_offset_delta + 1)
         return AppendResult(base, Offset(end - 1), NO_TIMESTAMP if stamp is None else stamp)
@@ -109,15 +137,26 @@ class Group:
         if anew:
             self._restart(first)
         self.batches.extend(batches)
+        for header, data, _ in batches:
+            if header.producer_id >= 0:
+                self._drafted().add(header, data)
         self.epoch = max(self.epoch, batches[-1].header.leader_epoch)
         self.end = batches[-1].header.next_offset
         return AppendResult(first, Offset(self.end - 1), NO_TIMESTAMP)
 
+    def _drafted(self) -> Draft:
+        if self.draft is None:
+            self.draft = self.shard.producers.draft(self.now_ms)
+        return self.draft
+
     def _restart(self, start: Offset) -> None:
-        """The leaders of the log before are forgotten with it."""
+        """The leaders and producers of the log before are forgotten with it."""
         self.shard.generation += 1
+        self.draft = None
+        forget_above(self.store, NO_OFFSET)
         self.store.restart(start)
         self.shard.learn_epoch()
+        self.shard.learn_producers()
         self.epoch = self.shard.epoch
 
     def _check_continuous(self, batches: Sequence[PlacedBatch], expected: Offset) -> None:
@@ -144,6 +183,9 @@ class Group:
         """After the commit, on the writer's thread: answer those who failed with it."""
         if self.error is None:
             self.shard.epoch = self.epoch
+            if self.draft is not None:
+                self.draft.commit(self.shard.committed())
+            self.shard.producers.stored(self.store, self.batches)
             return
         if isinstance(self.error, ShardPoisoned):
             self.shard.poison = str(self.error)
@@ -156,6 +198,12 @@ class Group:
             self.shard.high_watermark = self.end
             if self.shard.watchers:
                 self.shard.moved()
+
+
+def _answer_again(batch: StoredBatch, stamps: bool) -> AppendResult:
+    """What was answered when the batch came first."""
+    _, _, base, last, timestamp = batch
+    return AppendResult(base, last, timestamp if stamps else NO_TIMESTAMP)
 
 
 def gather(requests: Sequence[Append | AppendReplica], now_ms: TimestampMs) -> list[Group]:

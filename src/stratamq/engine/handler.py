@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 from stratamq.engine.acks import Acks
 from stratamq.engine.contract import AppendResult, StorageEngine
 from stratamq.model.errors import InvalidConfig, NotLeader
+from stratamq.model.producer import TransactionMarker
 from stratamq.model.record import Record
 from stratamq.model.topic import StorageType
 from stratamq.model.types import LeaderEpoch, NodeId, Offset, ShardName
@@ -102,6 +103,15 @@ class StorageEngineHandler:
         if isinstance(leader, Local):
             return await self.engine(storage).append_batch(shard, data, leader.epoch)
         return await self._to(leader, shard).append_batch(leader.node, shard, data, acks)
+
+    async def write_marker(
+        self, storage: StorageType, shard: ShardName, marker: TransactionMarker
+    ) -> Offset:
+        """Never forwarded: a coordinator asks the leader itself, by its own request."""
+        leader = self._leadership.leader_of(shard)
+        if isinstance(leader, Local):
+            return await self.engine(storage).write_marker(shard, marker, leader.epoch)
+        raise NotLeader(f"node {leader.node} leads {shard}")
 
     async def delete_by_key(self, storage: StorageType, shard: ShardName, key: bytes) -> int:
         leader = self._leadership.leader_of(shard)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from stratamq.engine import lookups, retention
 from stratamq.engine.compaction import Plan, plan, rewriter
+from stratamq.engine.producers_shard import forget_above
 from stratamq.engine.shard import Shard
 from stratamq.engine.view import View
 from stratamq.log.contract import ShardStore
@@ -14,7 +15,7 @@ from stratamq.model.errors import CorruptRecord
 from stratamq.model.types import Offset, TimestampMs
 from stratamq.wire.kafka.records import decode_some
 
-__all__ = ["Rewrite", "delete_key", "delete_offset", "plan", "retain", "truncate"]
+__all__ = ["Rewrite", "delete_key", "delete_offset", "plan", "retain", "trim", "truncate"]
 
 logger = logging.getLogger(__name__)
 
@@ -42,17 +43,27 @@ def delete_offset(view: View, offset: Offset) -> bool:
 
 def truncate(shard: Shard, end: Offset) -> None:
     shard.generation += 1
+    forget_above(shard.store, end)
     shard.store.truncate(end)
     shard.learn_epoch()
+    shard.learn_producers()
 
 
-def retain(shard: Shard, committed: Offset, now_ms: TimestampMs) -> int:
-    """Delete the segments that are due, the active one too: a log may be trimmed to its end."""
+def trim(shard: Shard, start: Offset) -> None:
+    shard.producers.before_trim(shard.store, start)
+    shard.store.trim(start)
+    shard.producers.table.transactions.start_at(start)
+
+
+def retain(shard: Shard, committed: Offset, now_ms: TimestampMs, silent_ms_max: int) -> int:
+    """Delete the segments that are due, the active one too: a log may be trimmed to its end.
+    Producers have their time as well."""
     store = shard.store
+    shard.producers.expire(store, now_ms, silent_ms_max)
     segments = [found for found in store.segments() if found.end_offset > store.start_offset]
     count = retention.due(segments, committed, now_ms, shard.spec.config)
     if count:
-        store.trim(segments[count - 1].end_offset)
+        trim(shard, segments[count - 1].end_offset)
     return count
 
 

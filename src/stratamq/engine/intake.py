@@ -12,13 +12,17 @@ from stratamq.model.errors import CorruptBatch, InvalidRecord
 from stratamq.model.record import Record
 from stratamq.model.types import LeaderEpoch, TimestampMs
 from stratamq.wire.kafka.records import (
+    EMPTY_SCAN,
+    BatchHeader,
     Buffer,
     accept_batch,
     check_crc,
     encode_batch,
     iter_batches,
+    read_header,
     scan_batch,
 )
+from stratamq.wire.kafka.records.layout import CONTROL_BIT, TRANSACTIONAL_BIT
 
 
 def from_batch(
@@ -33,6 +37,8 @@ def from_batch(
         tags=shard.index_tags,
         decompressed_max=decompressed_max,
     )
+    if header.attributes & (CONTROL_BIT | TRANSACTIONAL_BIT):
+        _check_transactional(header)
     if scan.null_keys and shard.compacts:
         raise InvalidRecord(f"{shard.name}: a compacted topic takes no record without a key")
     return Append(shard, header, data, scan, epoch)
@@ -45,6 +51,20 @@ def from_records(
     all."""
     data = encode_batch(records, now_ms=now_ms, compression=shard.compression)
     return from_batch(shard, data, None, decompressed_max)
+
+
+def from_marker(shard: Shard, data: bytes, epoch: LeaderEpoch | None) -> Append:
+    """A mark made here, on behalf of a coordinator."""
+    header = read_header(data)
+    scan = EMPTY_SCAN._replace(max_timestamp=header.max_timestamp)
+    return Append(shard, header, data, scan, epoch)
+
+
+def _check_transactional(header: BatchHeader) -> None:
+    if header.is_control:
+        raise InvalidRecord("producers do not write the marks that end their transactions")
+    if header.producer_id < 0:
+        raise InvalidRecord("a transaction needs a producer id")
 
 
 def from_leader(shard: Shard, data: bytes, decompressed_max: int) -> AppendReplica:

@@ -49,6 +49,10 @@ class EngineLimits:
     """How often the high watermarks of replicated shards are saved. A crash loses that much of
     their progress, which the leader tells again."""
 
+    producer_expiration_ms: int = 24 * 60 * 60 * 1000
+    """Producers that were silent that long are forgotten, unless a transaction is under way. The
+    next batch of one counts as its first."""
+
     compaction_keys_max: int = 1_000_000
     """Distinct keys that one compaction of a shard remembers, at about 200 bytes each. Above: the
     records of further keys are kept, superseded or not."""

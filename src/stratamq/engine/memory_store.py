@@ -10,6 +10,7 @@ from stratamq.engine.memory_segment import MemorySegment, offsets_of
 from stratamq.log import epochs as epoch_history
 from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter, SegmentInfo
 from stratamq.log.roll import must_roll
+from stratamq.log.snapshots import MemorySnapshots
 from stratamq.model.errors import InvalidInput
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import EARLIEST, Offset, TimestampMs
@@ -33,7 +34,7 @@ class MemoryShardStore:
     The segments are a tuple that is replaced whole, so that readers need no lock.
     """
 
-    __slots__ = ("_deleted", "_epochs", "_segments", "_start", "_weigh", "config")
+    __slots__ = ("_deleted", "_epochs", "_segments", "_start", "_weigh", "config", "snapshots")
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class MemoryShardStore:
         self._segments: tuple[MemorySegment, ...] = (MemorySegment(start),)
         self._epochs: epoch_history.History = ()
         self._deleted: set[Offset] = set()
+        self.snapshots = MemorySnapshots()
 
     @property
     def start_offset(self) -> Offset:

@@ -15,6 +15,7 @@ from stratamq.engine.memory_segment import MemorySegment
 from stratamq.engine.memory_store import MemoryShardStore
 from stratamq.log import epochs as epoch_history
 from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter, SegmentInfo, ShardStore
+from stratamq.log.snapshots import Snapshots
 from stratamq.model.errors import OffsetOutOfRange
 from stratamq.model.types import Offset, TimestampMs
 
@@ -91,6 +92,12 @@ class PersistedShardStore:
     @property
     def end_offset(self) -> Offset:
         return self.memory.end_offset
+
+    @property
+    def snapshots(self) -> Snapshots:
+        """They are kept with the disk's part. Those of what is lost with memory lie past its end at
+        the next opening."""
+        return self.disk.snapshots
 
     # -- writing -------------------------------------------------------------------------------
 

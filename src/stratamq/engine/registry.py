@@ -53,12 +53,15 @@ class Registry:
         assert not self._open, "opened once"
         self._executor.start()
         lowered: list[Shard] = []
-        for spec, store, mark in await self._executor.call(self._keeper.open):
-            self._add(shard := Shard(spec, store, mark))
-            if spec.replicated and mark is not None and mark > shard.high_watermark:
+        for shard, mark in await self._executor.call(self._open_all):
+            self._add(shard)
+            if shard.replicated and mark is not None and mark > shard.high_watermark:
                 lowered.append(shard)
         await self._save(lowered)
         self._open = True
+
+    def _open_all(self) -> list[tuple[Shard, Offset | None]]:
+        return [(Shard(spec, store, mark), mark) for spec, store, mark in self._keeper.open()]
 
     async def close(self) -> None:
         if not self._open:
@@ -74,9 +77,15 @@ class Registry:
             if self._saving is not None:
                 await self._saving
             await self._save_watermarks()
-            await self._executor.call(self._keeper.close)
+            await self._executor.call(self._close_all)
             await self._executor.close()
             self._shards.clear()
+
+    def _close_all(self) -> None:
+        for shard in self._shards.values():
+            if shard.poison is None:
+                shard.producers.save(shard.store)
+        self._keeper.close()
 
     # -- looking up ----------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@
 | deletion mark | id `D` offset u64                                |                               |
 | epoch         | id `E` epoch u32                                 | start offset u64              |
 | start         | id `F`                                           | start offset u64              |
+| snapshot      | id `S` offset u64                                | see docs/formats              |
 | key, tag, time point                                             || as in `stratamq.log.index`
 |
 
@@ -30,7 +31,7 @@ from stratamq.log.kv import KVBatch, after_prefix
 from stratamq.log.sidecar import TimePoint
 from stratamq.model.types import NO_TIMESTAMP, LeaderEpoch, Offset, TimestampMs
 
-BATCHES, SEGMENTS, MARKS, EPOCHS, START = b"B", b"M", b"D", b"E", b"F"
+BATCHES, SEGMENTS, MARKS, EPOCHS, START, SNAPSHOTS = b"B", b"M", b"D", b"E", b"F", b"S"
 SEGMENT_ROW = struct.Struct(">QQqqQI")
 
 
@@ -163,6 +164,18 @@ class ShardRows(ShardIndex):
     def start(self) -> Offset:
         row = self.kv.get(self._id + START)
         return Offset(U64.unpack(row)[0]) if row else Offset(0)
+
+    def put_snapshot(self, rows: KVBatch, offset: Offset, data: bytes) -> None:
+        rows.put(self._at(SNAPSHOTS, offset), data)
+
+    def snapshot(self, offset: Offset) -> bytes | None:
+        return self.kv.get(self._at(SNAPSHOTS, offset))
+
+    def snapshot_offsets(self) -> list[Offset]:
+        return [Offset(U64.unpack(key[-8:])[0]) for key, _ in self._all(SNAPSHOTS)]
+
+    def drop_snapshot(self, rows: KVBatch, offset: Offset) -> None:
+        rows.delete(self._at(SNAPSHOTS, offset))
 
     def drop_everything(self, rows: KVBatch) -> None:
         rows.delete_range(self._id, after_prefix(self._id))

@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from stratamq.engine.rocksdb_rows import SegmentRow, ShardRows
+from stratamq.engine.rocksdb_snapshots import RowSnapshots
 from stratamq.log import epochs as epoch_history
 from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter, SegmentInfo
 from stratamq.log.kv import KVBatch
@@ -45,7 +46,17 @@ class RocksShardStore:
     change after the write that changes the disk.
     """
 
-    __slots__ = ("_deleted", "_epochs", "_poison", "_rows", "_segments", "_start", "config", "name")
+    __slots__ = (
+        "_deleted",
+        "_epochs",
+        "_poison",
+        "_rows",
+        "_segments",
+        "_start",
+        "config",
+        "name",
+        "snapshots",
+    )
 
     def __init__(self, name: ShardName, rows: ShardRows, config: TopicConfig) -> None:
         self.name, self.config = name, config
@@ -55,6 +66,7 @@ class RocksShardStore:
         self._segments = rows.segments() or (SegmentRow(self._start, self._start),)
         self._epochs: epoch_history.History = rows.epochs()
         self._deleted = rows.marks()
+        self.snapshots = RowSnapshots(rows)
 
     @property
     def start_offset(self) -> Offset:

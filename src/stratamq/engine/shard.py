@@ -8,11 +8,12 @@ from asyncio import TimerHandle
 from collections.abc import Callable
 
 from stratamq.engine.contract import ShardSpec
+from stratamq.engine.producers_shard import ShardProducers
 from stratamq.log.contract import ShardStore
 from stratamq.model.errors import ShardNotFound, ShardPoisoned
 from stratamq.model.shard import ShardOffsets
 from stratamq.model.topic import Flush
-from stratamq.model.types import NO_EPOCH, LeaderEpoch, Offset
+from stratamq.model.types import FIRST_EPOCH, NO_EPOCH, LeaderEpoch, Offset
 from stratamq.wire.kafka.records import Compression
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ class Shard:
         "lock",
         "name",
         "poison",
+        "producers",
         "replicated",
         "spec",
         "stamps",
@@ -69,9 +71,11 @@ class Shard:
         self.poison: str | None = None
         self.flush_timer: TimerHandle | None = None
         self.watchers: dict[object, Callable[[], None]] = {}
+        self.producers = ShardProducers()
         self.configure(spec)
-        self.adopt(store)
+        self.store = store
         self.high_watermark = self._first_watermark(high_watermark)
+        self.adopt(store)
 
     def configure(self, spec: ShardSpec) -> None:
         config = spec.config
@@ -91,10 +95,18 @@ class Shard:
         self.poison = None
         self.generation += 1
         self.learn_epoch()
+        self.learn_producers()
 
     def learn_epoch(self) -> None:
+        """A shard that nobody else has, has its first leader from the beginning."""
         epochs = self.store.epochs()
-        self.epoch: LeaderEpoch = epochs[-1].epoch if epochs else NO_EPOCH
+        first = NO_EPOCH if self.replicated else FIRST_EPOCH
+        self.epoch: LeaderEpoch = epochs[-1].epoch if epochs else first
+
+    def learn_producers(self) -> None:
+        """What the log says of them. Blocks."""
+        committed = self.committed() if self.replicated else self.store.end_offset
+        self.producers.derive(self.store, committed)
 
     def _first_watermark(self, saved: Offset | None) -> Offset:
         """Alone, whatever survived is committed. A replica knows only what it was told."""
@@ -120,6 +132,11 @@ class Shard:
         store = self.store
         start, end = store.start_offset, store.end_offset
         return ShardOffsets(start, max(start, min(self.high_watermark, end)), end)
+
+    def last_stable(self) -> Offset:
+        """Below it, it is decided of every record whether it counts."""
+        start, committed, _ = self.offsets()
+        return max(start, self.producers.table.transactions.last_stable(committed))
 
     # -- those who wait for a change; on the event loop alone ----------------------------------
 

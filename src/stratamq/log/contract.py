@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import NamedTuple, Protocol
 
+from stratamq.log.snapshots import Snapshots
 from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
 from stratamq.wire.kafka.records import BatchHeader, BatchScan
 
@@ -72,6 +73,10 @@ class ShardStore(Protocol):
     @property
     def end_offset(self) -> Offset:
         """LEO: the offset the next record gets."""
+
+    @property
+    def snapshots(self) -> Snapshots:
+        """What was noted about the log at some offsets of it. `restart` may forget them."""
 
     # -- writing -----------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@
 {data}/{shard}/00000000000000000042.timeindex    sealed: time -> offset
 {data}/{shard}/00000000000000000042.log.cleaned  a rewrite that is not in force yet, and its indexes
 {data}/{shard}/00000000000000000042.log.torn-977 what was cut off at byte 977, for inspection
+{data}/{shard}/00000000000000000042.producers    what is known of producers below offset 42
 {data}/{shard}/leader-epoch-checkpoint           Kafka's format
 {data}/{shard}/deletions                         offsets deleted one by one
 {data}/{shard}/start-offset                      where the log begins after a trim
@@ -19,6 +20,7 @@ from stratamq.model.types import Offset, Position
 LOG = ".log"
 OFFSET_INDEX = ".index"
 TIME_INDEX = ".timeindex"
+PRODUCERS = ".producers"
 CLEANED = ".cleaned"
 TORN = ".torn-"
 TEMPORARY = ".tmp"
@@ -42,7 +44,16 @@ def torn_file(base: Offset, position: Position) -> str:
 
 def base_of_log(name: str) -> Offset | None:
     """The base offset that a `.log` file's name tells; None for any other file."""
-    stem = name.removesuffix(LOG)
+    return _offset_before(name, LOG)
+
+
+def offset_of_snapshot(name: str) -> Offset | None:
+    """The offset that a `.producers` file's name tells; None for any other file."""
+    return _offset_before(name, PRODUCERS)
+
+
+def _offset_before(name: str, suffix: str) -> Offset | None:
+    stem = name.removesuffix(suffix)
     if stem == name or len(stem) != OFFSET_DIGITS or not stem.isascii() or not stem.isdigit():
         return None
     return Offset(int(stem))

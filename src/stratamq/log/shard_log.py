@@ -37,6 +37,7 @@ from stratamq.log.rewriting import Rewrite
 from stratamq.log.roll import must_roll
 from stratamq.log.segment import SPAN_MAX, ActiveSegment, SealedSegment, Segment
 from stratamq.log.shard_reads import ShardReads, by_base
+from stratamq.log.snapshots import FileSnapshots
 from stratamq.log.truncation import plan_cut
 from stratamq.model.errors import DiskFull, ShardPoisoned, StorageError
 from stratamq.model.topic import TopicConfig
@@ -59,6 +60,7 @@ class FileShardLog(ShardReads):
         "_names_settled",
         "_poison",
         "damage",
+        "snapshots",
     )
 
     def __init__(
@@ -84,6 +86,7 @@ class FileShardLog(ShardReads):
             found = recover(disk, folder, self._index, indexing, gaps=config.compacts, fresh=fresh)
             self._deletions = Deletions(disk, folder / names.DELETIONS)
             self._deletions.forget(lambda at: at >= found.active.end or at < found.start)
+            self.snapshots = FileSnapshots(disk, folder)
         self._active: ActiveSegment = found.active
         self._segments: tuple[Segment, ...] = (*found.sealed, found.active)
         self.damage = found.damage + self._deletions.damage

@@ -21,6 +21,16 @@ class AbortedTransaction:
     last_offset: Offset
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionMarker:
+    """How a coordinator ends a producer's transaction in one shard."""
+
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    coordinator_epoch: int
+
+
 @dataclass(frozen=True, slots=True)
 class ProducerState:
     """`last_sequence` is -1 before the first batch of an epoch, `coordinator_epoch` -1 before the

@@ -25,6 +25,7 @@ TopicId = NewType("TopicId", str)
 """32 hex digits: a UUID without dashes, never used twice, even for a topic of the same name."""
 
 NO_EPOCH = LeaderEpoch(-1)
+FIRST_EPOCH = LeaderEpoch(0)
 NO_OFFSET = Offset(-1)
 NO_TIMESTAMP = TimestampMs(-1)
 EARLIEST = Offset(0)

@@ -11,7 +11,6 @@ from stratamq.wire.kafka.records import Compression
 from tests.engine.support import (
     S,
     batch,
-    commit_mark,
     decoded,
     fetch_all,
     fill_segments,
@@ -23,6 +22,7 @@ from tests.engine.support import (
     stored,
     values,
     write_all,
+    write_mark,
 )
 
 
@@ -144,8 +144,8 @@ async def test_only_committed_segments_are_compacted(engine: StorageEngine) -> N
 async def test_control_batches_are_kept(engine: StorageEngine) -> None:
     await engine.create_shard(spec(cleanup_policy="compact"))
     await engine.write(S, record(b"v", b"k"))
-    await engine.append_batch(S, commit_mark())
-    await engine.append_batch(S, commit_mark())
+    await write_mark(engine)
+    await write_mark(engine)
     await engine.write(S, record(b"w", b"k"))
     await engine.roll(S)
     await engine.compact(S)

@@ -14,7 +14,6 @@ from stratamq.wire.kafka.records import Compression
 from tests.engine.support import (
     S,
     batch,
-    commit_mark,
     decoded,
     fetch_all,
     headers,
@@ -24,6 +23,7 @@ from tests.engine.support import (
     spec,
     values,
     write_all,
+    write_mark,
 )
 
 DIGITS = [b"%d" % number for number in range(10)]
@@ -148,9 +148,9 @@ async def test_control_batches_are_no_records(engine: StorageEngine) -> None:
     """They take an offset, consumers of batches get them, readers of records do not."""
     await engine.create_shard(spec())
     await engine.write(S, record(b"a"))
-    assert (await engine.append_batch(S, commit_mark())).base_offset == 1
+    assert await write_mark(engine) == 1
     await engine.write(S, record(b"b"))
-    await engine.append_batch(S, commit_mark())
+    await write_mark(engine)
     assert offsets(await read_all(engine)) == [0, 2]
     assert await engine.read_by_offset(S, Offset(3)) == []
     data = (await engine.fetch_batches(S, Offset(0))).data

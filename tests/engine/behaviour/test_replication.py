@@ -153,7 +153,7 @@ async def test_an_emptied_log_may_begin_anywhere_too(engine: StorageEngine) -> N
     await engine.trim(S, Offset(71))
     await engine.append_replica(S, batch(b"d", base=80))
     await engine.append_batch(S, batch(b"e"))
-    assert engine.epochs(S) == (), "the old leaders went with the old log"
+    assert engine.epochs(S) == ((0, 81),), "the old leaders went with the old log"
 
 
 async def test_a_compacted_leader_can_be_followed(engine: StorageEngine) -> None:
@@ -187,11 +187,11 @@ async def test_damage_on_the_way_is_refused(engine: StorageEngine, position: int
 
 async def test_epochs_are_remembered(engine: StorageEngine) -> None:
     await engine.create_shard(spec())
-    await engine.write(S, record(b"before anybody counted"))
-    assert engine.epochs(S) == ()
+    await engine.write(S, record(b"a shard that nobody else has is in its first epoch"))
+    assert engine.epochs(S) == ((0, 0),)
     for epoch in (0, 0, 2, 5):
         await engine.append_batch(S, batch(b"v", b"w"), LeaderEpoch(epoch))
-    assert engine.epochs(S) == ((0, 1), (2, 5), (5, 7))
+    assert engine.epochs(S) == ((0, 0), (2, 5), (5, 7))
 
 
 async def test_where_an_epoch_ends(engine: StorageEngine) -> None:

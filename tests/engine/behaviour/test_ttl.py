@@ -11,7 +11,6 @@ from stratamq.model.types import Offset, TimestampMs
 from tests.engine.support import (
     NOW,
     S,
-    commit_mark,
     decoded,
     fetch_all,
     headers,
@@ -20,6 +19,7 @@ from tests.engine.support import (
     record,
     spec,
     write_all,
+    write_mark,
 )
 
 
@@ -125,7 +125,7 @@ async def test_control_batches_do_not_expire(engine: StorageEngine, clock: Manua
     """Without them a consumer could not tell a transaction that was committed."""
     await engine.create_shard(spec(record_ttl_ms=10))
     await engine.write(S, record(b"v", b"k", b"t"))
-    await engine.append_batch(S, commit_mark())
+    await write_mark(engine)
     clock.advance(1000)
     await engine.roll(S)
     for _ in range(2):

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from enum import IntEnum
 from struct import Struct
+from typing import NamedTuple
 
 from stratamq.model.errors import CorruptBatch
 from stratamq.model.record import Record
+from stratamq.wire.kafka.records.decode import decode_batch
 from stratamq.wire.kafka.records.encode import encode_batch
+from stratamq.wire.kafka.records.header import BatchHeader
+from stratamq.wire.kafka.records.layout import Buffer
 
 _KEY = Struct(">hh")
 _END_MARK = Struct(">hi")
@@ -59,3 +63,25 @@ def control_type(record: Record) -> ControlType:
         raise CorruptBatch("a control record needs a key of version and type")
     _, kind = _KEY.unpack_from(record.key)
     return _KINDS.get(kind, ControlType.UNKNOWN)
+
+
+class EndMark(NamedTuple):
+    """What a control batch says. The epoch is the coordinator's; -1 where the kind has none."""
+
+    kind: ControlType
+    coordinator_epoch: int
+
+
+def read_mark(header: BatchHeader, data: Buffer) -> EndMark:
+    """The mark in a control batch. Its one record is a few bytes, never compressed by anyone."""
+    records = decode_batch(header, data)
+    if not records:
+        return EndMark(ControlType.UNKNOWN, -1)  # compaction took it out
+    mark = records[0]
+    kind = control_type(mark)
+    if kind is ControlType.UNKNOWN:
+        return EndMark(kind, -1)
+    if mark.value is None or len(mark.value) < _END_MARK.size:
+        raise CorruptBatch("a mark that ends a transaction needs its coordinator's epoch")
+    _, coordinator_epoch = _END_MARK.unpack_from(mark.value)
+    return EndMark(kind, coordinator_epoch)

@@ -1,0 +1,141 @@
+"""The producers of one shard beside its log: read out of it at opening, told of every commit, saved
+now and then so that the next opening has little to read."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from stratamq.engine.producers_snapshot import decode, encode, superfluous
+from stratamq.engine.producers_table import Draft, ProducerTable
+from stratamq.log.contract import PlacedBatch, ShardStore
+from stratamq.model.errors import CorruptRecord, StorageError
+from stratamq.model.types import NO_TIMESTAMP, Offset, TimestampMs
+from stratamq.wire.kafka.records import read_header, walk
+
+logger = logging.getLogger(__name__)
+
+PRODUCERS_MAX = 100_000
+"""Producers that one shard remembers, at about half a kilobyte each. Above: the one heard of
+longest ago is forgotten, and its next batch counts as its first."""
+
+SNAPSHOT_BYTES = 16 << 20
+SNAPSHOT_BATCHES = 10_000
+"""Stored since the last snapshot, of either: time for the next. That is what the next opening has
+to read after a crash, some hundredths of a second."""
+
+READ_BYTES = 4 << 20
+PRODUCER_ID_AT = 43
+"""Where a batch's header has the producer id; its sign bit is set in a batch without one."""
+
+
+class ShardProducers:
+    """Belongs to the shard's writer, except that others may look at `table`."""
+
+    __slots__ = ("_batches", "_bytes", "_snapshot_bytes", "table")
+
+    def __init__(self) -> None:
+        self.table = ProducerTable()
+        self._bytes = self._batches = self._snapshot_bytes = 0
+
+    def draft(self, now_ms: TimestampMs) -> Draft:
+        return Draft(self.table, now_ms)
+
+    # -- following the log ---------------------------------------------------------------------
+
+    def derive(self, store: ShardStore, committed: Offset) -> None:
+        """What the log says, from the newest snapshot on that belongs to it. One below the start
+        knows nothing of what was trimmed behind it, so it would take the next batch for a gap."""
+        forget_above(store, store.end_offset)
+        self._bytes = self._batches = 0
+        table, offset = _newest_snapshot(store)
+        self._replay(table, store, offset, committed)
+        table.transactions.start_at(store.start_offset)
+        self.table = table
+
+    def _replay(
+        self, table: ProducerTable, store: ShardStore, offset: Offset, committed: Offset
+    ) -> None:
+        end = store.end_offset
+        while offset < end:
+            try:
+                data = store.read(offset, READ_BYTES, end)
+            except CorruptRecord as damage:
+                offset = Offset(max(damage.next_offset, offset + 1))
+                continue
+            if not data:
+                return
+            offset = self._replay_batches(table, data, committed)
+
+    def _replay_batches(self, table: ProducerTable, data: bytes, committed: Offset) -> Offset:
+        """Headers only, except of marks; where to go on."""
+        draft = Draft(table, NO_TIMESTAMP)
+        spans = walk(data)
+        for position, size, *_ in spans:
+            if data[position + PRODUCER_ID_AT] < 0x80:
+                batch = memoryview(data)[position : position + size]
+                draft.add(read_header(batch), batch)
+        draft.commit(committed)
+        self._bytes += len(data)
+        self._batches += len(spans)
+        return Offset(spans[-1].last_offset + 1)
+
+    def stored(self, store: ShardStore, batches: Sequence[PlacedBatch]) -> None:
+        """A commit went well."""
+        self._batches += len(batches)
+        self._bytes += sum([len(batch.data) for batch in batches])
+        if len(self.table) > PRODUCERS_MAX:
+            self.table.shrink(PRODUCERS_MAX - PRODUCERS_MAX // 16)
+        if self._bytes >= SNAPSHOT_BYTES or self._batches >= SNAPSHOT_BATCHES:
+            self._save_when_worth_it(store)
+
+    def expire(self, store: ShardStore, now_ms: TimestampMs, expiration_ms: int) -> None:
+        self.table.expire(now_ms, expiration_ms)
+        self.table.transactions.start_at(store.start_offset)
+
+    # -- snapshots -----------------------------------------------------------------------------
+
+    def _save_when_worth_it(self, store: ShardStore) -> None:
+        """A large table is saved less often: what it costs stays a small part of what is stored."""
+        if self._bytes >= 8 * self._snapshot_bytes or self._batches >= 2 * len(self.table):
+            self.save(store)
+
+    def save(self, store: ShardStore) -> None:
+        """For the next opening. Whatever goes wrong here costs time then, and nothing else."""
+        if not self._batches:
+            return
+        end, snapshots = store.end_offset, store.snapshots
+        data = encode(self.table, end)
+        self._bytes, self._batches, self._snapshot_bytes = 0, 0, len(data)
+        try:
+            snapshots.save(end, data)
+            offsets = snapshots.offsets()
+            for offset in superfluous(offsets, end):
+                snapshots.forget(offset)
+        except (OSError, StorageError) as error:
+            logger.warning("producers were not saved at offset %d: %s", end, error)
+
+    def before_trim(self, store: ShardStore, start: Offset) -> None:
+        """What is trimmed cannot be read at the next opening. So it is saved before."""
+        offsets = store.snapshots.offsets()
+        if not offsets or offsets[-1] < start:
+            self.save(store)
+
+
+def _newest_snapshot(store: ShardStore) -> tuple[ProducerTable, Offset]:
+    """A table and how much of the log it knows. Empty, and nothing, without a snapshot of use."""
+    start, snapshots = store.start_offset, store.snapshots
+    for offset in reversed(snapshots.offsets()):
+        if offset < start:
+            break
+        table = decode(snapshots.load(offset), offset)
+        if table is not None:
+            return table, offset
+    return ProducerTable(), start
+
+
+def forget_above(store: ShardStore, end: Offset) -> None:
+    """Snapshots of a log that is no more, or is about to be cut."""
+    for offset in store.snapshots.offsets():
+        if offset > end:
+            store.snapshots.forget(offset)

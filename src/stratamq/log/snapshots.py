@@ -1,0 +1,81 @@
+"""Snapshots beside a log: bytes about everything below an offset, for whoever reads the log.
+
+They save time and nothing else. So they are not synced: what a power cut leaves of one is for its
+reader to judge, by a checksum inside. What must hold is that no snapshot outlives the log it was
+made of: it is forgotten before anything below it is cut, and whoever opens a log forgets what lies
+past its end before anything is written there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from stratamq.log import names
+from stratamq.log.disk import Disk, read_all
+from stratamq.model.types import Offset
+
+
+class Snapshots(Protocol):
+    """Called by the shard's writer alone. StorageError or OSError where something fails."""
+
+    def offsets(self) -> Sequence[Offset]:
+        """Those there are, ascending."""
+
+    def load(self, offset: Offset) -> bytes:
+        """Empty when it cannot be read."""
+
+    def save(self, offset: Offset, data: bytes) -> None: ...
+
+    def forget(self, offset: Offset) -> None: ...
+
+
+class MemorySnapshots:
+    """For logs in memory."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Offset, bytes] = {}
+
+    def offsets(self) -> Sequence[Offset]:
+        return sorted(self._kept)
+
+    def load(self, offset: Offset) -> bytes:
+        return self._kept.get(offset, b"")
+
+    def save(self, offset: Offset, data: bytes) -> None:
+        self._kept[offset] = data
+
+    def forget(self, offset: Offset) -> None:
+        self._kept.pop(offset, None)
+
+
+class FileSnapshots:
+    """A file each, in the folder of the segments."""
+
+    def __init__(self, disk: Disk, folder: Path) -> None:
+        self._disk, self._folder = disk, folder
+        found = map(names.offset_of_snapshot, disk.names(folder))
+        self._known = {offset for offset in found if offset is not None}
+
+    def offsets(self) -> Sequence[Offset]:
+        return sorted(self._known)
+
+    def load(self, offset: Offset) -> bytes:
+        with suppress(OSError):
+            return read_all(self._disk, self._path(offset))
+        return b""
+
+    def save(self, offset: Offset, data: bytes) -> None:
+        self._known.add(offset)
+        file = self._disk.open(self._path(offset), create=True)
+        file.truncate(0)
+        file.write([data], 0)
+
+    def forget(self, offset: Offset) -> None:
+        self._disk.unlink(self._path(offset))
+        self._known.discard(offset)
+
+    def _path(self, offset: Offset) -> Path:
+        return self._folder / names.segment_file(offset, names.PRODUCERS)
