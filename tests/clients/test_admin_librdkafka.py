@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -32,8 +33,9 @@ SECONDS_MAX = 20
 
 
 @pytest.fixture
-def admin(kafka: str) -> AdminClient:
-    return AdminClient({"bootstrap.servers": kafka})
+def admin(kafka: str) -> Iterator[AdminClient]:
+    with AdminClient({"bootstrap.servers": kafka}) as admin:
+        yield admin
 
 
 def done(futures: dict[Any, Any]) -> Any:
@@ -58,10 +60,10 @@ def changed(topic: str, name: str, operation: AlterConfigOpType, value: str) -> 
 
 
 def produce(kafka: str, topic: str, count: int) -> None:
-    producer = Producer({"bootstrap.servers": kafka})
-    for number in range(count):
-        producer.produce(topic, b"%d" % number, partition=0)
-    assert producer.flush(SECONDS_MAX) == 0
+    with Producer({"bootstrap.servers": kafka}) as producer:
+        for number in range(count):
+            producer.produce(topic, b"%d" % number, partition=0)
+        assert producer.flush(SECONDS_MAX) == 0
 
 
 def test_a_topic_from_beginning_to_end(admin: AdminClient, topic: str) -> None:
@@ -136,9 +138,9 @@ def test_a_smaller_limit_holds_at_once(admin: AdminClient, kafka: str, topic: st
     change = changed(topic, "max.message.bytes", AlterConfigOpType.SET, "500")
     done(admin.incremental_alter_configs([change]))
     told: list[KafkaError | None] = []
-    producer = Producer({"bootstrap.servers": kafka, "retries": 0})
-    producer.produce(topic, b"x" * 1000, on_delivery=lambda error, _: told.append(error))
-    producer.flush(SECONDS_MAX)
+    with Producer({"bootstrap.servers": kafka, "retries": 0}) as producer:
+        producer.produce(topic, b"x" * 1000, on_delivery=lambda error, _: told.append(error))
+        producer.flush(SECONDS_MAX)
     (error,) = told
     assert error is not None
     assert error.code() == KafkaError.MSG_SIZE_TOO_LARGE

@@ -35,10 +35,10 @@ def produced(kafka: str, messages: Sequence[dict[str, object]], **config: object
         done.append(message)
 
     settings = {name.replace("_", "."): value for name, value in config.items()}
-    producer = Producer({"bootstrap.servers": kafka, "linger.ms": 5, **settings})
-    for message in messages:
-        producer.produce(**message, on_delivery=note)
-    assert producer.flush(SECONDS_MAX) == 0
+    with Producer({"bootstrap.servers": kafka, "linger.ms": 5, **settings}) as producer:
+        for message in messages:
+            producer.produce(**message, on_delivery=note)
+        assert producer.flush(SECONDS_MAX) == 0
     return done
 
 
@@ -150,6 +150,7 @@ def test_a_waiting_consumer_gets_a_record_as_soon_as_it_is_there(kafka: str, top
     message = consumer.poll(5)
     took = time.monotonic() - began
     consumer.close()
+    producer.close()
     assert message is not None
     assert message.value() == b"1"
     assert took < 2, "it waited for the end of its poll"
@@ -169,8 +170,8 @@ def test_offsets_by_time_and_at_both_ends(kafka: str, topic: str) -> None:
         found = consumer.offsets_for_times([TopicPartition(topic, 0, stamp)], SECONDS_MAX)
         assert found[0].offset == offset, stamp
     consumer.close()
-    admin = AdminClient({"bootstrap.servers": kafka})
-    largest = admin.list_offsets({place: OffsetSpec.max_timestamp()})[place].result(SECONDS_MAX)
+    with AdminClient({"bootstrap.servers": kafka}) as admin:
+        largest = admin.list_offsets({place: OffsetSpec.max_timestamp()})[place].result(SECONDS_MAX)
     assert (largest.offset, largest.timestamp) == (9, start + 9000)
 
 
@@ -190,11 +191,11 @@ def test_out_of_range_is_told(kafka: str, topic: str) -> None:
 
 
 def test_metadata_names_the_node_and_refuses_bad_names(kafka: str, topic: str) -> None:
-    admin = AdminClient({"bootstrap.servers": kafka})
     produced(kafka, [{"topic": topic, "value": b"v"}])
-    seen = admin.list_topics(timeout=SECONDS_MAX)
+    with AdminClient({"bootstrap.servers": kafka}) as admin:
+        seen = admin.list_topics(timeout=SECONDS_MAX)
+        bad = admin.list_topics("no such name!", SECONDS_MAX).topics["no such name!"]
     assert topic in seen.topics
     assert [f"{one.host}:{one.port}" for one in seen.brokers.values()] == [kafka]
-    bad = admin.list_topics("no such name!", SECONDS_MAX).topics["no such name!"]
     assert bad.error is not None
     assert bad.error.code() == KafkaError.TOPIC_EXCEPTION
