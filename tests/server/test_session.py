@@ -143,6 +143,8 @@ async def test_the_caller_is_described() -> None:
 class Strict:
     """Everybody who uses anything has to be quiet for a while."""
 
+    times = True
+
     def __init__(self, quiet_ms: int) -> None:
         self.quiet_ms = quiet_ms
         self.used: list[Usage] = []

@@ -18,6 +18,9 @@ from stratamq.broker.kafka.list_offsets import ListOffsets
 from stratamq.broker.kafka.metadata import Metadata
 from stratamq.broker.kafka.produce import Produce
 from stratamq.broker.kafka.producers import Producers
+from stratamq.broker.kafka.quotas.api import ClientQuotas
+from stratamq.broker.kafka.quotas.keeper import QuotaKeeper
+from stratamq.broker.kafka.quotas.windows import Windows
 from stratamq.broker.kafka.room import Room
 from stratamq.broker.kafka.security.access import Access
 from stratamq.broker.kafka.transactions.family import Transactions
@@ -56,7 +59,7 @@ class KafkaFront:
         access = Access(services, await asyncio.to_thread(sasl_secret, config.data_dir))
         data = families(services, name, transactions, stability)
         broker = KafkaBroker(
-            [access, *data, groups, transactions, fetch],
+            [access, ClientQuotas(services.meta, access.cache), *data, groups, transactions, fetch],
             None if access.sasl is None else access.sasl.served,
             guard=access.guard,
         )
@@ -65,6 +68,7 @@ class KafkaFront:
             room,
             server_limits(config),
             security=access.sasl or NoSasl(access.principals.principal),
+            quotas=QuotaKeeper(access.cache, quota_windows(config)),
             tls=tls_context(config),
         )
         async with contextlib.AsyncExitStack() as started:
@@ -133,6 +137,11 @@ def server_limits(config: NodeConfig) -> ServerLimits:
             idle_ms_max=config.number("kafka.idle.ms.max"),
         ),
     )
+
+
+def quota_windows(config: NodeConfig) -> Windows:
+    length_ms = config.number("quota.window.size.seconds") * 1000
+    return Windows(config.number("quota.window.num"), length_ms)
 
 
 def tls_context(config: NodeConfig) -> TlsContext | None:

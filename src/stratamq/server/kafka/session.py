@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from stratamq.broker.kafka.contract import ANONYMOUS, Caller
 from stratamq.broker.kafka.produce import Unanswered
 from stratamq.net.connection import Connection, Hold
 from stratamq.server.kafka.auth import BEFORE_AUTHENTICATION, SASL_REQUESTS
-from stratamq.server.kafka.throttle import Usage, record_bytes
+from stratamq.server.kafka.throttle import Stopwatch, Usage, record_bytes
 from stratamq.wire.kafka.protocol import (
     Buffer,
     FrameSplitter,
@@ -209,11 +208,10 @@ class KafkaSession:
     async def _serve(
         self, slot: Slot, header: RequestHeader, caller: Caller, work: Awaitable[Any]
     ) -> None:
-        began = time.monotonic()
+        watch = Stopwatch(work) if self._server.quotas.times else None
         try:
-            response = await work
-            if response is not None:
-                self._throttle(header, caller, slot, response, time.monotonic() - began)
+            response = await (watch or work)
+            self._throttle(header, caller, slot, response, watch.busy_s if watch else 0.0)
             answer = NOTHING if response is None else encode_response(header, response)
         except Unanswered as error:
             answer = NOTHING
