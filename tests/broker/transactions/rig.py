@@ -233,6 +233,7 @@ class Rig:
     async def end_offset(self, *, committed: bool) -> int:
         part = ListOffsetsPartition(partition_index=0, timestamp=-1)
         asked = ListOffsetsRequest(
+            replica_id=-1,
             isolation_level=int(committed),
             topics=[ListOffsetsTopic(name=TOPIC, partitions=[part])],
         )
