@@ -64,14 +64,16 @@ class Rig:
 
     # -- operations ----------------------------------------------------------------------------
 
-    def append(self, *counts: int, epoch: int | None = None) -> list[PlacedBatch]:
+    def append(
+        self, *counts: int, epoch: int | None = None, durable: bool = False
+    ) -> list[PlacedBatch]:
         """One call with batches of these many records, in the newest epoch unless told."""
         history = self.log.epochs()
         newest = history[-1].epoch if history else 0
         batches = self._next_batches(counts, newest if epoch is None else epoch)
         self.ledger.submit(batches)
         try:
-            self.log.append(batches)
+            self.log.append(batches, durable=durable)
         except DiskFull:
             self.ledger.refuse(batches)
             raise
@@ -87,7 +89,7 @@ class Rig:
         self.ledger.acknowledge()
 
     def commit(self, *counts: int, epoch: int | None = None) -> None:
-        self.append(*counts, epoch=epoch)
+        self.append(*counts, epoch=epoch, durable=True)
         self.ack()
 
     def roll(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from stratamq.log import disk as disk_module
 from stratamq.log.disk import (
     IOV_MAX,
     Disk,
@@ -194,22 +195,38 @@ def test_more_buffers_than_the_kernel_takes_at_once(tmp_path: Path) -> None:
     assert file.read(1 << 20, 0) == b"\0\0\0head" + b"".join(buffers)
 
 
-def test_short_writes_are_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a nearly full disk, or with more than two gigabytes at once."""
-    real_pwritev, real_pwrite = os.pwritev, os.pwrite
+@pytest.mark.parametrize("durable", [False, True])
+def test_short_writes_are_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool
+) -> None:
+    """As on a nearly full disk, or with more than two gigabytes at once. Each part is as durable as
+    was asked for."""
+    real_pwritev = os.pwritev
+    asked = set()
 
-    def short_pwritev(fd: int, buffers: Any, position: int) -> int:
-        return real_pwritev(fd, [bytes(buffers[0])[:2]], position)
-
-    def short_pwrite(fd: int, data: Any, position: int) -> int:
-        return real_pwrite(fd, bytes(data)[:3], position)
+    def short_pwritev(fd: int, buffers: Any, position: int, flags: int) -> int:
+        asked.add(flags)
+        return real_pwritev(fd, [bytes(buffers[0])[:2]], position, flags)
 
     monkeypatch.setattr(os, "pwritev", short_pwritev)
-    monkeypatch.setattr(os, "pwrite", short_pwrite)
     file = RealFile(tmp_path / "file", os.O_RDWR | os.O_CREAT)
     buffers = [b"%03d" % number for number in range(IOV_MAX + 30)]
-    file.write(buffers, 5)
+    file.write(buffers, 5, durable=durable)
     assert file.read(1 << 20, 5) == b"".join(buffers)
+    assert asked == {os.RWF_DSYNC if durable else 0}
+
+
+def test_a_durable_write_is_synced_where_the_system_cannot_do_both_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = []
+    monkeypatch.setattr(disk_module, "WRITE_DURABLY", 0)
+    monkeypatch.setattr(os, "fdatasync", synced.append)
+    file = RealFile(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    file.write([b"plain"], 0)
+    assert not synced
+    file.write([b"durable"], 0, durable=True)
+    assert len(synced) == 1
 
 
 def test_a_log_of_many_segments_stays_within_its_open_files(tmp_path: Path) -> None:

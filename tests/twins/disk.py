@@ -95,7 +95,13 @@ class SimFile:
         self._disk.before_read(self._path)
         return bytes(memoryview(self._inode.content)[position : position + size])
 
-    def write(self, buffers: Sequence[bytes], position: int) -> None:
+    def write(self, buffers: Sequence[bytes], position: int, *, durable: bool = False) -> None:
+        """A durable write can be cut off, or fail, before its sync and in it: so it is both."""
+        self._write(buffers, position)
+        if durable:
+            self.sync()
+
+    def _write(self, buffers: Sequence[bytes], position: int) -> None:
         data = b"".join(buffers)
         error = self._disk.ask("write", self._path)
         room = self._disk.room_for(self._inode, position, len(data))

@@ -99,8 +99,10 @@ class Group:
 
     def add(self, request: Append | AppendReplica) -> None:
         """Give the request its place behind those before it; a refusal concerns it alone."""
+        shard = self.shard
         try:
-            self.shard.check_writable()
+            if shard.gone or shard.poison is not None:
+                shard.check_writable()
             request.join(self)
         except StrataError as error:
             request.answer = error

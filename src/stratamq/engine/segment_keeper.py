@@ -100,7 +100,7 @@ class SegmentKeeper:
         store.destroy()
 
     def commit(self, groups: Sequence[Group]) -> None:
-        stored = [group for group in groups if group.batches and _stored(group)]
+        stored = [group for group in groups if group.batches and self._stored(group)]
         if not stored:
             return
         rows = self._kv.batch()
@@ -112,6 +112,15 @@ class SegmentKeeper:
         except StrataError as error:
             for group, log in zip(stored, logs, strict=True):
                 group.error = log.poison(f"its index could not be written: {error}")
+
+    def _stored(self, group: Group) -> bool:
+        """Write and, where promised, sync one shard's batches; whether it went well."""
+        try:
+            self._stores[group.shard.name].append(group.batches, durable=group.shard.syncs)
+        except StrataError as error:
+            group.error = error
+            return False
+        return True
 
     def save_high_watermarks(self, marks: Mapping[ShardName, Offset]) -> None:
         self._watermarks.update(marks)
@@ -150,15 +159,3 @@ class SegmentKeeper:
             return {}
         pairs = (line.split(" ") for line in read_all(self._disk, path).decode().splitlines())
         return {ShardName(name): Offset(int(offset)) for name, offset in pairs}
-
-
-def _stored(group: Group) -> bool:
-    """Write and, where promised, sync one shard's batches; whether it went well."""
-    try:
-        group.store.append(group.batches)
-        if group.shard.syncs:
-            group.store.sync()
-    except StrataError as error:
-        group.error = error
-        return False
-    return True

@@ -23,6 +23,10 @@ Buffer = bytes | bytearray | memoryview | mmap.mmap
 IOV_MAX = 1024
 """Most buffers that one writev takes (Linux)."""
 
+WRITE_DURABLY: int = getattr(os, "RWF_DSYNC", 0)
+"""Write and sync in one call (Linux). The interpreter is given up once instead of twice, so that
+what others do meanwhile hides behind the whole of it. 0 where there is no such call."""
+
 OPEN_FILES_MAX = 4096
 
 GENERATIONS = 1024
@@ -39,8 +43,9 @@ class File(Protocol):
     def read(self, size: int, position: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""
 
-    def write(self, buffers: Sequence[bytes], position: int) -> None:
-        """Write all of it or raise OSError (then any part of it may be there)."""
+    def write(self, buffers: Sequence[bytes], position: int, *, durable: bool = False) -> None:
+        """Write all of it or raise OSError (then any part of it may be there). With `durable`,
+        these bytes survive a power cut as after `sync`, in one call instead of two."""
 
     def sync(self) -> None: ...
 
@@ -90,20 +95,23 @@ class RealFile:
     def read(self, size: int, position: int) -> bytes:
         return os.pread(self._fd, size, position)
 
-    def write(self, buffers: Sequence[bytes], position: int) -> None:
+    def write(self, buffers: Sequence[bytes], position: int, *, durable: bool = False) -> None:
+        flags = WRITE_DURABLY if durable else 0
         for first in range(0, len(buffers), IOV_MAX):
             group = buffers[first : first + IOV_MAX]
             wanted = sum(map(len, group))
-            written = os.pwritev(self._fd, group, position)
+            written = os.pwritev(self._fd, group, position, flags)
             position += written
             if written < wanted:  # a nearly full disk, or over 2 GiB at once
-                self._write_rest(b"".join(group)[written:], position)
+                self._write_rest(b"".join(group)[written:], position, flags)
                 position += wanted - written
+        if durable and not WRITE_DURABLY:
+            self.sync()
 
-    def _write_rest(self, rest: bytes, position: int) -> None:
+    def _write_rest(self, rest: bytes, position: int, flags: int) -> None:
         view = memoryview(rest)
         while view:
-            written = os.pwrite(self._fd, view, position)
+            written = os.pwritev(self._fd, [view], position, flags)
             view, position = view[written:], position + written
 
     def sync(self) -> None:

@@ -138,15 +138,18 @@ class ActiveSegment(Segment):
         self.disk.open(self.path, create=True).truncate(0)
         self.disk.sync_folder(self.folder)
 
-    def append(self, batches: Sequence[PlacedBatch]) -> None:
+    def append(self, batches: Sequence[PlacedBatch], *, durable: bool = False) -> None:
         """One write for all. On OSError the file is as long as before as far as readers can
-        tell."""
-        file = self._hold()
-        file.write([batch.data for batch in batches], self.size)
+        tell. With `durable` it is synced as well, where nothing older waits for that."""
+        written = [batch.data for batch in batches]
+        durable = durable and self.state.synced_position == self.size
+        self._hold().write(written, self.size, durable=durable)
         self._staged.extend(batches)
         self.end = Offset(batches[-1].header.next_offset)
-        self.size += sum(len(batch.data) for batch in batches)
+        self.size += sum(map(len, written))
         self._note_first(batches[0])
+        if durable:
+            self._note_synced()
 
     def _note_first(self, batch: PlacedBatch) -> None:
         if self.state.first_timestamp == NO_TIMESTAMP:
@@ -173,16 +176,18 @@ class ActiveSegment(Segment):
     def sync(self) -> None:
         if self.state.synced_position < self.size:
             self._hold().sync()
-            self.state.synced_position, self.state.synced_end = Position(self.size), self.end
+            self._note_synced()
         self._held = None
+
+    def _note_synced(self) -> None:
+        self.state.synced_position, self.state.synced_end = Position(self.size), self.end
 
     def stage(self, rows: KVBatch) -> None:
         """Rows for everything appended since, points and state included."""
         if self._staged:
             staged, self._staged = self._staged, []
             self.index.put_records(rows, self.base, staged)
-            for batch in staged:
-                self._stage_points(rows, batch)
+            self._stage_points(rows, staged)
         self.index.put_state(rows, self.state)
 
     def reindex(self, rows: KVBatch, batch: PlacedBatch, position: Position) -> None:
@@ -190,27 +195,30 @@ class ActiveSegment(Segment):
         self.state.indexed_position = position
         self._note_first(batch)
         self.index.put_records(rows, self.base, [batch])
-        self._stage_points(rows, batch)
+        self._stage_points(rows, [batch])
 
-    def _stage_points(self, rows: KVBatch, batch: PlacedBatch) -> None:
+    def _stage_points(self, rows: KVBatch, batches: Sequence[PlacedBatch]) -> None:
         """A point per POINT_EVERY_RECORDS records, at batch boundaries, as Kafka places them."""
-        state, header = self.state, batch.header
-        position = state.indexed_position
-        younger = header.max_timestamp > state.max_timestamp
-        if younger:
-            state.max_timestamp = TimestampMs(header.max_timestamp)
-            state.max_timestamp_offset = Offset(header.last_offset)
-        if state.records_since_point >= POINT_EVERY_RECORDS:
-            self.index.put_offset_point(
-                rows, self.base, OffsetPoint(Offset(header.last_offset), position)
-            )
-            if state.max_timestamp >= 0:
-                time = TimePoint(state.max_timestamp, state.max_timestamp_offset)
-                self.index.put_time_point(rows, self.base, time)
-            state.records_since_point = 0
-        state.records_since_point += header.record_count
-        state.indexed_position = Position(position + len(batch.data))
-        state.indexed_end = Offset(header.next_offset)
+        state = self.state
+        position, since = state.indexed_position, state.records_since_point
+        for header, data, _ in batches:
+            if header.max_timestamp > state.max_timestamp:
+                state.max_timestamp = header.max_timestamp
+                state.max_timestamp_offset = header.last_offset
+            if since >= POINT_EVERY_RECORDS:
+                self._put_points(rows, OffsetPoint(header.last_offset, position))
+                since = 0
+            since += header.record_count
+            position = Position(position + len(data))
+        state.indexed_position, state.records_since_point = position, since
+        state.indexed_end = batches[-1].header.next_offset
+
+    def _put_points(self, rows: KVBatch, point: OffsetPoint) -> None:
+        state = self.state
+        self.index.put_offset_point(rows, self.base, point)
+        if state.max_timestamp >= 0:
+            time = TimePoint(state.max_timestamp, state.max_timestamp_offset)
+            self.index.put_time_point(rows, self.base, time)
 
     def seal(self) -> SealedSegment:
         """Write the sidecars of a segment that is synced and indexed. The caller drops the points

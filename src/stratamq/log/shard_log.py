@@ -41,7 +41,7 @@ from stratamq.log.snapshots import FileSnapshots
 from stratamq.log.truncation import plan_cut
 from stratamq.model.errors import DiskFull, ShardPoisoned, StorageError
 from stratamq.model.topic import TopicConfig
-from stratamq.model.types import EARLIEST, Offset, ShardName, TimestampMs
+from stratamq.model.types import EARLIEST, NO_EPOCH, Offset, ShardName, TimestampMs
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
@@ -95,20 +95,27 @@ class FileShardLog(ShardReads):
 
     # -- writing -------------------------------------------------------------------------------
 
-    def append(self, batches: Sequence[PlacedBatch]) -> None:
+    def append(self, batches: Sequence[PlacedBatch], *, durable: bool = False) -> None:
+        """See ShardStore; with `durable`, `sync` is done as well, in the same call to the disk
+        where possible."""
         self._check_writable()
         assert batches[0].header.base_offset >= self.end_offset, "offsets never go back"
         before = self._active, self._active.size, self._active.end, self._epochs
         try:
             with self._disk_errors():
                 self._note_epochs(batches)
-                self._write_runs(batches)
+                self._write_runs(batches, durable)
         except DiskFull:
             self._undo(*before)
             raise
+        if durable:
+            self.sync()
 
-    def _write_runs(self, batches: Sequence[PlacedBatch]) -> None:
+    def _write_runs(self, batches: Sequence[PlacedBatch], durable: bool) -> None:
         """One write per segment that the batches land in."""
+        if self._fit(batches):
+            self._active.append(batches, durable=durable)
+            return
         run: list[PlacedBatch] = []
         size, first = self._active.size, self._active.state.first_timestamp
         for batch in batches:
@@ -125,6 +132,20 @@ class FileShardLog(ShardReads):
             run.append(batch)
             size += len(batch.data)
         self._active.append(run)
+
+    def _fit(self, batches: Sequence[PlacedBatch]) -> bool:
+        """Whether all surely go into the active segment, as nearly always: then none is looked at
+        alone."""
+        active = self._active
+        added = sum([len(batch.data) for batch in batches])
+        youngest = max([batch.header.max_timestamp for batch in batches])
+        return (
+            active.size > 0
+            and batches[-1].header.last_offset - active.base <= SPAN_MAX
+            and not must_roll(
+                active.size, active.state.first_timestamp, added, youngest, self.config
+            )
+        )
 
     def sync(self) -> None:
         self._check_writable()
@@ -171,10 +192,12 @@ class FileShardLog(ShardReads):
 
     def _note_epochs(self, batches: Sequence[PlacedBatch]) -> None:
         history = self._epochs
-        for batch in batches:
-            history = epoch_history.extended(
-                history, batch.header.leader_epoch, batch.header.base_offset
-            )
+        newest = max([batch.header.leader_epoch for batch in batches])
+        if newest > (history[-1].epoch if history else NO_EPOCH):
+            for batch in batches:
+                history = epoch_history.extended(
+                    history, batch.header.leader_epoch, batch.header.base_offset
+                )
         self._save_epochs(history)
 
     def _undo(
