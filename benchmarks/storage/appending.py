@@ -45,9 +45,13 @@ CASES = (
 )
 
 
-def batch_of_16_kib() -> bytes:
-    """145 records of 100 random bytes: what a Kafka producer with its default batch size sends."""
-    return encode_batch([Record(os.urandom(100)) for _ in range(145)], now_ms=0)
+def batches_of_16_kib() -> list[bytes]:
+    """145 records of 100 random bytes: what a Kafka producer with its default batch size sends. One
+    for each producer, so that neither side writes the same few bytes out of the cache."""
+    return [
+        encode_batch([Record(os.urandom(100)) for _ in range(145)], now_ms=0)
+        for _ in range(PRODUCERS)
+    ]
 
 
 class CountingDisk(RealDisk):
@@ -70,12 +74,14 @@ class CountingFile:
             file.size,
         )
 
-    def write(self, buffers: Sequence[bytes], position: int) -> None:
+    def write(self, buffers: Sequence[bytes], position: int, *, durable: bool = False) -> None:
         self._disk.log_writes += 1
-        self._file.write(buffers, position)
+        self._file.write(buffers, position, durable=durable)
 
 
-async def engine_rate(folder: Path, batch: bytes, batches: int, flush: str) -> tuple[float, float]:
+async def engine_rate(
+    folder: Path, sent: Sequence[bytes], batches: int, flush: str
+) -> tuple[float, float]:
     """Batches per second, and how many the engine put into one write on average."""
     disk = CountingDisk()
     engine = EngineSegment(folder, disk=disk)
@@ -83,12 +89,12 @@ async def engine_rate(folder: Path, batch: bytes, batches: int, flush: str) -> t
     await engine.create_shard(ShardSpec(name=SHARD, config=TopicConfig.of({"flush": flush})))
     disk.log_writes = 0
 
-    async def produce() -> None:
+    async def produce(batch: bytes) -> None:
         for _ in range(batches // PRODUCERS):
             await engine.append_batch(SHARD, batch)
 
     begin = time.perf_counter()
-    await asyncio.gather(*(produce() for _ in range(PRODUCERS)))
+    await asyncio.gather(*map(produce, sent))
     took = time.perf_counter() - begin
     total = batches // PRODUCERS * PRODUCERS
     group = total / disk.log_writes
@@ -102,22 +108,22 @@ def run() -> list[Row]:
 
 def _measured(case: Case) -> Row:
     flush, batches = case.flush, case.batches
-    batch = batch_of_16_kib()
+    sent = batches_of_16_kib()
     ours: list[float] = []
     bare: list[float] = []
     groups: list[float] = []
     for _ in range(case.rounds):
         folder = Path(tempfile.mkdtemp(prefix="stratamq-bench-"))
-        rate, group = uvloop.run(engine_rate(folder, batch, batches, flush))
+        rate, group = uvloop.run(engine_rate(folder, sent, batches, flush))
         ours.append(rate)
         groups.append(group)
-        bare.append(write_loop(folder, batch, batches, max(round(group), 1), sync=flush == "sync"))
+        bare.append(write_loop(folder, sent, batches, max(round(group), 1), sync=flush == "sync"))
         shutil.rmtree(folder)
     ratios = [a / b for a, b in zip(ours, bare, strict=True)]
     return Row(
         what=f"append_batch 16 KiB, flush={flush}{case.name}, groups of {median(groups):.0f}",
-        ours=_rate(median(ours), len(batch)),
-        ceiling=_rate(median(bare), len(batch)) + " bare",
+        ours=_rate(median(ours), len(sent[0])),
+        ceiling=_rate(median(bare), len(sent[0])) + " bare",
         ratio=f"{median(ratios):.2f} ({spread(ratios)})",
         goal=f">= {GOALS[flush]}",
         met=median(ratios) >= GOALS[flush],
