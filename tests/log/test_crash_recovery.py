@@ -22,6 +22,11 @@ pytestmark = pytest.mark.usefixtures("dense_points")
 
 BUSY = (Power.LOST, Power.TORN, Power.PREFIX, Power.KEPT)
 
+FIRST = [fate for fate in CUTS if fate[0] in BUSY]
+SECOND = [fate for fate in FATES if fate[0] not in DAMAGING]
+"""Not with flipped bits: recovery puts bytes into the file again that may be the only copy of what
+was acknowledged, and a disk that turns them into others takes them from anyone."""
+
 
 def recoveries_cut_off(crashed: Rig, fate: Fate, rng: Random) -> list[Rig]:
     """The machine after the first crash, stopped again before each call of its recovery."""
@@ -46,9 +51,9 @@ def test_recovery_survives_a_crash_at_each_of_its_calls(scenario: Scenario, kind
     rng = Random(f"{seed}:{scenario}")
     points = list(crashes(scenario, written_part=0.6))
     for call, crashed in rng.sample(points, min(5, len(points))):
-        first = rng.choice([fate for fate in CUTS if fate[0] in BUSY])
+        first = rng.choice(FIRST)
         for number, stopped in enumerate(recoveries_cut_off(crashed, first, rng)):
-            fate = rng.choice([fate for fate in FATES if fate[0] not in DAMAGING])
+            fate = rng.choice(SECOND)
             where = f"{seed}:{call}, then {first}, then {number}:{fate}"
             try:
                 survive(stopped, fate, Random(where))
@@ -62,9 +67,9 @@ def test_recovery_survives_every_crash_at_each_of_its_calls(scenario: Scenario) 
     seed = fresh_seed()
     rng = Random(seed)
     for call, crashed in crashes(scenario, written_part=0.6):
-        for first in rng.sample(FATES, 6):
+        for first in rng.sample(FIRST, 6):
             for number, stopped in enumerate(recoveries_cut_off(crashed, first, rng)):
-                for fate in rng.sample(FATES, 6):
+                for fate in rng.sample(SECOND, 6):
                     where = f"{seed}:{call}, then {first}, then {number}:{fate}"
                     try:
                         survive(stopped, fate, Random(where))
