@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 from stratamq.broker.kafka.contract import Services
@@ -13,10 +16,11 @@ from stratamq.broker.kafka.topics import Refused, find, lead
 from stratamq.model.errors import OffsetOutOfRange, StrataError
 from stratamq.model.shard import ShardOffsets
 from stratamq.model.topic import Topic
-from stratamq.model.types import Offset
+from stratamq.model.types import LeaderEpoch, Offset
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.fetch import (
     AbortedTransaction,
+    DivergingEpoch,
     FetchablePartitionResponse,
     FetchPartition,
 )
@@ -24,6 +28,8 @@ from stratamq.wire.kafka.records import walk
 
 UNKNOWN = -1
 READ_COMMITTED = 1
+AT_ONCE = 8
+"""Partitions that are read at the same time for one request."""
 
 Told = tuple[PartitionKey, FetchablePartitionResponse]
 
@@ -50,6 +56,14 @@ class EverythingIsStable:
         self, topic: Topic, partition: int, start: Offset, end: Offset
     ) -> Sequence[AbortedTransaction]:
         return []
+
+
+class Diverging(StrataError):
+    """A follower's log has left ours at the end of this epoch."""
+
+    def __init__(self, epoch: LeaderEpoch, end: Offset) -> None:
+        super().__init__(f"epoch {epoch} ends at {end}")
+        self.epoch, self.end = epoch, end
 
 
 class Readable(NamedTuple):
@@ -81,6 +95,38 @@ class Reading:
     is_starved: bool = False
     waits_for: list[Readable] = field(default_factory=list)
 
+    def taken(self, data: bytes | StrataError, one: Readable) -> bytes | StrataError:
+        """What of it goes into the answer, in the order of the request."""
+        if isinstance(data, StrataError):
+            return data
+        limit = min(one.wanted.partition_max_bytes, self.left_bytes)
+        if len(data) > limit and self.found_bytes:
+            return b""
+        self.found_bytes += len(data)
+        self.left_bytes -= len(data)
+        return data
+
+    def refused(self, partition: int, error: StrataError) -> FetchablePartitionResponse:
+        self.failed = True
+        if isinstance(error, Diverging):
+            return diverging(partition, error)
+        return refusal(partition, error.code if isinstance(error, Refused) else code_of(error))
+
+
+def at_once(limits: Sequence[int], left_bytes: int) -> int:
+    """How many of the next partitions to read together, when each may bring up to its limit.
+
+    No more than fit together, so that each gets the bytes it would get if it were read alone and in
+    its turn.
+    """
+    count, together = 1, limits[0]
+    for limit in limits[1:]:
+        together += limit
+        if together > left_bytes:
+            break
+        count += 1
+    return count
+
 
 class PartitionReader:
     """Reads partitions for one request after the other; holds nothing between them."""
@@ -92,30 +138,59 @@ class PartitionReader:
     async def read_all(
         self, wanted: Sequence[tuple[PartitionKey, FetchPartition]], bytes_max: int, isolation: int
     ) -> Reading:
+        """Look at all of them first, then read those that have something, a few at a time."""
         reading = Reading(bytes_max, is_starved=bytes_max <= 0)
-        for key, partition in wanted:
-            reading.told.append((key, await self._read(key, partition, isolation, reading)))
+        seen = [await self._seen(key, one, isolation, reading) for key, one in wanted]
+        todo = deque(one for one in seen if isinstance(one, Readable) and not one.is_caught_up)
+        found: dict[int, bytes | StrataError] = {}
+        while todo:
+            limits = [one.wanted.partition_max_bytes for one in islice(todo, AT_ONCE)]
+            wave = [todo.popleft() for _ in range(at_once(limits, reading.left_bytes))]
+            for one, data in zip(wave, await self._read(wave, reading.left_bytes), strict=True):
+                found[id(one)] = reading.taken(data, one)
+        for (key, _), look in zip(wanted, seen, strict=True):
+            told = await self._answer(look, found.get(id(look), b""), isolation, reading)
+            reading.told.append((key, told))
         return reading
 
-    async def _read(
+    async def _seen(
         self, key: PartitionKey, wanted: FetchPartition, isolation: int, reading: Reading
-    ) -> FetchablePartitionResponse:
+    ) -> Readable | FetchablePartitionResponse:
         try:
             topic = find(self._services.broker_cache, key.topic, key.topic_id)
             lead(self._services, topic, wanted.partition, wanted.current_leader_epoch)
-            seen = await self._look(topic, wanted, isolation)
-            if seen.is_caught_up:
-                reading.waits_for.append(seen)
-                return _told(seen, b"", isolation)
-            data = await self._records(seen, reading)
-            if not data:
-                reading.waits_for.append(seen)  # what is left up to the end was compacted away
-            aborted = await self._aborted(seen, data) if isolation == READ_COMMITTED else None
-            return _told(seen, data, isolation, aborted)
+            if wanted.last_fetched_epoch >= 0:
+                await self._check_same_log(topic, wanted)
+            return await self._look(topic, wanted, isolation)
         except StrataError as error:
-            reading.failed = True
-            code = error.code if isinstance(error, Refused) else code_of(error)
-            return refusal(wanted.partition, code)
+            return reading.refused(wanted.partition, error)
+
+    async def _answer(
+        self,
+        seen: Readable | FetchablePartitionResponse,
+        data: bytes | StrataError,
+        isolation: int,
+        reading: Reading,
+    ) -> FetchablePartitionResponse:
+        if not isinstance(seen, Readable):
+            return seen
+        if isinstance(data, StrataError):
+            return reading.refused(seen.wanted.partition, data)
+        if not data:
+            reading.waits_for.append(seen)  # caught up, or what is left was compacted away
+        try:
+            aborted = await self._aborted(seen, data) if isolation == READ_COMMITTED else None
+        except StrataError as error:
+            return reading.refused(seen.wanted.partition, error)
+        return _told(seen, data, isolation, aborted)
+
+    async def _check_same_log(self, topic: Topic, wanted: FetchPartition) -> None:
+        """A follower says which epoch it read last; where its log left ours, it must cut it."""
+        epoch, end = await self._services.drivers.end_of_epoch(
+            topic.name, wanted.partition, LeaderEpoch(wanted.last_fetched_epoch)
+        )
+        if end >= 0 and (epoch < wanted.last_fetched_epoch or end < wanted.fetch_offset):
+            raise Diverging(epoch, end)
 
     async def _look(self, topic: Topic, wanted: FetchPartition, isolation: int) -> Readable:
         offsets = await self._services.drivers.offsets(topic.name, wanted.partition)
@@ -126,22 +201,27 @@ class PartitionReader:
         end = stable if isolation == READ_COMMITTED else high_watermark
         return Readable(topic, wanted, offsets, stable, end)
 
-    async def _records(self, seen: Readable, reading: Reading) -> bytes:
+    async def _read(
+        self, wave: Sequence[Readable], left_bytes: int
+    ) -> Sequence[bytes | StrataError]:
+        if len(wave) == 1:
+            return [await self._records(wave[0], left_bytes)]
+        return await asyncio.gather(*(self._records(one, left_bytes) for one in wave))
+
+    async def _records(self, seen: Readable, left_bytes: int) -> bytes | StrataError:
         wanted = seen.wanted
-        limit = min(wanted.partition_max_bytes, reading.left_bytes)
+        limit = min(wanted.partition_max_bytes, left_bytes)
         if limit <= 0:
             return b""
-        fetched = await self._services.drivers.fetch_batches(
-            seen.topic.name, wanted.partition, Offset(wanted.fetch_offset), limit
-        )
-        data = fetched.data
-        if data and seen.end < fetched.offsets.high_watermark:
-            data = below(data, seen.end)
-        if len(data) > limit and reading.found_bytes:
-            return b""
-        reading.found_bytes += len(data)
-        reading.left_bytes -= len(data)
-        return data
+        try:
+            fetched = await self._services.drivers.fetch_batches(
+                seen.topic.name, wanted.partition, Offset(wanted.fetch_offset), limit
+            )
+        except StrataError as error:
+            return error
+        if fetched.data and seen.end < fetched.offsets.high_watermark:
+            return below(fetched.data, seen.end)
+        return fetched.data
 
     async def _aborted(self, seen: Readable, data: bytes) -> Sequence[AbortedTransaction]:
         if not data:
@@ -167,6 +247,13 @@ def refusal(partition: int, code: ErrorCode) -> FetchablePartitionResponse:
         aborted_transactions=None,
         records=b"",
     )
+
+
+def diverging(partition: int, error: Diverging) -> FetchablePartitionResponse:
+    """Not a failure: it tells a follower where to go on."""
+    told = refusal(partition, ErrorCode.NONE)
+    told.diverging_epoch = DivergingEpoch(epoch=error.epoch, end_offset=error.end)
+    return told
 
 
 def _told(
