@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from stratamq.log.kv import RocksKV
+from stratamq.meta.entities import GroupOffset
+from stratamq.meta.rows import entity_of
 from stratamq.wire.kafka.protocol import ErrorCode
-from tests.broker.transactions.rig import Rig
+from tests.broker.transactions.rig import GROUP, Rig
 
 UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT
 STORES = ["meta", "cache"]
@@ -34,6 +38,25 @@ async def test_offsets_count_when_the_transaction_commits(
     told = await rig.committed_offset(stable=True)
     assert (told.error_code, told.committed_offset) == (0, 5 if commit else -1)
     await rig.stop()
+
+
+async def test_offsets_that_are_kept_elsewhere_are_durable_when_the_transaction_ends(
+    tmp_path: Path,
+) -> None:
+    rig = Rig(tmp_path / "data", offset_store="cache", offset_flush_interval_ms=3_600_000)
+    await rig.start()
+    who = await rig.producer()
+    await rig.add_group(who)
+    await rig.commit_offset(who, 5)
+    assert (await rig.end(who)).error_code == 0
+    shutil.copytree(tmp_path / "data" / "offsets", tmp_path / "as after kill -9")
+    await rig.stop()
+    kv = RocksKV(tmp_path / "as after kill -9")
+    stored = [entity_of(key, value) for key, value in kv.scan(b"o", b"p")]
+    kv.close()
+    assert [(one.group, one.offset) for one in stored if isinstance(one, GroupOffset)] == [
+        (GROUP, 5)
+    ]
 
 
 async def test_other_partitions_are_stable(rig: Rig) -> None:

@@ -106,6 +106,36 @@ async def test_an_end_whose_write_seemed_to_fail_is_finished_by_the_sweep(
     assert await rig.read() == [b"a"]
 
 
+async def test_a_completion_whose_write_seemed_to_fail_is_not_done_twice(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would end the next transaction of the same producer."""
+    who = await rig.producer()
+    await rig.add(who, 0)
+    real, retrying = rig.services.meta.submit, asyncio.Event()
+
+    async def stored_and_lost(*commands: Any) -> int:
+        revision = await real(*commands)
+        if len(commands) == 2:
+            retrying.set()
+            raise StorageError("nobody heard the answer")
+        return revision
+
+    monkeypatch.setattr("stratamq.broker.kafka.transactions.coordinator.ANSWER_S", 0.01)
+    with monkeypatch.context() as broken:
+        broken.setattr(rig.services.meta, "submit", stored_and_lost)
+        assert (await rig.end(who)).error_code == 0
+        await retrying.wait()
+    assert await rig.add(who, 1) == [0]
+    assert await rig.add_group(who) == 0
+    assert await rig.commit_offset(who, 7) == 0
+    await asyncio.sleep(0.2)  # more than the first pause before it tries again
+    one = rig.coordinator.find(ID)
+    assert one is not None
+    assert one.state is State.ONGOING
+    assert (await rig.committed_offset()).committed_offset == -1
+
+
 async def test_time_goes_on_over_a_restart(rig: Rig) -> None:
     who = await rig.producer()
     await rig.add(who, 0)
