@@ -123,6 +123,22 @@ async def test_a_broker_under_kafkas_names(rig: Rig) -> None:
     assert len(found) >= len(ALL_SETTINGS), "two settings share a name"
 
 
+@pytest.mark.parametrize(
+    ("flags", "protocol"),
+    [
+        ({}, "PLAINTEXT"),
+        ({"kafka_tls_certificate": "x"}, "SSL"),
+        ({"sasl_enabled_mechanisms": "PLAIN"}, "SASL_PLAINTEXT"),
+        ({"kafka_tls_certificate": "x", "sasl_enabled_mechanisms": "PLAIN"}, "SASL_SSL"),
+    ],
+)
+async def test_how_clients_connect(started: Starter, flags: dict[str, str], protocol: str) -> None:
+    async with started(**flags) as rig:
+        found = await configs(rig, BROKER, "1")
+        for name in ("listeners", "advertised.listeners"):
+            assert found[name].value.partition("://")[0] == protocol
+
+
 async def test_a_group_and_what_has_no_configs(rig: Rig) -> None:
     found = await configs(rig, GROUP, "g")
     assert found["consumer.session.timeout.ms"].value == "45000"

@@ -15,6 +15,7 @@ from stratamq.broker.kafka.admin.config_entries import (
 from stratamq.broker.kafka.admin.kinds import Resource
 from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.topics import Refused
+from stratamq.model.config import NodeConfig
 from stratamq.model.errors import StrataError
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.configs import (
@@ -87,7 +88,7 @@ class DescribeConfigs:
             if one.node_id == self._services.node_id
         ]
         config = self._services.config
-        listener = "SSL" if config.text("kafka.tls.certificate") else "PLAINTEXT"
+        listener = _protocol(config)
         computed = [("broker.id", name)]
         computed += [("advertised.listeners", f"{listener}://{m.host}:{m.port}") for m in mine]
         computed += [("listeners", f"{listener}://{config.text('host')}:{m.port}") for m in mine]
@@ -124,6 +125,12 @@ class DescribeConfigs:
             if kind in kinds
             for name in sorted(names)
         ]
+
+
+def _protocol(config: NodeConfig) -> str:
+    """What Kafka calls the way in which clients connect."""
+    encrypted = "SSL" if config.text("kafka.tls.certificate") else "PLAINTEXT"
+    return f"SASL_{encrypted}" if config.text("sasl.enabled.mechanisms") else encrypted
 
 
 def check_broker(name: str, services: Services) -> None:
