@@ -185,7 +185,7 @@ class KafkaSession:
         caller = self._caller(header)
         slot = Slot(size_bytes, waits=isinstance(body, FetchRequest))
         self._line.append(slot)
-        slot.task = asyncio.create_task(self._serve(slot, header, caller, handle(body, caller)))
+        slot.task = self._loop.create_task(self._serve(slot, header, caller, handle(body, caller)))
 
     def _handler(self, body: type) -> Callable[[Any, Caller], Awaitable[Any]] | None:
         if body in SASL_REQUESTS:
