@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from stratamq.meta.access import CreateAcl
+from stratamq.broker.kafka.security.passwords import new_credential
+from stratamq.meta.access import CreateAcl, Mechanism, SaveCredential
 from stratamq.model.access import (
     ANYBODY,
     ANYWHERE,
@@ -24,9 +25,20 @@ from stratamq.model.config import load
 from stratamq.node.core import NodeCore
 from stratamq.node.kafka import KafkaFront
 from stratamq.wire.kafka.protocol import decode_response, encode_request
+from stratamq.wire.kafka.protocol.messages.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+)
 from stratamq.wire.kafka.protocol.schema import fields_of, message_of
 
 SECONDS_MAX = 10
+PASSWORD = b"correct horse"
+WITH_SASL = {
+    "sasl_enabled_mechanisms": "PLAIN,SCRAM-SHA-256",
+    "connection_failed_authentication_delay_ms": 0,
+    "authorizer": "acl",
+}
 
 
 class Front:
@@ -116,3 +128,21 @@ def rule(
         operation=operation,
         permission=permission,
     )
+
+
+async def with_users(door: Front, *names: str) -> None:
+    for name in names:
+        credential = new_credential(name, Mechanism.SHA_256, PASSWORD, 4096)
+        await door.core.meta.submit(SaveCredential(credential=credential))
+    await asyncio.sleep(0.02)
+
+
+async def log_in(
+    peer: Client, user: str = "alice", password: bytes = PASSWORD, mechanism: str = "PLAIN"
+) -> SaslAuthenticateResponse:
+    shaken = await peer.ask(SaslHandshakeRequest(mechanism=mechanism))
+    assert shaken.error_code == 0
+    token = b"\0" + user.encode() + b"\0" + password
+    answer = await peer.ask(SaslAuthenticateRequest(auth_bytes=token))
+    assert isinstance(answer, SaslAuthenticateResponse)
+    return answer

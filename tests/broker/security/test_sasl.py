@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 
 from stratamq.broker.kafka.security import sasl
-from stratamq.broker.kafka.security.passwords import new_credential
-from stratamq.meta.access import Mechanism, SaveCredential
 from stratamq.model.access import Operation, ResourceKind
 from stratamq.model.errors import InvalidConfig
 from stratamq.wire.kafka.protocol import ErrorCode
@@ -23,48 +21,31 @@ from stratamq.wire.kafka.protocol.messages.groups_admin import (
 )
 from stratamq.wire.kafka.protocol.messages.sasl import (
     SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
     SaslHandshakeRequest,
 )
 from stratamq.wire.kafka.protocol.schema import message_of
 from tests.broker.security.requests import SAMPLES
-from tests.broker.security.support import Client, Front, client, codes, front, rule
+from tests.broker.security.support import (
+    PASSWORD,
+    WITH_SASL,
+    Front,
+    client,
+    codes,
+    front,
+    log_in,
+    rule,
+    with_users,
+)
 
-PASSWORD = b"correct horse"
 SOFTWARE = ApiVersionsRequest(client_software_name="a", client_software_version="1")
 OPEN_TO_ALL = {ApiVersionsRequest}
 
 
 @pytest.fixture
 async def door(tmp_path: Path) -> AsyncIterator[Front]:
-    async with front(tmp_path, **SETTINGS) as one:
+    async with front(tmp_path, **WITH_SASL) as one:
         await with_users(one, "alice", "bob")
         yield one
-
-
-SETTINGS = {
-    "sasl_enabled_mechanisms": "PLAIN,SCRAM-SHA-256",
-    "connection_failed_authentication_delay_ms": 0,
-    "authorizer": "acl",
-}
-
-
-async def with_users(door: Front, *names: str) -> None:
-    for name in names:
-        credential = new_credential(name, Mechanism.SHA_256, PASSWORD, 4096)
-        await door.core.meta.submit(SaveCredential(credential=credential))
-    await asyncio.sleep(0.02)
-
-
-async def log_in(
-    peer: Client, user: str = "alice", password: bytes = PASSWORD, mechanism: str = "PLAIN"
-) -> SaslAuthenticateResponse:
-    shaken = await peer.ask(SaslHandshakeRequest(mechanism=mechanism))
-    assert shaken.error_code == 0
-    token = b"\0" + user.encode() + b"\0" + password
-    answer = await peer.ask(SaslAuthenticateRequest(auth_bytes=token))
-    assert isinstance(answer, SaslAuthenticateResponse)
-    return answer
 
 
 async def test_only_three_apis_before_authentication(door: Front) -> None:
@@ -120,7 +101,7 @@ async def test_nobody_gets_a_challenge_like_anybody_else(door: Front) -> None:
 async def test_a_made_up_salt_outlives_a_restart(tmp_path: Path) -> None:
     salts = set()
     for _ in range(2):
-        async with front(tmp_path, **SETTINGS) as door, client(door.port) as peer:
+        async with front(tmp_path, **WITH_SASL) as door, client(door.port) as peer:
             await peer.ask(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"))
             first = SaslAuthenticateRequest(auth_bytes=b"n,,n=nobody,r=abc")
             answer = await peer.ask(first)
@@ -144,7 +125,7 @@ async def test_a_token_without_a_handshake_is_refused(door: Front) -> None:
 
 
 async def test_a_session_ends_unless_it_is_renewed(tmp_path: Path) -> None:
-    async with front(tmp_path, connections_max_reauth_ms=400, **SETTINGS) as door:
+    async with front(tmp_path, connections_max_reauth_ms=400, **WITH_SASL) as door:
         await with_users(door, "alice", "bob")
         async with client(door.port) as peer, client(door.port) as lazy:
             assert (await log_in(lazy)).session_lifetime_ms == 400
