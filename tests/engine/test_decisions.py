@@ -17,6 +17,7 @@ from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory_store import MemoryShardStore
 from stratamq.engine.retention import due
 from stratamq.engine.shard import Shard
+from stratamq.engine.transactions import AbortedIndex
 from stratamq.engine.view import View
 from stratamq.log.contract import PlacedBatch, SegmentInfo
 from stratamq.log.roll import must_roll
@@ -173,16 +174,20 @@ def view_of(store: MemoryShardStore) -> View:
     return View(S, store, store.start_offset, store.end_offset, None, 1 << 20)
 
 
+def scope(view: View, *deleted: Offset) -> compaction.Scope:
+    return compaction.Scope(view, frozenset(deleted), AbortedIndex())
+
+
 def test_keys_beyond_the_limit_are_left_alone() -> None:
     """Their deletion marks too: what they hide may still be there."""
     store = store_of(
         [record(b"v", b"a", at=0), record(b"v", b"b", at=0)],
         [record(b"v", b"a", at=0), record(None, b"b", at=0)],
     )
-    plans = compaction.plan(view_of(store), store.config, frozenset(), NOW, keys_max=1)
+    plans = compaction.plan(scope(view_of(store)), store.config, NOW, keys_max=1)
     doomed = [offset for plan in plans for offset in plan.doomed.between(0, 10)]
     assert doomed == [0]
-    plans = compaction.plan(view_of(store), store.config, frozenset(), NOW, keys_max=2)
+    plans = compaction.plan(scope(view_of(store)), store.config, NOW, keys_max=2)
     doomed = [offset for plan in plans for offset in plan.doomed.between(0, 10)]
     assert doomed == [0, 1, 3]
 
@@ -199,7 +204,7 @@ def test_a_batch_that_cannot_be_decoded_is_kept_as_it_is() -> None:
 
 def rewrite_of(shard: Shard) -> Rewrite:
     """A plan to take out offset 0."""
-    (plan,) = compaction.plan(view_of_store(shard), shard.spec.config, {Offset(0)}, NOW, 10)
+    (plan,) = compaction.plan(scope(view_of_store(shard), Offset(0)), shard.spec.config, NOW, 10)
     return Rewrite(shard, plan, shard.generation, 1 << 20)
 
 

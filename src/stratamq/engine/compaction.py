@@ -4,13 +4,16 @@ Taken out of sealed, committed segments:
 
 - records that were deleted, by key or by offset;
 - records whose time to live is over;
+- records of transactions that were aborted, wherever records are looked at;
 - where `cleanup.policy` has `compact`: records with a newer one of the same key in those segments,
-  and records with a null value (deletion marks) older than `delete.retention.ms`. What was deleted
-  or has expired supersedes nothing, so a compaction never changes what is found under a key.
+  and records with a null value (deletion marks) older than `delete.retention.ms`. What was
+  deleted, has expired or was aborted supersedes nothing, so a compaction never changes what is
+  found under a key, except that what was aborted is found no more.
 
-Kept always: control batches, batches that cannot be decoded, records without a key, and everything
-in the active segment. Segments are to be rewritten from the oldest on: then no crash between two of
-them can leave an old value behind whose deletion mark is gone."""
+Kept always: control batches, batches that cannot be decoded, records without a key, everything in
+the active segment and behind the last stable offset, and the header of each producer's last batch,
+which tells its sequence. Segments are to be rewritten from the oldest on: then no crash between two
+of them can leave an old value behind whose deletion mark is gone."""
 
 from __future__ import annotations
 
@@ -18,13 +21,15 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from hashlib import blake2b
 from typing import NamedTuple
 
+from stratamq.engine.transactions import AbortedIndex
 from stratamq.engine.view import CHUNK_BYTES_MAX, View
 from stratamq.log.contract import Rewriter, SegmentInfo
 from stratamq.model.errors import CorruptRecord, InvalidInput
 from stratamq.model.record import Record
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import Offset
-from stratamq.wire.kafka.records import BatchHeader, decode_batch, drop_records
+from stratamq.wire.kafka.records import BatchHeader, decode_batch, drop_records, read_header
+from stratamq.wire.kafka.records.rewrite import empty_batch
 
 DIGEST_BYTES = 16
 """Keys are remembered by a digest that nobody can forge: a collision would delete somebody's
@@ -65,6 +70,23 @@ class OffsetSet:
         return [offset for offset in found if first <= offset <= last]
 
 
+class Scope(NamedTuple):
+    """What a compaction may look at, and what it knows before it looks."""
+
+    view: View
+    deleted: Set[Offset]
+    aborted: AbortedIndex
+
+    def is_aborted(self, header: BatchHeader) -> bool:
+        if not header.is_transactional:
+            return False
+        found = self.aborted.between(header.base_offset, header.next_offset)
+        return any(
+            one.producer_id == header.producer_id and one.first_offset <= header.base_offset
+            for one in found
+        )
+
+
 class Plan(NamedTuple):
     """What goes from one segment."""
 
@@ -72,62 +94,74 @@ class Plan(NamedTuple):
     doomed: OffsetSet
 
 
-def plan(
-    view: View,
-    config: TopicConfig,
-    deleted: Set[Offset],
-    now_ms: int,
-    keys_max: int,
-) -> list[Plan]:
+def plan(scope: Scope, config: TopicConfig, now_ms: int, keys_max: int) -> list[Plan]:
     """The segments to rewrite, oldest first. Reads them all where the policy or a TTL asks for
     it."""
+    view = scope.view
     sealed = [
         segment
         for segment in view.store.segments()
         if not segment.active and view.start < segment.end_offset <= view.end
     ]
     marks_from_ms = now_ms - config.number("delete.retention.ms")
-    newest = _newest_offsets(view, sealed, deleted, keys_max) if config.compacts else None
+    newest = _newest_offsets(scope, sealed, keys_max) if config.compacts else None
     plans = []
     for segment in sealed:
         doomed = OffsetSet()
-        doomed.add_within(segment, deleted)
+        doomed.add_within(segment, scope.deleted)
         if newest is not None or view.expiry:
-            for record in _records(view, segment):
-                if _is_over(view, record, newest, marks_from_ms):
-                    doomed.add(record.offset)
+            for header, records in _batches(view, segment):
+                aborted = scope.is_aborted(header)
+                for record in records:
+                    if aborted or _is_over(view, record, newest, marks_from_ms):
+                        doomed.add(record.offset)
         if doomed:
             plans.append(Plan(segment, doomed))
     return plans
 
 
-def rewriter(doomed: OffsetSet, decompressed_max: int) -> Rewriter:
+def rewriter(
+    doomed: OffsetSet, decompressed_max: int, last_batches: Set[Offset] = frozenset()
+) -> Rewriter:
+    """`last_batches` are known by their last offsets: their headers stay when no record does."""
+
     def rewrite(header: BatchHeader, data: memoryview) -> bytes | None:
-        if not header.is_control:
-            gone = doomed.between(header.base_offset, header.last_offset)
-            if gone:
-                try:
-                    return drop_records(header, data, gone, decompressed_max)
-                except InvalidInput:
-                    pass  # nobody can read it now, but somebody may be able to repair it
-        return bytes(data)
+        gone = doomed.between(header.base_offset, header.last_offset)
+        if header.is_control or (header.record_count and not gone):
+            return bytes(data)
+        try:
+            left = drop_records(header, data, gone, decompressed_max)
+        except InvalidInput:
+            return bytes(data)  # nobody can read it now, but somebody may be able to repair it
+        if left is not None and read_header(left).record_count:
+            return left
+        return empty_batch(header) if header.last_offset in last_batches else None
 
     return rewrite
 
 
 def _newest_offsets(
-    view: View, sealed: Sequence[SegmentInfo], deleted: Set[Offset], keys_max: int
+    scope: Scope, sealed: Sequence[SegmentInfo], keys_max: int
 ) -> dict[bytes, Offset]:
     """Where the newest record of each key is. When it is full, further keys are left alone."""
     newest: dict[bytes, Offset] = {}
     for segment in sealed:
-        for record in _records(view, segment):
-            hidden = record.offset in deleted or (view.expiry and view.expiry(record))
-            if record.key is not None and not hidden:
+        for record in _counting(scope, segment):
+            if record.key is not None:
                 digest = _digest(record.key)
                 if digest in newest or len(newest) < keys_max:
                     newest[digest] = record.offset
     return newest
+
+
+def _counting(scope: Scope, segment: SegmentInfo) -> Iterator[Record]:
+    """Records that supersede others."""
+    expiry = scope.view.expiry
+    for header, records in _batches(scope.view, segment):
+        if not scope.is_aborted(header):
+            for record in records:
+                if record.offset not in scope.deleted and not (expiry and expiry(record)):
+                    yield record
 
 
 def _is_over(
@@ -143,8 +177,8 @@ def _is_over(
     return record.offset < latest or (record.value is None and record.timestamp < marks_from_ms)
 
 
-def _records(view: View, segment: SegmentInfo) -> Iterator[Record]:
-    """Every record of the segment that can be read. Damage is left to repair."""
+def _batches(view: View, segment: SegmentInfo) -> Iterator[tuple[BatchHeader, list[Record]]]:
+    """Every batch of the segment whose records can be read. Damage is left to repair."""
     offset = segment.base_offset
     bounded = view._replace(end=segment.end_offset)
     while offset < segment.end_offset:
@@ -152,7 +186,7 @@ def _records(view: View, segment: SegmentInfo) -> Iterator[Record]:
             for header, data in bounded.batches(offset, CHUNK_BYTES_MAX):
                 offset = header.next_offset
                 try:
-                    yield from decode_batch(header, data, view.decompressed_max)
+                    yield header, decode_batch(header, data, view.decompressed_max)
                 except InvalidInput:
                     continue
             return

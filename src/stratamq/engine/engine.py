@@ -332,14 +332,14 @@ class BatchEngine(StorageEngine):
     async def compact(self, shard: ShardName) -> int:
         target = self._shard(shard)
         deleted = await self._change(target, lambda: frozenset(target.store.deleted()))
-        view, generation = self._view(shard), target.generation
+        view = self._view(shard)._replace(end=target.last_stable())
+        generation = target.generation
         if not (deleted or view.expiry or target.compacts):
             return 0
         now_ms, keys_max = self._clock.now_ms(), self._limits.compaction_keys_max
         config = target.spec.config
-        plans = await self._read(
-            shard, lambda: housekeeping.plan(view, config, deleted, now_ms, keys_max)
-        )
+        scope = housekeeping.Scope(view, deleted, target.producers.table.transactions.aborted)
+        plans = await self._read(shard, lambda: housekeeping.plan(scope, config, now_ms, keys_max))
         freed = 0
         for plan in plans:
             rewrite = housekeeping.Rewrite(target, plan, generation, view.decompressed_max)

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 
 from stratamq.engine import lookups, retention
-from stratamq.engine.compaction import Plan, plan, rewriter
+from stratamq.engine.compaction import Plan, Scope, plan, rewriter
 from stratamq.engine.producers_shard import forget_above
 from stratamq.engine.shard import Shard
 from stratamq.engine.view import View
@@ -15,7 +15,16 @@ from stratamq.model.errors import CorruptRecord
 from stratamq.model.types import Offset, TimestampMs
 from stratamq.wire.kafka.records import decode_some
 
-__all__ = ["Rewrite", "delete_key", "delete_offset", "plan", "retain", "trim", "truncate"]
+__all__ = [
+    "Rewrite",
+    "Scope",
+    "delete_key",
+    "delete_offset",
+    "plan",
+    "retain",
+    "trim",
+    "truncate",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +93,9 @@ class Rewrite:
             return 0
         self.plan.doomed.add_within(planned, store.deleted())  # what was deleted since
         try:
-            store.rewrite(planned.base_offset, rewriter(self.plan.doomed, self.decompressed_max))
+            last_batches = self.shard.producers.table.last_batches()
+            remaining = rewriter(self.plan.doomed, self.decompressed_max, last_batches)
+            store.rewrite(planned.base_offset, remaining)
         except CorruptRecord as damage:
             logger.warning("%s is not compacted: %s", self.shard.name, damage)
             return 0

@@ -116,7 +116,7 @@ def superfluous(offsets: Sequence[Offset], end: Offset) -> list[Offset]:
         if offset > end:
             gone.append(offset)
             continue
-        distance = (end - offset).bit_length() // 2
+        distance = ((end - offset).bit_length() + 1) // 2
         if distance in oldest:
             gone.append(oldest[distance])
         oldest[distance] = offset

@@ -413,3 +413,79 @@ async def test_refusals_leave_those_beside_them_alone(engine: StorageEngine) -> 
     )
     assert [isinstance(answer, StrataError) for answer in answers] == [False, True, False, False]
     assert values(await read_all(engine)) == [b"a", b"b", b"c"]
+
+
+# -- compaction ------------------------------------------------------------------------------------
+
+
+async def test_what_was_aborted_supersedes_nothing_and_goes(engine: StorageEngine) -> None:
+    await engine.create_shard(spec(cleanup_policy="compact"))
+    await engine.write(S, record(b"counts", b"k"))
+    await engine.append_batch(S, produced(record(b"aborted", b"k"), transactional=True))
+    await write_mark(engine, commit=False)
+    await engine.append_batch(S, produced(record(b"w", b"l"), sequence=1, transactional=True))
+    await write_mark(engine)
+    await engine.roll(S)
+    before = known(engine)
+    await engine.compact(S)
+    assert values(await read_all(engine)) == [b"counts", b"w"]
+    assert known(engine) == before
+
+
+async def test_nothing_undecided_is_compacted(engine: StorageEngine) -> None:
+    await engine.create_shard(spec(cleanup_policy="compact"))
+    await engine.write(S, record(b"old", b"k"))
+    await engine.append_batch(S, produced(record(b"new", b"k"), transactional=True))
+    await engine.roll(S)
+    assert await engine.compact(S) == 0
+    await write_mark(engine)
+    await engine.roll(S)
+    await engine.compact(S)
+    assert values(await read_all(engine)) == [b"new"]
+
+
+async def test_a_producers_last_batch_leaves_its_header(engine: StorageEngine) -> None:
+    """A replica that never saw the records knows the sequence by it."""
+    await engine.create_shard(spec(cleanup_policy="compact"))
+    await engine.create_shard(spec(T, cleanup_policy="compact"))
+    for number in range(2):
+        await engine.append_batch(S, produced(record(b"old", b"k"), pid=1, sequence=number))
+    await engine.append_batch(S, produced(record(b"new", b"k"), pid=2))
+    await engine.roll(S)
+    await engine.compact(S)
+    data = await engine.read_raw(S, Offset(0))
+    assert [(one.base_offset, one.record_count) for one in headers(data)] == [(1, 0), (2, 1)]
+    await engine.append_replica(T, data)
+    assert engine.producers(T) == engine.producers(S)
+    for shard in (S, T):
+        assert values(await read_all(engine, shard)) == [b"new"]
+        assert values(decoded(await fetch_all(engine, shard))) == [b"new"]
+        again = await engine.append_batch(shard, produced(record(b"old", b"k"), pid=1, sequence=1))
+        assert again.base_offset == 1
+
+
+async def test_a_header_goes_when_its_producer_has_moved_on(engine: StorageEngine) -> None:
+    await engine.create_shard(spec(cleanup_policy="compact"))
+    await engine.append_batch(S, produced(record(b"a", b"k"), pid=1, sequence=0))
+    await engine.append_batch(S, produced(record(b"b", b"k"), pid=2, sequence=0))
+    await engine.roll(S)
+    await engine.compact(S)
+    await engine.append_batch(S, produced(record(b"c", b"k"), pid=1, sequence=1))
+    await engine.append_batch(S, produced(record(b"d", b"k"), pid=2, sequence=1))
+    await engine.roll(S)
+    await engine.compact(S)
+    found = headers(await engine.read_raw(S, Offset(0)))
+    assert [(one.base_offset, one.record_count) for one in found] == [(2, 0), (3, 1)]
+
+
+async def test_a_compacted_log_tells_the_same_after_a_restart(house: House) -> None:
+    await house.engine.create_shard(spec(cleanup_policy="compact"))
+    for number in range(3):
+        for pid in (1, 2):
+            sent = produced(record(b"v", b"k"), pid=pid, sequence=number, transactional=pid == 2)
+            await house.engine.append_batch(S, sent)
+        await write_mark(house.engine, 2, commit=number == 1)
+        await house.engine.roll(S)
+    await house.engine.compact(S)
+    before = known(house.engine)
+    assert known(await house.reopen()) == before

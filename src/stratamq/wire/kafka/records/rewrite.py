@@ -13,6 +13,7 @@ from stratamq.wire.kafka.records.encode import assemble
 from stratamq.wire.kafka.records.header import BatchHeader, read_header
 from stratamq.wire.kafka.records.layout import (
     CHECKED,
+    CODEC_MASK,
     HEADER_BYTES,
     LOG_APPEND_TIME_BIT,
     Buffer,
@@ -93,6 +94,13 @@ def drop_records(
     checked = _checked(header._replace(record_count=count, max_timestamp=stamp))
     packed = compress(header.compression, kept)
     return assemble(header.base_offset, header.leader_epoch, checked, packed)
+
+
+def empty_batch(header: BatchHeader) -> bytes:
+    """The batch without any record: what is left tells its producer's sequence, and its place."""
+    attributes = header.attributes & ~CODEC_MASK
+    checked = _checked(header._replace(attributes=attributes, record_count=0))
+    return assemble(header.base_offset, header.leader_epoch, checked, b"")
 
 
 def _youngest(header: BatchHeader, kept: bytes, count: int) -> TimestampMs:
