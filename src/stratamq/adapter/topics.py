@@ -49,6 +49,9 @@ from stratamq.model.types import NodeId, TopicId
 
 log = logging.getLogger(__name__)
 
+ConfigPlan = Callable[[TopicConfig], tuple[Mapping[str, object], Collection[str]]]
+"""From a topic's config to what is put and what goes back to its default."""
+
 
 def new_topic_id() -> TopicId:
     return TopicId(uuid.uuid4().hex)
@@ -189,20 +192,26 @@ class TopicManager:
     ) -> Topic:
         """Give settings new values, take others back to their defaults: the node's, where it has
         one."""
+        return await self.alter_config_by(name, lambda _: (put or {}, reset))
+
+    async def alter_config_by(self, name: str, plan: ConfigPlan) -> Topic:
+        """The same, where the change depends on the config; nobody changes it in between."""
         async with self._lock(name):
-            topic_id = self._cache.topic(name).topic_id
+            topic = self._cache.topic(name)
+            put, reset = plan(topic.config)
             change = AlterTopicConfig(
-                topic_id=topic_id, put=self._with_defaults(put or {}, reset), reset=frozenset(reset)
+                topic_id=topic.topic_id,
+                put=self._with_defaults(put, reset),
+                reset=frozenset(reset),
             )
             await self._see(await self._meta.submit(change))
             self._unconfigured.add(name)  # until the storage has it, a sweep will try again
             await self._configure(name)
             return self._cache.topic(name)
 
-    def check_alteration(
-        self, topic: Topic, put: Mapping[str, object], reset: Collection[str]
-    ) -> None:
-        """InvalidConfig where `alter_config` would raise it; nothing is changed."""
+    def check_alteration(self, topic: Topic, plan: ConfigPlan) -> None:
+        """InvalidConfig where `alter_config_by` would raise it; nothing is changed."""
+        put, reset = plan(topic.config)
         altered(topic.config, self._with_defaults(put, reset), reset)
 
     def _with_defaults(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -263,6 +264,18 @@ async def test_alter_configs_resets_what_it_does_not_name(rig: Rig) -> None:
     assert (found["index.key"].value, found["flush"].value) == ("false", "os")
     assert await replace(rig, {"index.key": "true"}) is ErrorCode.INVALID_CONFIG
     assert await replace(rig, {"index.key": "false"}) is ErrorCode.NONE
+
+
+async def test_changes_at_the_same_time_do_not_undo_each_other(rig: Rig) -> None:
+    await rig.core.topics.create("t")
+    answers = await asyncio.gather(
+        change(rig, ("cleanup.policy", APPEND, "compact")),
+        change(rig, ("cleanup.policy", SUBTRACT, "delete")),
+        change(rig, ("retention.ms", SET, "5")),
+    )
+    assert [one.error_message for one in answers] == [None] * 3
+    found = await configs(rig)
+    assert (found["cleanup.policy"].value, found["retention.ms"].value) == ("compact", "5")
 
 
 async def test_validate_only_changes_nothing(rig: Rig) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
+from stratamq.adapter.topics import ConfigPlan
 from stratamq.broker.kafka.admin.answers import failure, named_twice, twice
-from stratamq.broker.kafka.admin.config_changes import Change, increment, replacement
+from stratamq.broker.kafka.admin.config_changes import increment, replacement
 from stratamq.broker.kafka.admin.kinds import Resource
 from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.topics import Refused
 from stratamq.model.errors import StrataError
-from stratamq.model.topic import Topic, TopicConfig
+from stratamq.model.topic import Topic
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.configs import (
     AlterConfigsRequest,
@@ -25,7 +26,6 @@ from stratamq.wire.kafka.protocol.messages.configs import (
 
 _NAMES: dict[int, str] = {kind: kind.name.lower().replace("_", " ") for kind in Resource}
 _Asked = AlterConfigsResource | IncrementalAlterConfigsResource
-_Planner = Callable[[TopicConfig], Change]
 
 
 class AlterConfigs:
@@ -59,14 +59,14 @@ class AlterConfigs:
         )
 
     async def _resource(
-        self, asked: _Asked, plan: _Planner, validate_only: bool, doubled: set[tuple[int, str]]
+        self, asked: _Asked, plan: ConfigPlan, validate_only: bool, doubled: set[tuple[int, str]]
     ) -> AlterConfigsResourceResponse:
         code, message = ErrorCode.NONE, None
         try:
             if _key(asked) in doubled:
                 raise twice(asked.resource_name)
             topic = self._topic(asked)
-            await self._change(topic, plan(topic.config), validate_only)
+            await self._change(topic, plan, validate_only)
         except StrataError as error:
             code, message = failure(error)
         return AlterConfigsResourceResponse(
@@ -85,12 +85,12 @@ class AlterConfigs:
             f"configs of a {kind} cannot change while the node runs; topics' can",
         )
 
-    async def _change(self, topic: Topic, change: Change, validate_only: bool) -> None:
+    async def _change(self, topic: Topic, plan: ConfigPlan, validate_only: bool) -> None:
         topics = self._services.topics
         if validate_only:
-            topics.check_alteration(topic, change.put, change.reset)
+            topics.check_alteration(topic, plan)
         else:
-            await topics.alter_config(topic.name, change.put, change.reset)
+            await topics.alter_config_by(topic.name, plan)
 
 
 def _key(asked: _Asked) -> tuple[int, str]:

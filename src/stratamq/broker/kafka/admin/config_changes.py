@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from stratamq.broker.kafka.admin.answers import named_twice, twice
 from stratamq.broker.kafka.admin.kinds import Operation
 from stratamq.broker.kafka.topics import Refused
 from stratamq.model.errors import InvalidConfig
 from stratamq.model.settings import unknown_name
-from stratamq.model.topic import TOPIC_SETTINGS, TopicConfig
+from stratamq.model.topic import FIXED_SETTINGS, TOPIC_SETTINGS, TopicConfig
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.configs import (
     AlterableConfig,
@@ -18,25 +18,22 @@ from stratamq.wire.kafka.protocol.messages.configs import (
 )
 
 
-@dataclass(slots=True)
-class Change:
-    put: dict[str, object] = field(default_factory=dict)
-    reset: set[str] = field(default_factory=set)
+class Change(NamedTuple):
+    put: dict[str, object]
+    reset: set[str]
 
 
 def replacement(configs: Sequence[AlterableConfig], config: TopicConfig) -> Change:
     """AlterConfigs: what is not named goes back to its default, unless that is fixed."""
     _check_names([one.name for one in configs])
-    change = Change({one.name: _value(one.name, one.value) for one in configs})
-    fixed = {name for name, setting in TOPIC_SETTINGS.items() if setting.fixed}
-    change.reset = set(config.given) - set(change.put) - fixed
-    return change
+    put: dict[str, object] = {one.name: _value(one.name, one.value) for one in configs}
+    return Change(put, set(config.given) - set(put) - set(FIXED_SETTINGS))
 
 
 def increment(configs: Sequence[IncrementalAlterableConfig], config: TopicConfig) -> Change:
     """IncrementalAlterConfigs: only what is named changes."""
     _check_names([one.name for one in configs])
-    change = Change()
+    change = Change({}, set())
     for one in configs:
         act = _ACTS.get(one.config_operation)
         if act is None:
