@@ -208,6 +208,13 @@ def rewrite_of(shard: Shard) -> Rewrite:
     return Rewrite(shard, plan, shard.generation, 1 << 20)
 
 
+def carry_out(rewrite: Rewrite) -> int:
+    """As the engine does it; the bytes given back."""
+    if rewrite.begin():
+        rewrite.prepare()
+    return sum(step() for step in rewrite.steps)
+
+
 def view_of_store(shard: Shard) -> View:
     return View(S, shard.store, Offset(0), shard.store.end_offset, None, 1 << 20)
 
@@ -222,7 +229,7 @@ def test_what_is_deleted_after_the_plan_goes_as_well() -> None:
     shard = sealed_shard()
     rewrite = rewrite_of(shard)
     shard.store.delete([Offset(2)])
-    assert rewrite() > 0
+    assert carry_out(rewrite) > 0
     view = view_of_store(shard)
     assert offsets(reads.by_offset(view, Offset(0), ReadLimit())) == [1]
     assert not shard.store.deleted()
@@ -232,7 +239,7 @@ def test_a_plan_that_was_overtaken_is_dropped() -> None:
     shard = sealed_shard()
     rewrite = rewrite_of(shard)
     shard.generation += 1
-    assert rewrite() == 0
+    assert carry_out(rewrite) == 0
     assert offsets(reads.by_offset(view_of_store(shard), Offset(0), ReadLimit())) == [0, 1, 2]
 
 
@@ -240,7 +247,7 @@ def test_a_plan_for_a_segment_that_is_gone_is_dropped() -> None:
     shard = sealed_shard()
     rewrite = rewrite_of(shard)
     shard.store.trim(Offset(3))
-    assert rewrite() == 0
+    assert carry_out(rewrite) == 0
 
 
 def test_control_batches_are_kept_whatever_is_planned() -> None:

@@ -343,7 +343,10 @@ class BatchEngine(StorageEngine):
         freed = 0
         for plan in plans:
             rewrite = housekeeping.Rewrite(target, plan, generation, view.decompressed_max)
-            freed += await self._change(target, rewrite)
+            if await self._change(target, rewrite.begin):
+                await self._read(shard, rewrite.prepare)
+            for step in rewrite.steps:
+                freed += await self._change(target, step)
         return freed
 
     async def _change(self, shard: Shard, work: Callable[[], T]) -> T:

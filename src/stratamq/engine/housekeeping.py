@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 
 from stratamq.engine import lookups, retention
 from stratamq.engine.compaction import Plan, Scope, plan, rewriter
 from stratamq.engine.producers_shard import forget_above
 from stratamq.engine.shard import Shard
 from stratamq.engine.view import View
-from stratamq.log.contract import ShardStore
+from stratamq.log.contract import ShardStore, Step
 from stratamq.model.errors import CorruptRecord
 from stratamq.model.types import Offset, TimestampMs
 from stratamq.wire.kafka.records import decode_some
@@ -76,30 +78,56 @@ def retain(shard: Shard, committed: Offset, now_ms: TimestampMs, silent_ms_max: 
     return count
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Rewrite:
-    """One planned segment. The plan was made beside the writer, so it may have been overtaken."""
+    """One planned segment. The plan was made beside the writer, so it may have been overtaken.
+
+    `begin` is the writer's, `prepare` a reader's, who may take long, and then `steps` are the
+    writer's again.
+    """
 
     shard: Shard
     plan: Plan
     generation: int
     decompressed_max: int
+    marks: frozenset[Offset] = frozenset()
+    last_batches: Set[Offset] = frozenset()
+    steps: Sequence[Callable[[], int]] = ()
 
-    def __call__(self) -> int:
-        """The bytes given back."""
-        store, planned = self.shard.store, self.plan.segment
-        before = _size(store, planned.base_offset)
-        if self.shard.generation != self.generation or before is None:
-            return 0
-        self.plan.doomed.add_within(planned, store.deleted())  # what was deleted since
+    def begin(self) -> bool:
+        """Whether there is still something to do. What was deleted since the plan goes as well."""
+        self._heed_marks()
+        self.last_batches = self.shard.producers.table.last_batches()
+        return self._size() is not None
+
+    def prepare(self) -> None:
+        store, base = self.shard.store, self.plan.segment.base_offset
+        remaining = rewriter(self.plan.doomed, self.decompressed_max, self.last_batches)
         try:
-            last_batches = self.shard.producers.table.last_batches()
-            remaining = rewriter(self.plan.doomed, self.decompressed_max, last_batches)
-            store.rewrite(planned.base_offset, remaining)
+            steps = store.prepare_rewrite(base, remaining, self.marks)
         except CorruptRecord as damage:
             logger.warning("%s is not compacted: %s", self.shard.name, damage)
+        else:
+            self.steps = [partial(self._take, step) for step in steps]
+
+    def _take(self, step: Step) -> int:
+        """The bytes given back. A store that left everything to the writer sees newer marks too."""
+        before = self._size()
+        if before is None:
             return 0
-        return before - (_size(store, planned.base_offset) or 0)
+        self._heed_marks()
+        step()
+        return before - (self._size() or 0)
+
+    def _heed_marks(self) -> None:
+        self.marks = frozenset(self.shard.store.deleted())
+        self.plan.doomed.add_within(self.plan.segment, self.marks)
+
+    def _size(self) -> int | None:
+        """None when the segment is not what it was when the plan was made."""
+        if self.shard.generation != self.generation:
+            return None
+        return _size(self.shard.store, self.plan.segment.base_offset)
 
 
 def _size(store: ShardStore, base_offset: Offset) -> int | None:

@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from stratamq.engine.memory_segment import MemorySegment, offsets_of
 from stratamq.log import epochs as epoch_history
-from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter, SegmentInfo
+from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter, SegmentInfo, Step
 from stratamq.log.roll import must_roll
 from stratamq.log.snapshots import MemorySnapshots
 from stratamq.model.errors import InvalidInput
@@ -186,6 +186,12 @@ class MemoryShardStore:
         at = self._segments.index(old)
         self._replace((*self._segments[:at], *kept, *self._segments[at + 1 :]))
         self._forget(lambda offset: not old.base <= offset < old.end)
+
+    def prepare_rewrite(
+        self, base_offset: Offset, rewriter: Rewriter, marks: Set[Offset]
+    ) -> Sequence[Step]:
+        """All of it is for the writer."""
+        return [lambda: self.rewrite(base_offset, rewriter)]
 
     def scan(self, header: BatchHeader, data: bytes) -> BatchScan:
         """What a stored batch was indexed by when it came."""

@@ -14,7 +14,7 @@ from itertools import chain
 from stratamq.engine.memory_segment import MemorySegment
 from stratamq.engine.memory_store import MemoryShardStore
 from stratamq.log import epochs as epoch_history
-from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter, SegmentInfo, ShardStore
+from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter, SegmentInfo, ShardStore, Step
 from stratamq.log.snapshots import Snapshots
 from stratamq.model.errors import OffsetOutOfRange
 from stratamq.model.types import Offset, TimestampMs
@@ -206,6 +206,14 @@ class PersistedShardStore:
     def rewrite(self, base_offset: Offset, rewriter: Rewriter) -> None:
         young = any(segment.base == base_offset for segment in self.memory.snapshot())
         (self.memory if young else self.disk).rewrite(base_offset, rewriter)
+
+    def prepare_rewrite(
+        self, base_offset: Offset, rewriter: Rewriter, marks: Set[Offset]
+    ) -> Sequence[Step]:
+        """What is in memory now may be on disk when its turn comes."""
+        if any(segment.base == base_offset for segment in self.memory.snapshot()):
+            return [lambda: self.rewrite(base_offset, rewriter)]
+        return self.disk.prepare_rewrite(base_offset, rewriter, marks)
 
     # -- end -----------------------------------------------------------------------------------
 

@@ -24,9 +24,8 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from stratamq.log._entries import key_rows, tag_rows
 from stratamq.log.contract import EpochStart, PlacedBatch, SegmentInfo
-from stratamq.log.index import KEYS, TAGS, U32, U64, ShardIndex
+from stratamq.log.index import U32, U64, ShardIndex
 from stratamq.log.kv import KVBatch, after_prefix
 from stratamq.log.sidecar import TimePoint
 from stratamq.model.types import NO_TIMESTAMP, LeaderEpoch, Offset, TimestampMs
@@ -96,23 +95,6 @@ class ShardRows(ShardIndex):
 
     def drop_batches_from(self, rows: KVBatch, end: Offset) -> None:
         rows.delete_range(self._at(BATCHES, end), after_prefix(self._id + BATCHES))
-
-    def replace_records(
-        self, rows: KVBatch, segment: Offset, old: PlacedBatch, new: PlacedBatch | None
-    ) -> None:
-        """Take back the key and tag rows of records that are gone from a batch."""
-        relative = old.header.base_offset - segment
-        prefix = self._prefix(KEYS, segment)
-        kept = set(key_rows(prefix, new.scan.keys, relative)) if new else set()
-        for key in key_rows(prefix, old.scan.keys, relative):
-            if key not in kept:
-                rows.delete(key)
-        prefix = self._prefix(TAGS, segment)
-        for key, _ in tag_rows(prefix, old.scan.tags, relative):
-            rows.delete(key)
-        if new:
-            for key, deltas in tag_rows(prefix, new.scan.tags, relative):
-                rows.put(key, deltas)
 
     # -- segments ------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from stratamq.engine.rocksdb_rows import SegmentRow, ShardRows
 from stratamq.engine.rocksdb_snapshots import RowSnapshots
 from stratamq.log import epochs as epoch_history
-from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter, SegmentInfo
+from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter, SegmentInfo, Step
 from stratamq.log.kv import KVBatch
 from stratamq.log.roll import must_roll
 from stratamq.log.segment import POINT_EVERY_RECORDS, SPAN_MAX
@@ -329,6 +329,12 @@ class RocksShardStore:
         self._rows.kv.write(rows, sync=True)
         self._segments = (*self._segments[:at], *kept, *self._segments[at + 1 :])
         self._deleted = {mark for mark in self._deleted if not old.base <= mark < old.end}
+
+    def prepare_rewrite(
+        self, base_offset: Offset, rewriter: Rewriter, marks: Set[Offset]
+    ) -> Sequence[Step]:
+        """All of it is for the writer."""
+        return [lambda: self.rewrite(base_offset, rewriter)]
 
     def _stage_change(
         self, rows: KVBatch, segment: Offset, header: BatchHeader, data: bytes, left: bytes | None

@@ -70,7 +70,7 @@ class SegmentKeeper:
                 raise InvalidName(f"a shard cannot be called {spec.name!r}")
         try:
             stores = self._make(specs)
-        except BaseException as error:
+        except Exception as error:
             self._folders.unmake(specs)
             raise told(error) from error
         self._stores.update({spec.name: store for spec, store in zip(specs, stores, strict=True)})

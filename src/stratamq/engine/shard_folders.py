@@ -16,7 +16,7 @@ from pathlib import Path
 from stratamq.engine.contract import ShardSpec
 from stratamq.log import names
 from stratamq.log.disk import Disk, File, read_all, replace_file
-from stratamq.log.shard_log import NO_ROOM
+from stratamq.log.guard import NO_ROOM
 from stratamq.model.errors import DiskFull, StorageError
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import ShardName
@@ -132,7 +132,7 @@ def _decode(data: bytes) -> ShardSpec:
     )
 
 
-def told(error: BaseException) -> BaseException:
+def told(error: Exception) -> Exception:
     """What a disk says, in our words."""
     if not isinstance(error, OSError):
         return error

@@ -63,6 +63,10 @@ Rewriter = Callable[[BatchHeader, memoryview], bytes | None]
 """Given one stored batch: its replacement, the same bytes to keep it, or None to drop it."""
 
 
+Step = Callable[[], None]
+"""Something for the writer to do."""
+
+
 class ShardStore(Protocol):
     """The log of one shard. See the laws above."""
 
@@ -146,6 +150,16 @@ class ShardStore(Protocol):
 
         Replacements keep base offset and last offset. Deletion marks within the segment are
         forgotten, since the caller leaves out what was deleted.
+        """
+
+    def prepare_rewrite(
+        self, base_offset: Offset, rewriter: Rewriter, marks: Set[Offset]
+    ) -> Sequence[Step]:
+        """What of a rewrite needs no writer: on any thread, beside everything else.
+
+        The writer does the rest: the steps given back, each of them short where the store can help
+        it, and nothing where the segment has changed meanwhile. `marks` are the deletion marks that
+        `rewriter` heeds; others stay.
         """
 
     # -- end ---------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@
 Big-endian; offsets are relative to the segment's base. Rows name the segment, so that dropping a
 segment is a range deletion. Key and tag rows hold a hash and an offset and no position: a look-up
 reads the record and compares, so a stale row or a collision costs a read and never gives a wrong
-answer, and a segment can be rewritten by compaction without touching its rows.
+answer. So a segment can be rewritten first, and the rows of what is gone taken back afterwards.
 
 Offset and time points leave the store when the segment is sealed (`stratamq.log.sidecar`); key and
 tag rows stay as long as the segment does.
@@ -164,6 +164,23 @@ class ShardIndex:
         new.sort()
         for key in new:
             put(key, b"")
+
+    def replace_records(
+        self, rows: KVBatch, segment: Offset, old: PlacedBatch, new: PlacedBatch | None
+    ) -> None:
+        """Take back the key and tag rows of records that are gone from a batch."""
+        relative = old.header.base_offset - segment
+        prefix = self._prefix(KEYS, segment)
+        kept = set(key_rows(prefix, new.scan.keys, relative)) if new else set()
+        for key in key_rows(prefix, old.scan.keys, relative):
+            if key not in kept:
+                rows.delete(key)
+        prefix = self._prefix(TAGS, segment)
+        for key, _ in tag_rows(prefix, old.scan.tags, relative):
+            rows.delete(key)
+        if new:
+            for key, deltas in tag_rows(prefix, new.scan.tags, relative):
+                rows.put(key, deltas)
 
     def drop_segment(self, rows: KVBatch, segment: Offset) -> None:
         for kind in PER_SEGMENT:

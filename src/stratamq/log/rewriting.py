@@ -1,46 +1,125 @@
 """Replacing a sealed segment by a smaller one, in one step that a crash cannot halve.
 
 `Rewrite.prepare` writes the new log and its sidecars beside the old ones, under names that no
-reader looks at and recovery removes; whatever fails there changes nothing. `Rewrite.put_in_force`
-renames them. A crash before the log's rename leaves the old log, after it the new one; recovery
-makes missing sidecars anew.
+reader looks at and recovery removes. It takes long and needs no writer: whatever fails there
+changes nothing. `Rewrite.put_in_force` renames them. A crash before the log's rename leaves the old
+log, after it the new one; recovery makes missing sidecars anew. Index rows of records that are gone
+are taken back last: until then, and for good after a crash, each costs a look-up a read.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 from stratamq.log import names, sidecar
-from stratamq.log.contract import Rewriter
+from stratamq.log.contract import PlacedBatch, Rewriter
 from stratamq.log.disk import File, write_new
+from stratamq.log.index import ShardIndex
+from stratamq.log.kv import KVBatch
+from stratamq.log.recovery import Indexing
 from stratamq.log.scan import Damage, Intact, Stretch, scan
 from stratamq.log.segment import SIDECARS, SealedSegment, collect_points
 from stratamq.model.errors import CorruptRecord
+from stratamq.model.types import Offset, Position
+from stratamq.wire.kafka.records import EMPTY_SCAN, read_header
 
 BUFFER_BYTES = 1 << 20
 
+ROWS_PER_WRITE = 1 << 15
+ROWS_MAX = 1 << 21
+"""Index rows that one rewrite takes back, at about 50 bytes of memory each. Above: they stay, and
+cost reads, until their segment goes."""
 
-@dataclass(frozen=True, slots=True)
+_numbers = count()
+
+
+class StaleRows:
+    """Changes of the index that follow from dropping records, in writes of bounded size."""
+
+    def __init__(self, index: ShardIndex, segment: Offset, indexing: Indexing) -> None:
+        self._index, self._segment, self._indexing = index, segment, indexing
+        self._rows, self._pending, self._all = index.kv.batch(), 0, 0
+        self._full: list[KVBatch] = []
+
+    def note(self, found: Intact, left: bytes | None) -> None:
+        """A batch whose rest cannot be read keeps its rows: none may be missing."""
+        if self._all >= ROWS_MAX:
+            return
+        old, new = self._placed(found), None
+        if left is not None:
+            new = self._placed(Intact(Position(0), read_header(left), left))
+            if new.scan is EMPTY_SCAN:
+                return
+        self._index.replace_records(self._rows, self._segment, old, new)
+        self._pending += found.header.record_count
+        if self._pending >= ROWS_PER_WRITE:
+            self._cut()
+
+    def writes(self) -> list[KVBatch]:
+        if self._pending:
+            self._cut()
+        return self._full
+
+    def _cut(self) -> None:
+        self._full.append(self._rows)
+        self._all += self._pending
+        self._rows, self._pending = self._index.kv.batch(), 0
+
+    def _placed(self, found: Intact) -> PlacedBatch:
+        return PlacedBatch(found.header, found.data, self._indexing.scan(found))
+
+
+@dataclass(slots=True)
 class Rewrite:
-    """What is left of a segment, ready to take its place."""
+    """What is left of a segment, ready to take its place. `new` is there once it has."""
 
     old: SealedSegment
-    changed: bool
-    size_bytes: int
+    suffix: str
+    changed: bool = False
+    size_bytes: int = 0
+    stale: list[KVBatch] = field(default_factory=list)
+    new: SealedSegment | None = None
 
     @classmethod
-    def prepare(cls, old: SealedSegment, rewriter: Rewriter) -> Rewrite:
-        file = old.disk.open(_cleaned(old.path), create=True)
-        file.truncate(0)
-        changed = _write_rewritten(old, rewriter, file)
-        prepared = cls(old, changed, file.size())
-        if prepared.changed and prepared.size_bytes:
-            file.sync()
-            prepared._write_sidecars(file)
-        else:
-            old.disk.unlink(_cleaned(old.path))
+    def prepare(cls, old: SealedSegment, rewriter: Rewriter, indexing: Indexing) -> Rewrite:
+        """Under a name of its own: two may be at it at once, and the first in force wins."""
+        prepared = cls(old, f".{next(_numbers)}{names.CLEANED}")
+        try:
+            prepared._write(rewriter, indexing)
+        except Exception:
+            prepared.abandon()
+            raise
         return prepared
+
+    def abandon(self) -> None:
+        for path in self._paths():
+            self.old.disk.unlink(self._cleaned(path))
+
+    def put_in_force(self) -> SealedSegment:
+        """Readers that hold the old segment keep its content; the new one is returned."""
+        old = self.old
+        old.pin()
+        old.unlink_sidecars()  # first, and for good: they must never point into the new log
+        old.disk.sync_folder(old.folder)
+        for path in self._paths():
+            old.disk.rename(self._cleaned(path), path)
+        old.disk.sync_folder(old.folder)
+        return SealedSegment(old.disk, old.folder, old.index, old.base, old.end)
+
+    def _write(self, rewriter: Rewriter, indexing: Indexing) -> None:
+        old = self.old
+        file = old.disk.open(self._cleaned(old.path), create=True)
+        stale = StaleRows(old.index, old.base, indexing)
+        self.changed = _write_rewritten(old, rewriter, file, stale)
+        self.size_bytes = file.size()
+        if self.changed and self.size_bytes:
+            file.sync()
+            self._write_sidecars(file)
+            self.stale = stale.writes()
+        else:
+            self.abandon()
 
     def _write_sidecars(self, file: File) -> None:
         base = self.old.base
@@ -50,25 +129,16 @@ class Rewrite:
             (names.OFFSET_INDEX, sidecar.encode_offset_points(base, offsets)),
             (names.TIME_INDEX, sidecar.encode_time_points(base, times)),
         ):
-            write_new(self.old.disk, _cleaned(self.old.sidecar(suffix)), data)
+            write_new(self.old.disk, self._cleaned(self.old.sidecar(suffix)), data)
 
-    def put_in_force(self) -> SealedSegment:
-        """Readers that hold the old segment keep its content; the new one is returned."""
-        old = self.old
-        old.pin()
-        old.unlink_sidecars()  # first, and for good: they must never point into the new log
-        old.disk.sync_folder(old.folder)
-        for path in (old.path, *map(old.sidecar, SIDECARS)):
-            old.disk.rename(_cleaned(path), path)
-        old.disk.sync_folder(old.folder)
-        return SealedSegment(old.disk, old.folder, old.index, old.base, old.end)
+    def _paths(self) -> tuple[Path, ...]:
+        return (self.old.path, *map(self.old.sidecar, SIDECARS))
+
+    def _cleaned(self, path: Path) -> Path:
+        return path.with_name(path.name + self.suffix)
 
 
-def _cleaned(path: Path) -> Path:
-    return path.with_name(path.name + names.CLEANED)
-
-
-def _write_rewritten(old: SealedSegment, rewriter: Rewriter, file: File) -> bool:
+def _write_rewritten(old: SealedSegment, rewriter: Rewriter, file: File, stale: StaleRows) -> bool:
     """Write the new content; whether it differs from the old."""
     pending: list[bytes] = []
     size = written = 0
@@ -77,7 +147,9 @@ def _write_rewritten(old: SealedSegment, rewriter: Rewriter, file: File) -> bool
         if isinstance(found, Damage):
             raise _refusal(old, found)
         data = rewriter(found.header, memoryview(found.data))
-        changed = changed or data is None or data != found.data
+        if data is None or data != found.data:
+            changed = True
+            stale.note(found, data)
         if data is not None:
             pending.append(data)
             size += len(data)

@@ -14,51 +14,46 @@ Order on disk, so that every crash leaves one story to tell:
 | roll     | data synced, index rows, sidecars, new segment file, then the old points dropped     |
 | truncate | newer segments from the newest on, the file cut, index rows, deletion marks, epochs  |
 | trim     | start offset, then segments from the oldest on                                       |
-| rewrite  | new files synced, index synced, old sidecars removed, renames, deletion marks        |
+| rewrite  | new files synced, index synced, old sidecars removed, renames, deletion marks, rows  |
 """
 
 from __future__ import annotations
 
-import errno
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence, Set
+from functools import partial
 from pathlib import Path
 
 from stratamq.log import checkpoint, names
 from stratamq.log import epochs as epoch_history
-from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter
+from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter, Step
 from stratamq.log.deletions import Deletions
 from stratamq.log.disk import Disk, replace_file
+from stratamq.log.guard import NO_ROOM, Guard
 from stratamq.log.index import IndexStore, ShardIndex
 from stratamq.log.kv import KVBatch
 from stratamq.log.recovery import Indexing, recover
 from stratamq.log.rewriting import Rewrite
 from stratamq.log.roll import must_roll
 from stratamq.log.segment import SPAN_MAX, ActiveSegment, SealedSegment, Segment
-from stratamq.log.shard_reads import ShardReads, by_base
+from stratamq.log.shard_reads import by_base
 from stratamq.log.snapshots import FileSnapshots
 from stratamq.log.truncation import plan_cut
-from stratamq.model.errors import DiskFull, ShardPoisoned, StorageError
+from stratamq.model.errors import DiskFull
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import EARLIEST, NO_EPOCH, Offset, ShardName, TimestampMs
 
-NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
-
-class FileShardLog(ShardReads):
+class FileShardLog(Guard):
     """See ShardStore for the contract, and the story above."""
 
     __slots__ = (
         "_active",
         "_deletions",
-        "_disk",
         "_epochs",
         "_epochs_saved",
-        "_folder",
         "_indexes",
-        "_names_settled",
-        "_poison",
+        "_indexing",
         "damage",
         "snapshots",
     )
@@ -81,7 +76,9 @@ class FileShardLog(ShardReads):
         self._index: ShardIndex = indexes.shard(name)
         self._poison: str | None = None
         self._names_settled = False
-        indexing = Indexing(config.flag("index.key"), config.flag("index.tag"), decompressed_max)
+        self._indexing = indexing = Indexing(
+            config.flag("index.key"), config.flag("index.tag"), decompressed_max
+        )
         with self._disk_errors():
             found = recover(disk, folder, self._index, indexing, gaps=config.compacts, fresh=fresh)
             self._deletions = Deletions(disk, folder / names.DELETIONS)
@@ -301,13 +298,41 @@ class FileShardLog(ShardReads):
 
     def rewrite(self, base_offset: Offset, rewriter: Rewriter) -> None:
         self._check_writable()
-        old = next(found for found in self._segments[:-1] if found.base == base_offset)
-        assert isinstance(old, SealedSegment), "only sealed segments are rewritten"
+        for step in self.prepare_rewrite(base_offset, rewriter, frozenset(self.deleted())):
+            step()
+
+    def prepare_rewrite(
+        self, base_offset: Offset, rewriter: Rewriter, marks: Set[Offset]
+    ) -> Sequence[Step]:
+        old = next((found for found in self._segments[:-1] if found.base == base_offset), None)
+        if not isinstance(old, SealedSegment):
+            return []
         with self._disk_errors():
-            prepared = Rewrite.prepare(old, rewriter)
+            try:
+                prepared = Rewrite.prepare(old, rewriter, self._indexing)
+            except OSError:
+                if old in self._segments:
+                    raise
+                return []  # its file went away meanwhile
+        swap = partial(self._put_in_force, prepared, marks)
+        return [swap, *(partial(self._take_back, prepared, rows) for rows in prepared.stale)]
+
+    def _put_in_force(self, prepared: Rewrite, marks: Set[Offset]) -> None:
+        self._check_writable()
+        old = prepared.old
+        with self._disk_errors():
+            if old not in self._segments:
+                prepared.abandon()
+                return
             if prepared.changed:
                 self._replace(prepared)
-            self._deletions.forget(lambda offset: old.base <= offset < old.end)
+            self._deletions.forget(lambda at: at in marks and old.base <= at < old.end)
+
+    def _take_back(self, prepared: Rewrite, rows: KVBatch) -> None:
+        """Rows of what is gone, unless the segment was cut since: others may be at their
+        offsets."""
+        if prepared.new in self._segments:
+            self._write_rows(rows)
 
     def _replace(self, prepared: Rewrite) -> None:
         old = prepared.old
@@ -318,7 +343,7 @@ class FileShardLog(ShardReads):
             self._drop([old])
             return
         with self._or_poison():
-            new = prepared.put_in_force()
+            prepared.new = new = prepared.put_in_force()
         self._segments = tuple(new if found is old else found for found in self._segments)
 
     def _settle_index(self) -> None:
@@ -365,52 +390,6 @@ class FileShardLog(ShardReads):
             self._disk.sync_folder(gone.parent)
             self._poison = "it was deleted"
             finish_destroy(self._disk, gone, self.name, self._indexes)
-
-    # -- errors --------------------------------------------------------------------------------
-
-    def _check_writable(self) -> None:
-        if self._poison is not None:
-            raise ShardPoisoned(f"{self.name} takes no writes: {self._poison}")
-        if not self._names_settled:
-            self._settle_names()
-
-    def _settle_names(self) -> None:
-        """Before the first write: a process that was killed may have made or removed names and not
-        synced them, and what is built on them must not outlive them."""
-        with self._disk_errors():
-            self._disk.sync_folder(self._folder)
-            self._disk.sync_folder(self._folder.parent)
-        self._names_settled = True
-
-    def names_are_durable(self) -> None:
-        """Somebody else has seen to it."""
-        self._names_settled = True
-
-    def poison(self, reason: str) -> ShardPoisoned:
-        """Refuse every write from now on; the error to raise."""
-        self._poison = reason
-        return ShardPoisoned(f"{self.name} takes no writes until it is recovered: {reason}")
-
-    @contextmanager
-    def _disk_errors(self) -> Iterator[None]:
-        """A full disk is the caller's to wait out; any other failure leaves us not knowing what the
-        disk holds."""
-        try:
-            yield
-        except OSError as error:
-            if error.errno in NO_ROOM:
-                raise DiskFull(f"{self.name}: {error}") from error
-            raise self.poison(str(error)) from error
-
-    @contextmanager
-    def _or_poison(self) -> Iterator[None]:
-        """For what cannot be taken back: when it fails, only the disk knows how far it got."""
-        try:
-            yield
-        except ShardPoisoned:
-            raise
-        except (OSError, StorageError) as error:
-            raise self.poison(str(error)) from error
 
 
 def _unlink(segment: Segment) -> None:
