@@ -11,7 +11,8 @@ import pytest
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.segment import EngineSegment
 from stratamq.model.errors import ShardPoisoned, StorageError
-from tests.engine.support import S, T, read_all, record, spec, values
+from stratamq.model.types import Offset
+from tests.engine.support import S, T, batch, read_all, record, spec, values
 from tests.twins.kv import SimKV
 
 LIMITS = EngineLimits(workers=2, reader_threads=1)
@@ -84,3 +85,17 @@ async def test_an_index_that_stays_broken_leaves_the_shard_poisoned(tmp_path: Pa
         stuck.refused = False
         await engine.recover_shard(S)
         assert await engine.write(S, record(b"v")) >= 0
+
+
+async def test_a_gap_at_the_end_of_a_follower_survives_the_loss_of_its_index(
+    tmp_path: Path,
+) -> None:
+    """Only the log can tell then, and a gap is no sign of damage in it."""
+    for kv in (SimKV(), SimKV()):
+        async with engine_over(tmp_path, kv) as engine:
+            if not engine.list_shards():
+                await engine.create_shard(spec(S, replicated=True, flush="sync"))
+                await engine.append_replica(S, batch(b"0", base=0) + batch(b"7", base=7))
+            assert engine.offsets(S).end == 8
+            await engine.advance_high_watermark(S, Offset(8))
+            assert values(await read_all(engine)) == [b"0", b"7"]

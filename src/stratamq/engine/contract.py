@@ -224,8 +224,8 @@ class StorageEngine(ABC):
     async def append_replica(self, shard: ShardName, data: bytes) -> Offset:
         """Append a leader's batches at their own offsets and epochs; the new end.
 
-        They must continue the log (OffsetNotConsecutive), except that an empty log may start
-        anywhere.
+        They must lie behind the log's end (OffsetNotConsecutive): a gap is what compaction left at
+        the leader. An empty log may start anywhere.
         """
 
     @abstractmethod

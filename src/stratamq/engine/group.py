@@ -162,10 +162,11 @@ class Group:
         self.epoch = self.shard.epoch
 
     def _check_continuous(self, batches: Sequence[PlacedBatch], expected: Offset) -> None:
-        """Compaction leaves gaps between batches; only where it may have run are they believed."""
+        """Where a leader's log has gaps, because all records of a batch were deleted and compacted
+        away, its followers have them too. Nothing goes back."""
         for header, _, _ in batches:
             base = header.base_offset
-            if base < expected or (base > expected and not self.shard.compacts):
+            if base < expected:
                 raise OffsetNotConsecutive(
                     f"{self.shard.name}: a batch at {base} does not continue the log at {expected}"
                 )

@@ -151,6 +151,7 @@ class SegmentKeeper:
             spec.config,
             self._limits.decompressed_bytes_max,
             fresh=fresh,
+            follows=spec.replicated,
         )
 
     def _saved_watermarks(self) -> dict[ShardName, Offset]:

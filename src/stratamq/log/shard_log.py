@@ -68,9 +68,11 @@ class FileShardLog(Guard):
         decompressed_max: int,
         *,
         fresh: bool = False,
+        follows: bool = False,
     ) -> None:
-        """With `fresh` the folder is new and empty, as the index is, and its names will be made
-        durable by whoever made it."""
+        """With `follows` it takes a leader's batches, which may have gaps between them. With
+        `fresh` the folder is new and empty, as the index is, and its names will be made durable by
+        whoever made it."""
         self._disk, self._folder, self._indexes = disk, folder, indexes
         self.name, self.config = name, config
         self._index: ShardIndex = indexes.shard(name)
@@ -79,8 +81,9 @@ class FileShardLog(Guard):
         self._indexing = indexing = Indexing(
             config.flag("index.key"), config.flag("index.tag"), decompressed_max
         )
+        gaps = follows or config.compacts
         with self._disk_errors():
-            found = recover(disk, folder, self._index, indexing, gaps=config.compacts, fresh=fresh)
+            found = recover(disk, folder, self._index, indexing, gaps=gaps, fresh=fresh)
             self._deletions = Deletions(disk, folder / names.DELETIONS)
             self._deletions.forget(lambda at: at >= found.active.end or at < found.start)
             self.snapshots = FileSnapshots(disk, folder)
