@@ -49,3 +49,19 @@ def test_all_of_a_table_given_or_default() -> None:
 
 def test_a_name_like_no_other_gets_no_hint() -> None:
     assert "did you mean" not in str(unknown_name("zzzzzz", TABLE))
+
+
+LIST = Setting(name="list", default="b", choices=("a", "b", "c"), many=True, doc="A list.")
+
+
+@pytest.mark.parametrize(
+    ("raw", "value"), [("a", "a"), ("c,a", "a,c"), (" b , a ", "a,b"), ("a,a", "a")]
+)
+def test_lists_are_the_same_text_in_whatever_order(raw: str, value: str) -> None:
+    assert LIST.parse(raw) == value
+
+
+@pytest.mark.parametrize("raw", ["", "d", "a,", "a b", ","])
+def test_lists_of_what_is_no_choice(raw: str) -> None:
+    with pytest.raises(InvalidConfig, match="is not one of a, b, c"):
+        LIST.parse(raw)

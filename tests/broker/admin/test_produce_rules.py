@@ -148,3 +148,35 @@ async def test_size_is_what_arrives_and_what_is_stored(rig: Rig) -> None:
     answer = await produce(rig, large)
     assert ErrorCode(answer.error_code) is ErrorCode.MESSAGE_TOO_LARGE
     assert (await produce(rig, small)).error_code == 0
+
+
+# -- changes ---------------------------------------------------------------------------------------
+
+
+async def test_a_topic_that_changes_holds_producers_to_it_at_once(rig: Rig) -> None:
+    await rig.core.topics.create("t")
+    sent = batch(rig, 0)
+    assert (await produce(rig, sent)).log_append_time_ms == NO_TIMESTAMP
+    changes: list[tuple[str, object, ErrorCode]] = [
+        ("message.timestamp.type", "LogAppendTime", ErrorCode.NONE),
+        ("max.message.bytes", len(sent) - 1, ErrorCode.MESSAGE_TOO_LARGE),
+        ("max.message.bytes", len(sent), ErrorCode.NONE),
+        ("min.insync.replicas", 2, ErrorCode.NOT_ENOUGH_REPLICAS),
+        ("min.insync.replicas", 1, ErrorCode.NONE),
+    ]
+    for name, value, code in changes:
+        await rig.core.topics.alter_config("t", {name: value})
+        answer = await produce(rig, sent)
+        assert ErrorCode(answer.error_code) is code, name
+        assert (answer.log_append_time_ms == rig.clock.now_ms()) == (not code)
+
+
+async def test_a_topic_that_begins_to_compact_takes_no_more_records_without_a_key(rig: Rig) -> None:
+    await rig.core.topics.create("t")
+    records = [Record(value=b"v"), Record(key=b"k", value=b"v"), Record(value=b"w")]
+    sent = encode_batch(records, now_ms=rig.clock.now_ms())
+    assert (await produce(rig, sent)).error_code == 0
+    await rig.core.topics.alter_config("t", {"cleanup.policy": "delete,compact"})
+    answer = await produce(rig, sent)
+    assert ErrorCode(answer.error_code) is ErrorCode.INVALID_RECORD
+    assert [one.batch_index for one in answer.record_errors] == [0, 2]

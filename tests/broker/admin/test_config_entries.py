@@ -1,0 +1,52 @@
+"""What is told about a setting, and what is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from stratamq.broker.kafka.admin import config_entries
+from stratamq.broker.kafka.admin.broker_names import GROUP_NAMES, KAFKA_NAMES
+from stratamq.broker.kafka.admin.config_entries import broker_entries, type_of
+from stratamq.broker.kafka.admin.kinds import Type
+from stratamq.model.config import ALL_SETTINGS, Source, load
+from stratamq.model.settings import Setting
+
+SECRET = Setting(name="ssl.key.password", default="", doc="A secret.")
+
+
+def test_secrets_stay_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config_entries, "ALL_SETTINGS", {**ALL_SETTINGS, SECRET.name: SECRET})
+    config = load()
+    config = replace(
+        config,
+        values={**config.values, SECRET.name: "hunter2"},
+        sources={**config.sources, SECRET.name: Source.FILE},
+    )
+    (entry,) = (one for one in broker_entries(config) if one.name == SECRET.name)
+    assert (entry.value, entry.sensitive, entry.type) == (None, True, Type.PASSWORD)
+    assert "hunter2" not in repr(broker_entries(config))
+
+
+def test_every_name_of_kafkas_stands_for_a_setting_and_for_one_only() -> None:
+    assert set(KAFKA_NAMES) <= set(ALL_SETTINGS)
+    assert set(GROUP_NAMES.values()) <= set(ALL_SETTINGS)
+    names = [entry.name for entry in broker_entries(load())]
+    assert len(names) == len(set(names)) == len(ALL_SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("setting", "kind"),
+    [
+        (Setting(name="a", default=True, doc=""), Type.BOOLEAN),
+        (Setting(name="a", default=1, doc=""), Type.LONG),
+        (Setting(name="a", default=1, maximum=(1 << 31) - 1, doc=""), Type.INT),
+        (Setting(name="a", default=1, maximum=1 << 31, doc=""), Type.LONG),
+        (Setting(name="a", default="x", doc=""), Type.STRING),
+        (Setting(name="a", default="x", choices=("x",), many=True, doc=""), Type.LIST),
+        (SECRET, Type.PASSWORD),
+    ],
+)
+def test_types(setting: Setting, kind: Type) -> None:
+    assert type_of(setting) is kind
