@@ -278,6 +278,24 @@ async def test_changes_at_the_same_time_do_not_undo_each_other(rig: Rig) -> None
     assert (found["cleanup.policy"].value, found["retention.ms"].value) == ("compact", "5")
 
 
+async def test_what_is_told_is_what_holds(started: Starter) -> None:
+    """What the node says about topics is taken when they are made, or when a setting is reset."""
+    async with started() as rig:
+        await rig.core.topics.create("t")
+    async with started(topic_max_message_bytes=1000, topic_flush="sync") as rig:
+        found = await configs(rig)
+        assert (found["max.message.bytes"].value, found["max.message.bytes"].config_source) == (
+            str(rig.services.broker_cache.topic("t").config["max.message.bytes"]),
+            DEFAULT,
+        )
+        assert (found["flush"].value, found["flush"].config_source) == ("os", OWN)
+        await change(rig, ("max.message.bytes", DELETE, None), ("flush", DELETE, None))
+        found = await configs(rig)
+        for name, value in (("max.message.bytes", "1000"), ("flush", "sync")):
+            assert (found[name].value, found[name].config_source) == (value, NODE)
+            assert str(rig.services.broker_cache.topic("t").config[name]) == value
+
+
 async def test_validate_only_changes_nothing(rig: Rig) -> None:
     await rig.core.topics.create("t")
     assert (await change(rig, ("retention.ms", SET, "5"), validate_only=True)).error_code == 0

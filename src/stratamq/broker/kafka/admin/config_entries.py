@@ -72,21 +72,27 @@ def topic_entries(config: TopicConfig, node: NodeConfig) -> list[Entry]:
 
 
 def _topic_entry(setting: Setting, config: TopicConfig, node: NodeConfig) -> Entry:
-    """A topic takes what the node says about topics with it when it is made. As long as it has the
-    node's value, the node is where it comes from."""
     name = setting.name
-    below = _node_synonyms(TOPIC_PREFIX + name, node)
-    own = name in config.given and (
-        below[0].origin is Origin.DEFAULT or shown(config[name]) != below[0].value
-    )
-    value = Synonym(name, shown(config[name]), Origin.TOPIC)
     return Entry(
         name=name,
-        synonyms=(value, *below) if own else below,
+        synonyms=_topic_synonyms(name, config, _node_synonyms(TOPIC_PREFIX + name, node)),
         read_only=setting.fixed,
         type=type_of(setting),
         doc=setting.doc,
     )
+
+
+def _topic_synonyms(
+    name: str, config: TopicConfig, below: tuple[Synonym, ...]
+) -> tuple[Synonym, ...]:
+    """A topic takes what the node says about topics with it when it is made. As long as it has the
+    node's value, the node is where it comes from. What the node says later is not the topic's."""
+    if name not in config.given:
+        return below[-1:]
+    value = shown(config[name])
+    if below[0].origin is Origin.NODE and below[0].value == value:
+        return below
+    return Synonym(name, value, Origin.TOPIC), *below
 
 
 # -- nodes and groups ------------------------------------------------------------------------------
