@@ -220,6 +220,12 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             doc="Keys one compaction remembers, 200 bytes each. Above: further keys stay.",
         ),
         Setting(
+            name="producer.id.expiration.ms",
+            default=86_400_000,
+            minimum=1,
+            doc="Producers silent that long are forgotten, unless a transaction is under way.",
+        ),
+        Setting(
             name="checkpoint.interval.ms",
             default=5_000,
             minimum=10,

@@ -39,6 +39,7 @@ _ENGINE_LIMITS = {
     "decompressed_bytes_max": "batch.decompressed.bytes.max",
     "checkpoint_ms": "checkpoint.interval.ms",
     "compaction_keys_max": "compaction.keys.max",
+    "producer_expiration_ms": "producer.id.expiration.ms",
     "memory_bytes_max": "memory.bytes.max",
     "memory_age_ms_max": "memory.age.ms.max",
     "memory_full": "memory.full",
