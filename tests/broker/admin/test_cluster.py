@@ -10,8 +10,9 @@ import pytest
 
 from stratamq.broker.kafka.admin.leaders import PREFERRED, UNCLEAN, election
 from stratamq.broker.kafka.topics import active
-from stratamq.meta.commands import LoseNode, RegisterNode
+from stratamq.meta.commands import CreateSegment, CreateShard, LoseNode, RegisterNode
 from stratamq.model.record import Record
+from stratamq.model.shard import shard_name
 from stratamq.model.types import NodeId
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.cluster_admin import (
@@ -128,6 +129,20 @@ async def test_nobody_has_to_be_elected(rig: Rig) -> None:
             },
         )
     assert await elect(asked, 5) == (ErrorCode.INVALID_REQUEST, {})
+
+
+async def test_a_partition_that_is_still_being_made_is_unknown(rig: Rig) -> None:
+    topic = await rig.core.topics.create("t")
+    shard = shard_name(topic.topic_id, 1)
+    await rig.core.meta.submit(
+        CreateShard(topic_id=topic.topic_id, partition=1),
+        CreateSegment(shard=shard, seq=0, replicas=(NodeId(1),), leader=NodeId(1)),
+    )
+    await rig.services.storage_cache.wait_for_shard(shard, 10)
+    asked = [ElectLeadersTopic(topic="t", partitions=[1])]
+    answer = await rig.ask(ElectLeadersRequest(topic_partitions=asked))
+    (part,) = answer.replica_election_results[0].partition_result
+    assert ErrorCode(part.error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @pytest.mark.parametrize(
