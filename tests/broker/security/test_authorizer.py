@@ -120,6 +120,13 @@ def test_any_is_there_when_one_is(
 READ = rule(Operation.READ, TOPIC, "orders", principal=ALICE)
 
 
+def test_a_rule_for_one_host_is_for_that_host() -> None:
+    decider = Authorizer([replace(READ, host=HOME)])
+    assert decider.allows(ALICE, HOME, Operation.READ, TOPIC, "orders")
+    assert not decider.allows(ALICE, AWAY, Operation.READ, TOPIC, "orders")
+    assert not decider.allows(BOB, HOME, Operation.READ, TOPIC, "orders")
+
+
 def test_a_denial_wins_whatever_came_first() -> None:
     denial = replace(READ, permission=Permission.DENY)
     for known in ([READ, denial], [denial, READ]):

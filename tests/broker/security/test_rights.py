@@ -232,6 +232,8 @@ async def test_offsets_of_hidden_topics_stay_hidden(door: Front, peer: Client) -
     of_all = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
     answer = await peer.ask(of_all)
     assert [one.topic_id for one in answer.groups[0].topics] == [mine]
+    answer = await peer.ask(OffsetFetchRequest(group_id="g", topics=None), 7)
+    assert [one.name for one in answer.topics] == ["mine"]
     wanted = [
         OffsetFetchRequestTopics(topic_id=one, partition_indexes=[0]) for one in (mine, theirs)
     ]

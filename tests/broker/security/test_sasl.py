@@ -157,13 +157,13 @@ async def test_hashing_does_not_stall_the_others(
 
     monkeypatch.setattr(sasl, "is_password", slow)
     async with client(door.port) as busy, client(door.port) as other:
-        work = asyncio.create_task(log_in(busy))
-        await asyncio.sleep(0.1)
         began = time.monotonic()
+        work = asyncio.create_task(log_in(busy))
+        await asyncio.sleep(0.1)  # it is being hashed now
         await other.ask(SOFTWARE)
         took = time.monotonic() - began
         assert (await work).error_code == 0
-    assert took < 0.3
+    assert took < 0.45
 
 
 async def test_a_front_without_sasl_does_not_speak_of_it(tmp_path: Path) -> None:

@@ -12,9 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stratamq.broker.kafka.security.passwords import (
+    hashed,
     is_password,
+    keyed,
     new_credential,
     nobodys_credential,
+    salted_password,
 )
 from stratamq.broker.kafka.security.scram import Exchange, Unproven, read_first, read_plain
 from stratamq.meta.access import Credential, Mechanism
@@ -85,6 +88,25 @@ def test_a_wrong_password_proves_nothing(mechanism: Mechanism) -> None:
 def test_a_token_that_was_tampered_with_proves_nothing(final: bytes) -> None:
     with pytest.raises(Unproven):
         exchange().finish(final)
+
+
+def signed(talk: Exchange, without_proof: str) -> bytes:
+    """What somebody sends who knows the password, whatever else they say."""
+    mechanism = Mechanism.SHA_256
+    salted = salted_password(mechanism, b"pencil", SALT, 4096)
+    client_key = keyed(mechanism, salted, b"Client Key")
+    said = f"{talk.first.bare},{talk.server_first},{without_proof}".encode()
+    signature = keyed(mechanism, hashed(mechanism, client_key), said)
+    proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+    return f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
+
+
+@pytest.mark.parametrize("without_proof", ["c=biws,r=another", "c=eSws,r=" + NONCE, "c=!!!!,r=x"])
+def test_a_proof_of_another_exchange_is_no_proof_of_this(without_proof: str) -> None:
+    talk = exchange()
+    assert talk.finish(signed(talk, f"c=biws,r={NONCE}"))
+    with pytest.raises(Unproven):
+        talk.finish(signed(talk, without_proof))
 
 
 @pytest.mark.parametrize(
