@@ -77,6 +77,9 @@ class Client:
             frame = await self._reader.readexactly(size)
         return decode_response(frame, message.key, version).body
 
+    def write(self, data: bytes) -> None:
+        self._writer.write(data)
+
     async def is_closed(self) -> bool:
         try:
             async with asyncio.timeout(SECONDS_MAX):

@@ -166,6 +166,17 @@ async def test_hashing_does_not_stall_the_others(
     assert took < 0.45
 
 
+async def test_strangers_may_not_send_much(door: Front) -> None:
+    size = (512 << 10) + 1
+    async with client(door.port) as stranger:
+        stranger.write(size.to_bytes(4, "big"))
+        assert await stranger.is_closed()
+    async with client(door.port) as known:
+        await log_in(known)
+        groups = DescribeGroupsRequest(groups=["g" * 30_000] * 20)
+        assert codes(await known.ask(groups)) == {ErrorCode.GROUP_AUTHORIZATION_FAILED}
+
+
 async def test_a_front_without_sasl_does_not_speak_of_it(tmp_path: Path) -> None:
     async with front(tmp_path) as door, client(door.port) as peer:
         served = {one.api_key for one in (await peer.ask(SOFTWARE)).api_keys}

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SIZE_BYTES = 4
+STRANGERS_BYTES_MAX = 512 << 10
+"""Largest request of a peer that has not said who it is, as in Kafka."""
+
 NOTHING: list[Buffer] = []
 
 
@@ -57,8 +60,11 @@ class KafkaSession:
 
     def __init__(self, connection: Connection, server: KafkaServer) -> None:
         self._connection, self._server = connection, server
-        self._splitter = FrameSplitter(server.limits.frame_bytes_max)
         self._authenticator = server.security.authenticator(connection.host, connection.principal)
+        self._is_stranger = self._authenticator.principal is None
+        limit = server.limits.frame_bytes_max
+        strangers = min(limit, STRANGERS_BYTES_MAX)
+        self._splitter = FrameSplitter(strangers if self._is_stranger else limit)
         self._line: deque[Slot] = deque()
         self._charged = 0
         self._unsent = 0
@@ -122,6 +128,9 @@ class KafkaSession:
     # -- taking requests -----------------------------------------------------------------------
 
     def _pump(self) -> None:
+        if self._is_stranger and self._authenticator.principal is not None:
+            self._is_stranger = False
+            self._splitter.frame_bytes_max = self._server.limits.frame_bytes_max
         while self._may_take():
             try:
                 frame = self._splitter.next_frame()

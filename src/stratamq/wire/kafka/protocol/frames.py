@@ -27,11 +27,11 @@ class FrameSplitter:
 
     A size that is negative or over the limit is refused as soon as it is there, before any of its
     frame is waited for. Where the next frame would begin is then unknown, so every later call
-    refuses too.
+    refuses too. A new limit counts from the next size on.
     """
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
-        self._max = frame_bytes_max
+        self.frame_bytes_max = frame_bytes_max
         self._pieces: deque[bytes | bytearray] = deque()
         self._at = 0  # how much of the first piece is used up
         self._held = 0
@@ -74,8 +74,8 @@ class FrameSplitter:
     def _checked(self, size: int) -> int:
         if size < 0:
             self._refusal = MalformedFrame(f"a frame of {size} bytes")
-        elif size > self._max:
-            self._refusal = FrameTooLarge(f"a frame of {size} bytes is over {self._max}")
+        elif size > self.frame_bytes_max:
+            self._refusal = FrameTooLarge(f"a frame of {size} bytes is over {self.frame_bytes_max}")
         if self._refusal is not None:
             self._pieces.clear()
             self._held = 0
