@@ -62,7 +62,8 @@ async def pool_of(gate: Gate, **limits: int) -> AsyncIterator[IOPool]:
 
 
 def shard(name: str = "s_0", pool: IOPool | None = None, **config: object) -> Shard:
-    made = spec(ShardName(name), **config)
+    """Its writes are a worker's business, unless `config` says otherwise."""
+    made = spec(ShardName(name), **({"flush": "sync"} | config))
     result = Shard(made, MemoryShardStore(made.config), None)
     result.lane = pool.lane_of(name) if pool else 0
     return result

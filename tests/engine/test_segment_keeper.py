@@ -77,14 +77,14 @@ async def test_an_index_that_stays_broken_leaves_the_shard_poisoned(tmp_path: Pa
         await engine.create_shard(spec())
         stuck.refused, kv.on_reopen = True, lambda: None
         with pytest.raises(ShardPoisoned):
-            await engine.write(S, record(b"v"))
+            await engine.write(S, record(b"v", b"k"))
         with pytest.raises(StorageError):
             await engine.recover_shard(S)
         with pytest.raises(ShardPoisoned):
-            await engine.write(S, record(b"v"))
+            await engine.write(S, record(b"v", b"k"))
         stuck.refused = False
         await engine.recover_shard(S)
-        assert await engine.write(S, record(b"v")) >= 0
+        assert await engine.write(S, record(b"v", b"k")) >= 0
 
 
 async def test_a_gap_at_the_end_of_a_follower_survives_the_loss_of_its_index(

@@ -72,6 +72,9 @@ class SimBatch:
     def __init__(self) -> None:
         self.changes: list[Change] = []
 
+    def __len__(self) -> int:
+        return len(self.changes)
+
     def put(self, key: bytes, value: bytes) -> None:
         self.changes.append(("put", bytes(key), bytes(value)))
 

@@ -13,7 +13,7 @@ from stratamq.log.roll import must_roll
 from stratamq.log.snapshots import MemorySnapshots
 from stratamq.model.errors import InvalidInput
 from stratamq.model.topic import TopicConfig
-from stratamq.model.types import EARLIEST, Offset, TimestampMs
+from stratamq.model.types import EARLIEST, LeaderEpoch, Offset, TimestampMs
 from stratamq.wire.kafka.records import (
     EMPTY_SCAN,
     BatchHeader,
@@ -81,6 +81,11 @@ class MemoryShardStore:
                 base = batch.header.base_offset
                 self._epochs = epoch_history.extended(self._epochs, epoch, base)
             self._weigh(active.append(batch))
+
+    def takes_at_once(
+        self, size_bytes: int, max_timestamp: TimestampMs, epoch: LeaderEpoch
+    ) -> bool:
+        return True
 
     def sync(self) -> None:
         pass

@@ -17,7 +17,7 @@ from stratamq.log import epochs as epoch_history
 from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter, SegmentInfo, ShardStore, Step
 from stratamq.log.snapshots import Snapshots
 from stratamq.model.errors import OffsetOutOfRange
-from stratamq.model.types import Offset, TimestampMs
+from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
 
 READ_ATTEMPTS_MAX = 100
 """Segments that may move to disk while one read looks for its own."""
@@ -103,6 +103,11 @@ class PersistedShardStore:
 
     def append(self, batches: Sequence[PlacedBatch]) -> None:
         self.memory.append(batches)
+
+    def takes_at_once(
+        self, size_bytes: int, max_timestamp: TimestampMs, epoch: LeaderEpoch
+    ) -> bool:
+        return self.memory.takes_at_once(size_bytes, max_timestamp, epoch)
 
     def sync(self) -> None:
         pass

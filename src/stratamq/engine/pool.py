@@ -7,6 +7,9 @@ waiting producers cost one write and one fsync, and a shard never has two writer
 Queues are bounded by requests and by bytes. A request that finds its queue full waits with its
 producer and goes in when there is room, in order: nothing is refused and nothing grows.
 
+Where nothing is under way, a small batch that need not be synced takes the short way: the event
+loop writes it itself.
+
 The event loop counts what is under way and moves high watermarks; workers touch neither. A request
 is handed over with one `put`, and a whole drain comes back with one call into the loop."""
 
@@ -14,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from asyncio import AbstractEventLoop, Future
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -34,6 +38,16 @@ T = TypeVar("T")
 PIPELINED_BYTES = 1 << 20
 """A drain above this takes half of what is under way at most: while it is written, the event loop
 answers and prepares the other half. Taking all would let each wait for the other in turn."""
+
+
+BRIEF_BYTES = 64 << 10
+"""A batch up to this size that nobody else is before is written by the event loop itself, unless
+it is to be synced: a write into the page cache takes less than waking a thread."""
+
+BRIEF_S = 0.005
+PATIENCE_S = 1.0
+"""Such a write that took longer than `BRIEF_S` was held up by a busy disk. The workers do the
+waiting for the next while."""
 
 
 class Task:
@@ -61,9 +75,10 @@ Request = Append | AppendReplica | Task
 class Lane:
     """One worker's queue. All but `queue` belongs to the event loop."""
 
-    __slots__ = ("bytes", "queue", "requests", "thread", "waiting")
+    __slots__ = ("brief_from", "bytes", "queue", "requests", "thread", "waiting")
 
     def __init__(self) -> None:
+        self.brief_from = 0.0
         self.queue: SimpleQueue[Request | None] = SimpleQueue()
         self.requests = 0
         self.bytes = 0
@@ -94,7 +109,35 @@ class IOPool:
     # -- the event loop's side -----------------------------------------------------------------
 
     def append(self, request: Append | AppendReplica) -> Future[AppendResult]:
+        if isinstance(request, Append):
+            lane = self._lanes[request.shard.lane]
+            if not lane.requests and self._is_brief(lane, request):
+                return self._append_here(lane, request)
         return self._submit(request)
+
+    def _is_brief(self, lane: Lane, request: Append) -> bool:
+        shard = request.shard
+        if request.size_bytes > BRIEF_BYTES or shard.syncs:
+            return False
+        if lane.brief_from and time.monotonic() < lane.brief_from:
+            return False
+        epoch = shard.epoch if request.epoch is None else request.epoch
+        timestamp = self._clock.now_ms() if shard.stamps else request.scan.max_timestamp
+        return shard.store.takes_at_once(request.size_bytes, timestamp, epoch)
+
+    def _append_here(self, lane: Lane, request: Append) -> Future[AppendResult]:
+        """The lane's worker is idle and stays so: nobody else hands it anything meanwhile."""
+        loop = self._loop
+        assert loop is not None, "started first"
+        request.future = future = loop.create_future()
+        lane.requests += 1
+        lane.bytes += request.size_bytes
+        begin = time.monotonic()
+        groups = self._serve((request,))
+        end = time.monotonic()
+        lane.brief_from = end + PATIENCE_S if end - begin > BRIEF_S else 0.0
+        self._deliver(lane, (request,), groups)
+        return future
 
     def run(self, shard: Shard, work: Callable[[], T]) -> Future[T]:
         return self._submit(Task(shard, work))

@@ -16,7 +16,7 @@ from stratamq.log.roll import must_roll
 from stratamq.log.segment import POINT_EVERY_RECORDS, SPAN_MAX
 from stratamq.model.errors import CorruptRecord, InvalidInput, ShardPoisoned
 from stratamq.model.topic import TopicConfig
-from stratamq.model.types import NO_TIMESTAMP, Offset, ShardName, TimestampMs
+from stratamq.model.types import NO_TIMESTAMP, LeaderEpoch, Offset, ShardName, TimestampMs
 from stratamq.wire.kafka.records import (
     EMPTY_SCAN,
     BatchHeader,
@@ -132,6 +132,12 @@ class RocksShardStore:
     def _stage_run(self, rows: KVBatch, segment: SegmentRow, run: list[PlacedBatch]) -> None:
         self._rows.put_records(rows, segment.base, run)
         self._rows.put_segment(rows, segment)
+
+    def takes_at_once(
+        self, size_bytes: int, max_timestamp: TimestampMs, epoch: LeaderEpoch
+    ) -> bool:
+        """RocksDB may hold a write back while it compacts."""
+        return False
 
     def sync(self) -> None:
         """Any write that is synced syncs all before it, of all shards."""

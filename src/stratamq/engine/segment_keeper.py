@@ -105,8 +105,10 @@ class SegmentKeeper:
             return
         rows = self._kv.batch()
         logs = [self._stores[group.shard.name] for group in stored]
-        for log in logs:
-            log.stage_index(rows)
+        for group, log in zip(stored, logs, strict=True):
+            log.stage_index(rows, durable=group.shard.syncs)
+        if not len(rows):
+            return
         try:
             self._kv.write(rows)
         except StrataError as error:

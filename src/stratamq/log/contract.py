@@ -87,6 +87,11 @@ class ShardStore(Protocol):
     def append(self, batches: Sequence[PlacedBatch]) -> None:
         """Store batches that continue the log, rolling before any that does not fit its segment."""
 
+    def takes_at_once(
+        self, size_bytes: int, max_timestamp: TimestampMs, epoch: LeaderEpoch
+    ) -> bool:
+        """Whether appending such a batch, unsynced, is so brief that an event loop may do it."""
+
     def sync(self) -> None:
         """Make everything appended survive a power cut."""
 

@@ -37,6 +37,8 @@ MEMTABLE_BYTES = 4 << 20
 class KVBatch(Protocol):
     """Changes to be applied together, in order."""
 
+    def __len__(self) -> int: ...
+
     def put(self, key: bytes, value: bytes) -> None: ...
 
     def delete(self, key: bytes) -> None: ...
@@ -205,6 +207,9 @@ class _FamilyBatch:
         self._handle = handle
         self.put: Callable[[bytes, bytes], None] = self.inner.put
         self.delete: Callable[[bytes], None] = self.inner.delete
+
+    def __len__(self) -> int:
+        return len(self.inner)
 
     def delete_range(self, begin: bytes, end: bytes) -> None:
         # The library's delete_range overlooks the default column family, so it is named again.

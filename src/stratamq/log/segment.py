@@ -182,13 +182,16 @@ class ActiveSegment(Segment):
     def _note_synced(self) -> None:
         self.state.synced_position, self.state.synced_end = Position(self.size), self.end
 
-    def stage(self, rows: KVBatch) -> None:
-        """Rows for everything appended since, points and state included."""
+    def stage(self, rows: KVBatch, *, state_alone: bool = True) -> None:
+        """Rows for everything appended since, points and state included; the state not where it
+        would be `state_alone` and that is not wanted."""
+        before = len(rows)
         if self._staged:
             staged, self._staged = self._staged, []
             self.index.put_records(rows, self.base, staged)
             self._stage_points(rows, staged)
-        self.index.put_state(rows, self.state)
+        if state_alone or len(rows) > before:
+            self.index.put_state(rows, self.state)
 
     def reindex(self, rows: KVBatch, batch: PlacedBatch, position: Position) -> None:
         """Rows of a batch that recovery found at `position`, after everything indexed so far."""

@@ -41,7 +41,7 @@ from stratamq.log.snapshots import FileSnapshots
 from stratamq.log.truncation import plan_cut
 from stratamq.model.errors import DiskFull
 from stratamq.model.topic import TopicConfig
-from stratamq.model.types import EARLIEST, NO_EPOCH, Offset, ShardName, TimestampMs
+from stratamq.model.types import EARLIEST, NO_EPOCH, LeaderEpoch, Offset, ShardName, TimestampMs
 
 
 class FileShardLog(Guard):
@@ -154,9 +154,28 @@ class FileShardLog(Guard):
         except OSError as error:
             raise self.poison(f"fsync failed: {error}") from error
 
-    def stage_index(self, rows: KVBatch) -> None:
-        """Index rows for what was appended since the last call. Write them after `sync`."""
-        self._active.stage(rows)
+    def stage_index(self, rows: KVBatch, *, durable: bool = True) -> None:
+        """Index rows for what was appended since the last call. Write them after `sync`.
+
+        How far the index reaches is among them only if something else is, or if the data is
+        `durable`: recovery must know what was synced, and otherwise it only looks at a few records
+        more.
+        """
+        self._active.stage(rows, state_alone=durable)
+
+    def takes_at_once(
+        self, size_bytes: int, max_timestamp: TimestampMs, epoch: LeaderEpoch
+    ) -> bool:
+        """Unless a segment must be rolled or a new leader noted, appending is one write."""
+        active, epochs = self._active, self._epochs
+        return (
+            self._names_settled
+            and active.size > 0
+            and epoch <= (epochs[-1].epoch if epochs else NO_EPOCH)
+            and not must_roll(
+                active.size, active.state.first_timestamp, size_bytes, max_timestamp, self.config
+            )
+        )
 
     def flush_index(self) -> None:
         rows = self._index.kv.batch()

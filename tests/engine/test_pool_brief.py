@@ -1,0 +1,127 @@
+"""The I/O pool's short way: what the event loop writes itself, and what it leaves to workers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from stratamq.engine import pool as pool_module
+from stratamq.engine.group import Group
+from stratamq.engine.segment import EngineSegment
+from stratamq.model.errors import DiskFull
+from tests.engine.support import record, spec
+from tests.engine.test_pool import Gate, append, entered, pool_of, shard
+
+HERE = threading.main_thread().name
+
+
+class Open(Gate):
+    """A commit that nobody holds up, except for `delay_s`."""
+
+    delay_s = 0.0
+
+    def __call__(self, groups: Sequence[Group]) -> None:
+        self.open.set()
+        time.sleep(self.delay_s)
+        super().__call__(groups)
+
+
+async def test_a_small_batch_is_written_at_once() -> None:
+    commit = Open()
+    target = shard(flush="os")
+    async with pool_of(commit) as pool:
+        write = pool.append(append(target, b"x", b"y"))
+        assert write.done(), "without a turn of the event loop"
+        assert (await write)[:2] == (0, 1)
+    assert commit.threads == {HERE}
+    assert target.high_watermark == 2
+
+
+@pytest.mark.parametrize(
+    ("config", "size"), [({"flush": "sync"}, 1), ({"flush": "os"}, pool_module.BRIEF_BYTES + 1)]
+)
+async def test_what_may_take_time_is_left_to_a_worker(config: dict[str, str], size: int) -> None:
+    commit = Open()
+    target = shard(**config)
+    async with pool_of(commit) as pool:
+        await pool.append(append(target, b"x" * size))
+    assert HERE not in commit.threads
+
+
+async def test_nobody_is_overtaken() -> None:
+    gate = Gate()
+    target = shard(flush="os")
+    async with pool_of(gate) as pool:
+        large = pool.append(append(target, b"x" * (pool_module.BRIEF_BYTES + 1)))
+        await entered(gate)
+        small = pool.append(append(target, b"y"))
+        assert not small.done()
+        gate.let_go()
+        assert [(await large).base_offset, (await small).base_offset] == [0, 1]
+
+
+async def test_a_busy_disk_is_waited_for_by_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_module, "PATIENCE_S", 60.0)
+    commit = Open()
+    target = shard(flush="os")
+    async with pool_of(commit) as pool:
+        commit.delay_s = 2 * pool_module.BRIEF_S
+        await pool.append(append(target, b"held up"))
+        assert commit.threads == {HERE}
+        commit.threads.clear()
+        await pool.append(append(target, b"elsewhere"))
+        assert HERE not in commit.threads
+
+
+async def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_module, "PATIENCE_S", 0.0)
+    commit = Open()
+    target = shard(flush="os")
+    async with pool_of(commit) as pool:
+        commit.delay_s = 2 * pool_module.BRIEF_S
+        await pool.append(append(target, b"held up"))
+        await asyncio.sleep(0)
+        commit.delay_s = 0.0
+        await pool.append(append(target, b"here again"))
+    assert commit.threads == {HERE}
+
+
+async def test_a_refusal_is_told_as_by_a_worker() -> None:
+    commit = Open()
+    target = shard(flush="os")
+    async with pool_of(commit) as pool:
+        commit.fail["s_0"] = DiskFull("no room")
+        with pytest.raises(DiskFull):
+            await pool.append(append(target, b"x"))
+        commit.fail.clear()
+        assert (await pool.append(append(target, b"x"))).base_offset == 0
+
+
+async def test_a_segment_is_never_rolled_by_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rolling syncs, and writes files."""
+    rolled: list[str] = []
+    engine = EngineSegment(tmp_path)
+    await engine.open()
+    made = spec(segment_bytes=1024)
+    await engine.create_shard(made)
+    store = engine._registry.get(made.name).store
+    real_roll = type(store)._roll  # type: ignore[attr-defined]
+
+    def roll(self: object, *args: object) -> None:
+        rolled.append(threading.current_thread().name)
+        real_roll(self, *args)
+
+    monkeypatch.setattr(type(store), "_roll", roll)
+    for _ in range(40):
+        await engine.batch_write(made.name, [record(b"x" * 200)])
+    assert len(engine.segments(made.name)) > 5
+    assert rolled
+    assert HERE not in rolled
+    await engine.close()
