@@ -44,8 +44,8 @@ BRIEF_BYTES = 64 << 10
 """A batch up to this size that nobody else is before is written by the event loop itself, unless
 it is to be synced: a write into the page cache takes less than waking a thread."""
 
-BRIEF_S = 0.005
-PATIENCE_S = 1.0
+BRIEF_S = 0.02
+PATIENCE_S = 0.25
 """Such a write that took longer than `BRIEF_S` was held up by a busy disk. The workers do the
 waiting for the next while."""
 
