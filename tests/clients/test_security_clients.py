@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
@@ -123,6 +126,30 @@ def test_librdkafka_logs_in(guarded: Node, owned: str, mechanism: str) -> None:
     config = librdkafka(guarded.address, "root", mechanism)
     assert produced(config, owned, b"hello") is None
     assert consumed(config, owned) == b"hello"
+
+
+@pytest.mark.needs("kcat")
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_kcat_logs_in_with_its_old_librdkafka(guarded: Node, owned: str, mechanism: str) -> None:
+    config = librdkafka(guarded.address, "root", mechanism)
+    flags = [part for name, value in config.items() for part in ("-X", f"{name}={value}")]
+    listed = subprocess.run(
+        ["kcat", *flags, "-L"], capture_output=True, text=True, timeout=SECONDS_MAX, check=True
+    )
+    assert f'topic "{owned}"' in listed.stdout
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_aiokafka_logs_in(guarded: Node, owned: str, mechanism: str) -> None:
+    async def produce() -> int:
+        producer = AIOKafkaProducer(**kafka_python(guarded.address, "root", mechanism))
+        await producer.start()
+        try:
+            return int((await producer.send_and_wait(owned, b"hello")).offset)
+        finally:
+            await producer.stop()
+
+    assert asyncio.run(produce()) == 0
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

@@ -57,9 +57,10 @@ _FAMILIES = (
     transactions_admin,
 )
 
-_ADVERTISED_FROM = {0: 0}
+_ADVERTISED_FROM = {0: 0, 17: 0}
 """Produce is advertised from version 0, although served from 3: librdkafka before 2.11.1 looks at
-the lowest version to learn which compressions it may use, and silently uses none (KAFKA-18659)."""
+the lowest version to learn which compressions it may use, and silently uses none (KAFKA-18659).
+SaslHandshake likewise: older librdkafka does not log in at all where version 0 is not there."""
 
 
 @dataclass(frozen=True, slots=True)
