@@ -89,12 +89,13 @@ def _log_bytes(folder: Path, shard: str) -> int:
 async def test_only_the_partitions_asked_for(rig: Rig) -> None:
     await rig.core.topics.create("t", partitions=3)
     wanted = [
-        DescribableLogDirTopic(topic="t", partitions=[1, 7, -1]),
+        DescribableLogDirTopic(topic="t", partitions=[1, 7, -1, 1]),
+        DescribableLogDirTopic(topic="t", partitions=[0, 1]),
         DescribableLogDirTopic(topic="nobody", partitions=[0]),
     ]
     (folder,) = (await rig.ask(DescribeLogDirsRequest(topics=wanted))).results
     assert [(one.name, [p.partition_index for p in one.partitions]) for one in folder.topics] == [
-        ("t", [1])
+        ("t", [0, 1])
     ]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from stratamq.broker.kafka.admin import describe_configs
 from stratamq.model.config import ALL_SETTINGS
 from stratamq.model.record import Record
 from stratamq.model.topic import TOPIC_SETTINGS, StorageType
@@ -156,6 +157,23 @@ async def test_a_group_and_what_has_no_configs(rig: Rig) -> None:
         result = await describe(rig, kind, name)
         assert ErrorCode(result.error_code) is code
         assert (result.resource_type, result.resource_name, result.configs) == (kind, name, [])
+
+
+async def test_an_answer_is_bounded_whatever_is_asked_for(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(describe_configs, "RESOURCES_MAX", 2)
+    names = ["a", "a", "b", "c", "a", "b"]
+    resources = [
+        DescribeConfigsResource(resource_type=GROUP, resource_name=name, configuration_keys=None)
+        for name in names
+    ]
+    results = (await rig.ask(DescribeConfigsRequest(resources=resources))).results
+    assert [(one.resource_name, bool(one.configs), one.error_code) for one in results] == [
+        ("a", True, 0),
+        ("b", True, 0),
+        ("c", False, ErrorCode.POLICY_VIOLATION),
+    ]
 
 
 async def test_resources(rig: Rig) -> None:

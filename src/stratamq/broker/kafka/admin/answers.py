@@ -28,6 +28,9 @@ def failure(error: StrataError) -> Failure:
     return Failure(code_of(error), str(error))
 
 
+LATE = Failure(ErrorCode.REQUEST_TIMED_OUT, "it was not done in time; it may still be done")
+
+
 def named_twice(names: Iterable[T]) -> set[T]:
     """What a request names more than once. Nobody knows which of the two was meant."""
     return {name for name, count in Counter(names).items() if count > 1}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from stratamq.adapter.shards import Placement
-from stratamq.broker.kafka.admin.answers import failure, named_twice, twice
+from stratamq.broker.kafka.admin.answers import LATE, Failure, failure, named_twice, twice
 from stratamq.broker.kafka.admin.assignments import placement
 from stratamq.broker.kafka.admin.deadline import Workshop
 from stratamq.broker.kafka.contract import Caller, Services
@@ -30,11 +28,17 @@ class CreatePartitions:
     ) -> CreatePartitionsResponse:
         doubled = named_twice(topic.name for topic in request.topics)
         each = {topic.name: topic for topic in request.topics}
-        answers = [self._topic(topic, request, topic.name in doubled) for topic in each.values()]
-        return CreatePartitionsResponse(results=await asyncio.gather(*answers))
+
+        async def topic(asked: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
+            return await self._topic(asked, asked.name in doubled, request.validate_only)
+
+        answers = await self._workshop.each(
+            list(each.values()), topic, request.timeout_ms, lambda asked: _failed(asked, LATE)
+        )
+        return CreatePartitionsResponse(results=answers)
 
     async def _topic(
-        self, asked: CreatePartitionsTopic, request: CreatePartitionsRequest, doubled: bool
+        self, asked: CreatePartitionsTopic, doubled: bool, validate_only: bool
     ) -> CreatePartitionsTopicResult:
         try:
             if doubled:
@@ -42,19 +46,13 @@ class CreatePartitions:
             topic = self._services.broker_cache.topic(asked.name)
             self._check_count(topic, asked.count)
             placed = self._placed(topic, asked)
-            if not request.validate_only:
-                await self._workshop.within(
-                    request.timeout_ms, self._grow(topic, asked.count, placed)
+            if not validate_only:
+                await self._services.topics.add_partitions(
+                    topic.name, asked.count, placement=placed
                 )
         except StrataError as error:
-            code, message = failure(error)
-            return CreatePartitionsTopicResult(
-                name=asked.name, error_code=code, error_message=message
-            )
+            return _failed(asked, failure(error))
         return CreatePartitionsTopicResult(name=asked.name)
-
-    async def _grow(self, topic: Topic, partitions: int, placed: Placement | None) -> None:
-        await self._services.topics.add_partitions(topic.name, partitions, placement=placed)
 
     def _check_count(self, topic: Topic, count: int) -> None:
         most = self._services.config.number("meta.partitions.per.topic.max")
@@ -77,3 +75,9 @@ class CreatePartitions:
             )
         given = [one.broker_ids for one in asked.assignments]
         return placement(given, self._services.meta.state.live_nodes(), topic.replicas)
+
+
+def _failed(asked: CreatePartitionsTopic, why: Failure) -> CreatePartitionsTopicResult:
+    return CreatePartitionsTopicResult(
+        name=asked.name, error_code=why.code, error_message=why.message
+    )

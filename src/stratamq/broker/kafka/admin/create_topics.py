@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import NamedTuple
 
 from stratamq.adapter.shards import Placement
 from stratamq.adapter.topics import TopicManager
-from stratamq.broker.kafka.admin.answers import failure, named_twice, twice
+from stratamq.broker.kafka.admin.answers import LATE, Failure, failure, named_twice, twice
 from stratamq.broker.kafka.admin.assignments import by_partition, placement
 from stratamq.broker.kafka.admin.config_entries import topic_entries
 from stratamq.broker.kafka.admin.deadline import Workshop
@@ -48,23 +47,25 @@ class CreateTopics:
     async def create(self, request: CreateTopicsRequest, caller: Caller) -> CreateTopicsResponse:
         doubled = named_twice(topic.name for topic in request.topics)
         each = {topic.name: topic for topic in request.topics}
-        answers = [self._topic(topic, request, topic.name in doubled) for topic in each.values()]
-        return CreateTopicsResponse(topics=await asyncio.gather(*answers))
+
+        async def topic(asked: CreatableTopic) -> CreatableTopicResult:
+            return await self._topic(asked, asked.name in doubled, request.validate_only)
+
+        answers = await self._workshop.each(
+            list(each.values()), topic, request.timeout_ms, lambda asked: _failed(asked, LATE)
+        )
+        return CreateTopicsResponse(topics=answers)
 
     async def _topic(
-        self, asked: CreatableTopic, request: CreateTopicsRequest, doubled: bool
+        self, asked: CreatableTopic, doubled: bool, validate_only: bool
     ) -> CreatableTopicResult:
         try:
             if doubled:
                 raise twice(asked.name)
             wanted = self._checked(asked)
-            if request.validate_only:
-                return self._made(wanted, NO_UUID)
-            made = await self._workshop.within(request.timeout_ms, self._create(wanted))
-            return self._made(wanted, made)
+            return self._made(wanted, NO_UUID if validate_only else await self._create(wanted))
         except StrataError as error:
-            code, message = failure(error)
-            return CreatableTopicResult(name=asked.name, error_code=code, error_message=message)
+            return _failed(asked, failure(error))
 
     async def _create(self, wanted: Wanted) -> bytes:
         topic = await self._topics.create(
@@ -150,6 +151,10 @@ class CreateTopics:
                 for entry in topic_entries(wanted.config, self._services.config)
             ],
         )
+
+
+def _failed(asked: CreatableTopic, why: Failure) -> CreatableTopicResult:
+    return CreatableTopicResult(name=asked.name, error_code=why.code, error_message=why.message)
 
 
 def _configs(asked: CreatableTopic) -> dict[str, object]:

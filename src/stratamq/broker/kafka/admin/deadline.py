@@ -3,47 +3,80 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from stratamq.model.errors import TimedOut
-
-T = TypeVar("T")
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 AT_ONCE = 8
-"""Topics that are created, grown or deleted at the same time; the others wait."""
+"""Items of all requests that are worked on at the same time; the others wait."""
+
+REQUESTS_MAX = 64
+"""Requests under way, also those that nobody waits for any more. Met: the next one waits."""
 
 
 class Workshop:
-    """Does work that its client may give up waiting for.
+    """Does what a request asks for, item by item, for clients that may give up waiting.
 
-    As in Kafka, who runs out of time is told so, and the work goes on: it may still succeed. `stop`
-    cancels what is under way; the next start finishes or undoes it.
+    As in Kafka, who runs out of time is told so, and the work goes on: it may still succeed. A
+    request that found no place in its time is not begun. `stop` cancels what is under way; the next
+    start finishes or undoes it.
     """
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._room = asyncio.Semaphore(AT_ONCE)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._places = asyncio.Semaphore(REQUESTS_MAX)
+        self._hands = asyncio.Semaphore(AT_ONCE)
 
-    async def within(self, timeout_ms: int, work: Coroutine[Any, Any, T]) -> T:
-        task = asyncio.create_task(self._in_turn(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
+    async def each(
+        self,
+        items: Sequence[Item],
+        act: Callable[[Item], Awaitable[Answer]],
+        timeout_ms: int,
+        late: Callable[[Item], Answer],
+    ) -> list[Answer]:
+        """The answer to every item, in order; `late` answers for those that are not done in
+        time."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + max(timeout_ms, 0) / 1000
+        done: dict[int, Answer] = {}
+        if await self._place_before(deadline):
+            task = asyncio.create_task(self._work(enumerate(items), act, done))
+            self._tasks.add(task)
+            task.add_done_callback(self._ended)
+            await asyncio.wait([task], timeout=max(deadline - loop.time(), 0))
+            if task.done() and not task.cancelled():
+                task.result()  # what is raised here is a bug, and must be heard
+        return [done[at] if at in done else late(item) for at, item in enumerate(items)]
+
+    async def _place_before(self, deadline: float) -> bool:
+        if not self._places.locked():
+            return await self._places.acquire()
         try:
-            async with asyncio.timeout(max(timeout_ms, 0) / 1000):
-                return await asyncio.shield(task)
+            async with asyncio.timeout_at(deadline):
+                return await self._places.acquire()
         except TimeoutError:
-            raise TimedOut(f"it took longer than {timeout_ms} ms; it goes on") from None
+            return False
 
-    async def _in_turn(self, work: Coroutine[Any, Any, T]) -> T:
-        try:
-            async with self._room:
-                return await work
-        finally:
-            work.close()  # one that never had its turn would complain
+    async def _work(
+        self,
+        items: Iterator[tuple[int, Item]],
+        act: Callable[[Item], Awaitable[Answer]],
+        done: dict[int, Answer],
+    ) -> None:
+        async def hand() -> None:
+            for at, item in items:
+                async with self._hands:
+                    done[at] = await act(item)
+
+        async with asyncio.TaskGroup() as hands:
+            for _ in range(AT_ONCE):
+                hands.create_task(hand())
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
+        self._places.release()
         if not task.cancelled():
             task.exception()  # seen: whoever still waits is told as well
 

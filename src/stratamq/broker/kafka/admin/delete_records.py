@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
+from typing import NamedTuple
 
-from stratamq.broker.kafka.admin.answers import failure
+from stratamq.broker.kafka.admin.answers import LATE, Failure, failure
 from stratamq.broker.kafka.admin.deadline import Workshop
 from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.topics import Refused, lead
@@ -16,7 +16,6 @@ from stratamq.wire.kafka.protocol.messages.log_offsets import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
-    DeleteRecordsTopic,
     DeleteRecordsTopicResult,
 )
 
@@ -24,28 +23,36 @@ HIGH_WATERMARK = -1
 NOWHERE = -1
 
 
+class Wanted(NamedTuple):
+    topic: str
+    partition: DeleteRecordsPartition
+
+
 class DeleteRecords:
     def __init__(self, services: Services, workshop: Workshop) -> None:
         self._services, self._workshop = services, workshop
 
     async def delete(self, request: DeleteRecordsRequest, caller: Caller) -> DeleteRecordsResponse:
-        topics = [self._topic(topic, request.timeout_ms) for topic in request.topics]
-        return DeleteRecordsResponse(topics=await asyncio.gather(*topics))
+        wanted = [Wanted(topic.name, one) for topic in request.topics for one in topic.partitions]
+        answers = await self._workshop.each(
+            wanted, self._partition, request.timeout_ms, lambda one: _failed(one, LATE)
+        )
+        each = iter(answers)
+        return DeleteRecordsResponse(
+            topics=[
+                DeleteRecordsTopicResult(
+                    name=topic.name, partitions=[next(each) for _ in topic.partitions]
+                )
+                for topic in request.topics
+            ]
+        )
 
-    async def _topic(self, asked: DeleteRecordsTopic, timeout_ms: int) -> DeleteRecordsTopicResult:
-        each = [self._partition(asked.name, one, timeout_ms) for one in asked.partitions]
-        return DeleteRecordsTopicResult(name=asked.name, partitions=await asyncio.gather(*each))
-
-    async def _partition(
-        self, name: str, asked: DeleteRecordsPartition, timeout_ms: int
-    ) -> DeleteRecordsPartitionResult:
-        number = asked.partition_index
+    async def _partition(self, wanted: Wanted) -> DeleteRecordsPartitionResult:
+        number = wanted.partition.partition_index
         try:
-            start = await self._workshop.within(timeout_ms, self._trim(name, number, asked.offset))
+            start = await self._trim(wanted.topic, number, wanted.partition.offset)
         except StrataError as error:
-            return DeleteRecordsPartitionResult(
-                partition_index=number, low_watermark=NOWHERE, error_code=failure(error).code
-            )
+            return _failed(wanted, failure(error))
         return DeleteRecordsPartitionResult(partition_index=number, low_watermark=start)
 
     async def _trim(self, name: str, partition: int, offset: int) -> Offset:
@@ -60,3 +67,11 @@ class DeleteRecords:
         if not 0 <= offset <= committed:
             raise OffsetOutOfRange(name, offset, start, committed)
         return await services.drivers.trim(name, partition, Offset(offset))
+
+
+def _failed(wanted: Wanted, why: Failure) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(
+        partition_index=wanted.partition.partition_index,
+        low_watermark=NOWHERE,
+        error_code=why.code,
+    )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-
-from stratamq.broker.kafka.admin.answers import failure, named_twice, twice
+from stratamq.broker.kafka.admin.answers import LATE, Failure, failure, named_twice, twice
 from stratamq.broker.kafka.admin.deadline import Workshop
 from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.topics import Refused, find, uuid_of
@@ -32,40 +30,44 @@ class DeleteTopics:
         ]
         doubled = named_twice((one.name, one.topic_id) for one in asked)
         each = {(one.name, one.topic_id): one for one in asked}
-        answers = [
-            self._topic(one, request.timeout_ms, key in doubled, caller)
-            for key, one in each.items()
-        ]
-        return DeleteTopicsResponse(responses=await asyncio.gather(*answers))
+
+        async def topic(one: DeleteTopicState) -> DeletableTopicResult:
+            return await self._topic(one, (one.name, one.topic_id) in doubled, caller)
+
+        answers = await self._workshop.each(
+            list(each.values()), topic, request.timeout_ms, lambda one: _failed(one, LATE)
+        )
+        return DeleteTopicsResponse(responses=answers)
 
     async def _topic(
-        self, asked: DeleteTopicState, timeout_ms: int, doubled: bool, caller: Caller
+        self, asked: DeleteTopicState, doubled: bool, caller: Caller
     ) -> DeletableTopicResult:
-        name, topic_id = asked.name, asked.topic_id
         try:
             self._check_allowed(caller)
             if doubled:
-                raise twice(name or topic_id.hex())
+                raise twice(asked.name or asked.topic_id.hex())
             topic = self._found(asked)
-            name, topic_id = topic.name, uuid_of(topic)
-            await self._workshop.within(timeout_ms, self._delete(topic))
+            await self._services.topics.delete(topic.name, topic.topic_id)
         except StrataError as error:
-            code, message = failure(error)
-            return DeletableTopicResult(
-                name=name, topic_id=topic_id, error_code=code, error_message=message
-            )
-        return DeletableTopicResult(name=name, topic_id=topic_id)
+            return _failed(asked, failure(error))
+        return DeletableTopicResult(name=topic.name, topic_id=uuid_of(topic))
 
     def _found(self, asked: DeleteTopicState) -> Topic:
         if (asked.name is None) == (asked.topic_id == NO_UUID):
             raise Refused(ErrorCode.INVALID_REQUEST, "a topic is deleted by its name or by its id")
         return find(self._services.broker_cache, asked.name or "", asked.topic_id)
 
-    async def _delete(self, topic: Topic) -> None:
-        await self._services.topics.delete(topic.name, topic.topic_id)
-
     def _check_allowed(self, caller: Caller) -> None:
         if self._services.config.flag("delete.topic.enable"):
             return
         named = caller.version >= _DISABLED_SINCE
         raise Refused(ErrorCode.TOPIC_DELETION_DISABLED if named else ErrorCode.INVALID_REQUEST)
+
+
+def _failed(asked: DeleteTopicState, why: Failure) -> DeletableTopicResult:
+    return DeletableTopicResult(
+        name=asked.name,
+        topic_id=asked.topic_id,
+        error_code=why.code,
+        error_message=why.message,
+    )

@@ -30,6 +30,9 @@ from stratamq.wire.kafka.protocol.messages.configs import (
     ListConfigResourcesResponse,
 )
 
+RESOURCES_MAX = 10_000
+"""Described in one answer. Those after them are refused, each by itself."""
+
 _ALL_KINDS_SINCE = 1
 
 
@@ -45,15 +48,23 @@ class DescribeConfigs:
     async def describe(
         self, request: DescribeConfigsRequest, caller: Caller
     ) -> DescribeConfigsResponse:
+        """A resource that is named twice is described once, so that an answer cannot grow without
+        bound."""
+        each = {(one.resource_type, one.resource_name): one for one in request.resources}
         return DescribeConfigsResponse(
-            results=[self._resource(one, request) for one in request.resources]
+            results=[
+                self._resource(one, request, at < RESOURCES_MAX)
+                for at, one in enumerate(each.values())
+            ]
         )
 
     def _resource(
-        self, asked: DescribeConfigsResource, request: DescribeConfigsRequest
+        self, asked: DescribeConfigsResource, request: DescribeConfigsRequest, fits: bool
     ) -> DescribeConfigsResult:
         code, message, entries = ErrorCode.NONE, None, list[Entry]()
         try:
+            if not fits:
+                raise Refused(ErrorCode.POLICY_VIOLATION, f"over {RESOURCES_MAX} in one request")
             entries = _chosen(self._found(asked), asked.configuration_keys)
         except StrataError as error:
             code, message = failure(error)

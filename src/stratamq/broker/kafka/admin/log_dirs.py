@@ -47,15 +47,18 @@ class DescribeLogDirs:
         )
 
     def _wanted(self, request: DescribeLogDirsRequest) -> Iterator[tuple[Topic, list[int]]]:
-        """Null stands for everything. What is not here is left out."""
+        """Null stands for everything. What is not here is left out, and told twice is nothing."""
         known = {topic.name: topic for topic in self._services.broker_cache.topics()}
         if request.topics is None:
             for topic in known.values():
                 yield topic, list(range(topic.partitions))
             return
+        wanted: dict[str, set[int]] = {}
         for asked in request.topics:
-            if (found := known.get(asked.topic)) is not None:
-                yield found, [one for one in asked.partitions if 0 <= one < found.partitions]
+            wanted.setdefault(asked.topic, set()).update(asked.partitions)
+        for name, numbers in wanted.items():
+            if (found := known.get(name)) is not None:
+                yield found, sorted(one for one in numbers if 0 <= one < found.partitions)
 
     async def _topic(self, topic: Topic, partitions: list[int]) -> DescribeLogDirsTopic:
         try:

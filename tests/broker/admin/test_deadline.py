@@ -1,0 +1,100 @@
+"""Work with a time limit: what is answered, what goes on, and how much there may be of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+
+from stratamq.broker.kafka.admin.deadline import AT_ONCE, REQUESTS_MAX, Workshop
+
+LONG_MS = 10_000
+
+
+def late(item: int) -> str:
+    return f"{item} is late"
+
+
+async def test_answers_come_in_order_and_few_are_worked_on_at_once() -> None:
+    workshop, busy, most = Workshop(), 0, 0
+
+    async def act(item: int) -> str:
+        nonlocal busy, most
+        busy += 1
+        most = max(most, busy)
+        await asyncio.sleep(0.001 * (item % 3))
+        busy -= 1
+        return f"{item} is done"
+
+    requests = [workshop.each(range(30), act, LONG_MS, late) for _ in range(3)]
+    for answers in await asyncio.gather(*requests):
+        assert answers == [f"{item} is done" for item in range(30)]
+    assert most == AT_ONCE
+
+
+async def test_a_million_items_cost_no_more_tasks_than_a_few() -> None:
+    workshop = Workshop()
+
+    async def act(item: int) -> int:
+        return len(asyncio.all_tasks())
+
+    counts = await workshop.each(range(100_000), act, LONG_MS, lambda _: -1)
+    assert max(counts) <= AT_ONCE + 2
+    assert min(counts) > 0
+
+
+async def test_who_runs_out_of_time_is_told_and_the_work_goes_on() -> None:
+    workshop, gate, finished = Workshop(), asyncio.Event(), asyncio.Event()
+
+    async def act(item: int) -> str:
+        if item:
+            await gate.wait()
+            finished.set()
+        return "done"
+
+    assert await workshop.each([0, 1], act, 50, late) == ["done", "1 is late"]
+    gate.set()
+    await asyncio.wait_for(finished.wait(), 5)
+
+
+async def test_work_that_nobody_waits_for_has_a_limit() -> None:
+    workshop, gate, begun = Workshop(), asyncio.Event(), 0
+
+    async def act(item: int) -> str:
+        nonlocal begun
+        begun += 1
+        await gate.wait()
+        return "done"
+
+    for _ in range(REQUESTS_MAX):
+        assert await workshop.each([7], act, 0, late) == ["7 is late"]
+    assert await workshop.each([8], act, 10, late) == ["8 is late"]
+    gate.set()
+    assert await workshop.each([9], act, LONG_MS, late) == ["done"]
+    assert begun == REQUESTS_MAX + 1, "the one without a place was not begun"
+
+
+async def test_a_bug_is_heard() -> None:
+    async def act(item: int) -> str:
+        raise ZeroDivisionError
+
+    with pytest.raises(ExceptionGroup):
+        await Workshop().each([1], act, LONG_MS, late)
+
+
+async def test_a_stop_ends_what_is_under_way() -> None:
+    workshop, ended = Workshop(), 0
+
+    async def act(item: int) -> str:
+        nonlocal ended
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        ended += 1
+        raise asyncio.CancelledError
+
+    waiting = asyncio.create_task(workshop.each([1, 2], act, LONG_MS, late))
+    await asyncio.sleep(0.01)
+    await workshop.stop()
+    assert await waiting == ["1 is late", "2 is late"]
+    assert ended == 2
