@@ -268,6 +268,16 @@ def test_an_end_that_renews_at_the_last_epoch_gives_a_new_producer_id() -> None:
     assert renew(done, last, commit=True) is done
 
 
+def test_nobody_is_told_of_the_epoch_that_is_for_fencing() -> None:
+    last = Producer(7, EPOCH_MAX - 1)
+    known = one(State.ONGOING, producer_epoch=last.epoch)
+    fenced = machine.fence(known, LATER, by_itself=True)
+    assert fenced.producer_epoch == EPOCH_MAX
+    done = machine.complete(fenced, LATER)
+    assert refusal(lambda: renew(done, last, commit=False)) is FENCED
+    assert begin(done, last, NEW_ID) == (NEW_ID, 0, True)
+
+
 def test_time() -> None:
     known = one(State.ONGOING)
     assert not machine.has_timed_out(known, TimestampMs(150))
@@ -298,6 +308,8 @@ class History:
         self.told = [Producer(0, epoch)]
         self.renews = renews
         self.ids = 0
+        self.ended = False
+        """The end was asked for, so whoever asked is told the new epoch."""
 
     def step(self, what: str, number: int | None) -> None:
         who = None if number is None else self.told[-1 - number % len(self.told)]
@@ -311,14 +323,18 @@ class History:
         self.ids += 1
         if what == "init":
             made, is_ready = machine.initialize(known, who, 50, self.ids, LATER)
+            self.ended = False
             if is_ready:
                 self._tell(made, repeats=made is known)
             return made
         if what == "time":
-            return machine.fence(known, LATER) if known.state is State.ONGOING else known
+            if known.state is not State.ONGOING:
+                return known
+            self.ended = False
+            return machine.fence(known, LATER)
         if what == "marked":
             done = machine.complete(known, LATER) if known.state in DECIDED else known
-            if self.renews and done.state is not known.state:
+            if self.ended and done is not known:
                 self._tell(done, repeats=True)
             return done
         assert who is not None
@@ -326,9 +342,17 @@ class History:
             added = machine.add(known, who, LATER, shards=[A])
             assert who == (known.producer_id, known.producer_epoch), "a zombie got in"
             return added
-        return machine.end(
-            known, who, commit=what == "commit", now_ms=LATER, renews=self.renews, new_id=self.ids
+        return self._end(known, who, commit=what == "commit")
+
+    def _end(self, known: TransactionMeta, who: Producer, *, commit: bool) -> TransactionMeta:
+        new = machine.end(
+            known, who, commit=commit, now_ms=LATER, renews=self.renews, new_id=self.ids
         )
+        if new is not known:
+            self.ended = self.renews
+        elif self.renews:
+            self._tell(new, repeats=True)  # it asked again, and is told again
+        return new
 
     def _tell(self, made: TransactionMeta, *, repeats: bool) -> None:
         who = Producer(made.producer_id, made.producer_epoch)

@@ -214,7 +214,7 @@ def end(
     `renews`: the producer goes on with a new epoch; then `new_id` is what it gets instead where
     epochs are used up.
     """
-    if renews and old is not None and _was_before(old, who):
+    if renews and old is not None and _was_before(old, who) and not _is_spent(old):
         return _again(old, commit)
     known = _owned(old, who)
     if known.state in AT_REST and renews and commit:
@@ -227,6 +227,11 @@ def end(
     if known.state in AT_REST:
         ended = replace(ended, shards=frozenset(), groups=frozenset())
     return _next_epoch(ended, new_id) if renews else ended
+
+
+def _is_spent(old: TransactionMeta) -> bool:
+    """At the epoch that is for fencing only: nobody may be told of it, so it has to begin anew."""
+    return old.producer_epoch == EPOCH_MAX and old.next_producer_id == NO_PRODUCER_ID
 
 
 def ends_with_new_id(old: TransactionMeta | None, who: Producer) -> bool:
