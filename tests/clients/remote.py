@@ -50,6 +50,7 @@ class Remote:
         try:
             line = self._answers.get(timeout=CALL_SECONDS_MAX)
         except queue.Empty:
+            self._process.kill()  # a late answer must not be taken for that to another call
             raise AssertionError(f"{what}: no answer\n{self.logged()}") from None
         assert line, f"{what}: the client has ended\n{self.logged()}"
         answer = json.loads(line)
