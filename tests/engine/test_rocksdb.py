@@ -16,6 +16,7 @@ from rocksdict import Rdict
 from stratamq.engine.contract import StorageEngine
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.rocksdb import COLUMN_FAMILY, FOLDER, EngineRocksDB
+from stratamq.log.kv import KVBatch
 from stratamq.model.clock import ManualClock
 from stratamq.model.errors import (
     CorruptRecord,
@@ -38,7 +39,7 @@ from tests.engine.support import (
     write_all,
 )
 from tests.twins.disk import Crash
-from tests.twins.kv import Loss, SimKV
+from tests.twins.kv import Loss, SimBatch, SimKV
 
 LIMITS = EngineLimits(workers=2, reader_threads=1)
 
@@ -118,6 +119,28 @@ async def test_interval_syncs_once_for_many_writes() -> None:
         await engine.write(S, record(b"v"))
         await asyncio.sleep(0.1)
         assert writes.syncs.count(True) == 2
+
+
+async def test_deleting_a_shard_costs_the_same_however_large_it_is() -> None:
+    """Ranges go, not rows: neither memory nor the store's lock is held for long."""
+    kv, sizes = SimKV(), []
+    write = kv.write
+
+    def measured(batch: KVBatch, *, sync: bool = False) -> None:
+        assert isinstance(batch, SimBatch)
+        sizes.append(len(batch.changes))
+        write(batch, sync=sync)
+
+    async with engine_over(kv) as engine:
+        for shard, count in ((S, 1), (T, 500)):
+            await engine.create_shard(spec(shard))
+            await engine.batch_write(shard, [record(b"v", b"k%d" % n, b"t") for n in range(count)])
+        kv.write = measured  # type: ignore[method-assign]
+        for shard in (S, T):
+            await engine.delete_shard(shard)
+        kv.write = write  # type: ignore[method-assign]
+        assert sizes[0] == sizes[1] <= 4, sizes
+    assert not [key for key in kv.rows() if not key.startswith(b"\xff\xff\xff\xff")]
 
 
 # -- crashes ---------------------------------------------------------------------------------------

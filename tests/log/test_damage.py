@@ -18,6 +18,7 @@ from stratamq.model.errors import CorruptRecord
 from stratamq.model.record import Record
 from stratamq.model.types import Offset
 from stratamq.wire.kafka.records import encode_batch, iter_batches, read_header
+from tests.log.ledger import check_lookups
 from tests.log.rig import Rig
 from tests.log.support import (
     FOLDER,
@@ -31,7 +32,7 @@ from tests.log.support import (
     record,
 )
 from tests.twins.disk import Power
-from tests.twins.kv import Loss
+from tests.twins.kv import Loss, SimKV
 
 pytestmark = pytest.mark.usefixtures("dense_points")
 
@@ -349,3 +350,21 @@ def test_a_truncation_into_damage_cuts_there() -> None:
         assert set(read_log(rig.log).records()) == set(range(target.first))
         commit(rig.log, [placed(batches_from(rig.log.end_offset, (3,))[0].data)])
         assert not read_log(rig.log).damaged or rig.log.end_offset == target.last + 3
+
+
+@pytest.mark.parametrize("damaged", [(0, 1, 3), (1, 2, 4), (0, 2, 3)], ids=str)
+def test_what_can_be_read_between_damage_is_found_by_key_and_time(damaged: tuple[int, ...]) -> None:
+    """Recovery, in search of a torn tail, wants more witnesses than a reader."""
+    rig = Rig.new().open()
+    rig.commit(1, 1, 1, 1, 1, 1, 1)
+    path = FOLDER / names.segment_file(Offset(0), names.LOG)
+    position, spoilt = 0, bytearray(rig.disk.content(path))
+    for number, (header, _) in enumerate(iter_batches(bytes(spoilt))):
+        if number in damaged:
+            flip_body(spoilt, position, header.size_bytes)
+        position += header.size_bytes
+    rig.disk.damage(path, lambda content: content.__setitem__(slice(None), spoilt))
+    found = Rig(rig.disk, SimKV(), rig.ledger).open()
+    content = read_log(found.log)
+    assert content.records(Offset(0)).keys() == set(range(7)) - set(damaged)
+    check_lookups(found.log, content)

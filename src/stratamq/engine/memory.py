@@ -122,10 +122,12 @@ class MemoryKeeper:
 class MemoryExecutor(Inline):
     """Inline, with the persister beside it."""
 
-    def __init__(self, keeper: MemoryKeeper, clock: Clock, limits: EngineLimits) -> None:
+    def __init__(
+        self, keeper: MemoryKeeper, clock: Clock, limits: EngineLimits, *, background: bool
+    ) -> None:
         super().__init__(keeper.commit, clock)
         self._capacity = keeper.capacity
-        self._persister = Persister()
+        self._persister = Persister(background=background)
         self._waits = limits.memory_full == "evict"
         self._persisted: dict[Shard, None] = {}
         self._reading: set[asyncio.Future[Any]] = set()
@@ -172,6 +174,10 @@ class MemoryExecutor(Inline):
         reading.add_done_callback(self._reading.discard)
         return await asyncio.shield(reading)  # a caller may give up, the thread does not
 
+    async def persist(self) -> None:
+        self.poke_all()
+        await self._persister.wait()
+
     async def drain(self) -> None:
         """What is still in memory is sealed and moved, so that a clean stop loses nothing."""
         for shard in self._persisted:
@@ -197,18 +203,24 @@ class EngineMemory(BatchEngine):
         *,
         clock: Clock | None = None,
         limits: EngineLimits | None = None,
+        persist_in_background: bool = True,
     ) -> None:
+        """Unless segments are persisted in the background, they are when `persist` is called."""
         clock, limits = clock or SystemClock(), limits or EngineLimits()
         folder = data_dir / FOLDER
         keeper = MemoryKeeper(limits, SegmentKeeper(folder, limits), folder)
         self._memory_keeper = keeper
-        self._writer = MemoryExecutor(keeper, clock, limits)
+        self._writer = MemoryExecutor(keeper, clock, limits, background=persist_in_background)
         super().__init__(keeper, self._writer, clock, limits)
 
     @property
     def used_bytes(self) -> int:
         """Memory that all shards take, about."""
         return self._memory_keeper.capacity.used_bytes
+
+    async def persist(self) -> None:
+        """Move to disk whatever is sealed and to be persisted."""
+        await self._writer.persist()
 
     async def apply_retention(self, shard: ShardName) -> int:
         self._shard(shard)

@@ -18,9 +18,10 @@ logger = logging.getLogger(__name__)
 class Persister:
     """`lock` is held while a segment is copied: whoever changes the past of a persisted shard holds
     it too. A segment that could not be copied stays in memory and is tried again with the next
-    one."""
+    one. Without `background` nothing moves before somebody waits for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, background: bool = True) -> None:
+        self._background = background
         self._task: asyncio.Task[None] | None = None
         self._waiting: dict[Shard, None] = {}
         self.lock = asyncio.Lock()
@@ -34,12 +35,14 @@ class Persister:
         store = shard.store
         if isinstance(store, PersistedShardStore) and store.oldest_sealed() is not None:
             self._waiting[shard] = None
-            if not self.busy:
+            if self._background and not self.busy:
                 self._task = asyncio.create_task(self._move_all())
 
     async def wait(self) -> None:
         """Until nothing is left to move, or cannot be moved."""
-        if self._task is not None:
+        if not self._background:
+            await self._move_all()
+        elif self._task is not None:
             await asyncio.wait([self._task])
 
     async def _move_all(self) -> None:

@@ -267,7 +267,7 @@ class _Recovery:
         """Verify what was not synced, index what was not indexed, cut what is torn."""
         state = segment.state
         indexed, synced = state.indexed_position, state.synced_position
-        last_known = state.indexed_end
+        last_known, damaged = state.indexed_end, False
         rows, size = self.index.kv.batch(), 0
         limit = Offset(segment.base + SPAN_MAX)
         stretch = Stretch(segment.file(), segment.size, limit, self.gaps, torn=True)
@@ -277,6 +277,7 @@ class _Recovery:
                     self._cut_tail(segment, found.position)
                     break
                 self._report_damage(segment, found)
+                damaged = True
                 continue
             found = self._with_its_epoch(segment, found)
             self._note_epoch(found)
@@ -288,11 +289,30 @@ class _Recovery:
                 self.index.kv.write(rows)
                 rows, size = self.index.kv.batch(), 0
         self.index.kv.write(rows)
+        if damaged:
+            self._index_anew(segment)
         if segment.size > segment.state.synced_position:
             segment.write_again()
         if segment.end < last_known or segment.size < indexed:
             return self._take_back(segment)
         return self._settled(segment)
+
+    def _index_anew(self, segment: ActiveSegment) -> None:
+        """Between damage a reader believes what the search for a torn tail does not. Whatever can
+        be read must be found by key and time as well."""
+        known = segment.state
+        segment.state = state = self._forget_from(segment.base)
+        state.synced_end, state.synced_position = known.synced_end, known.synced_position
+        rows, size = self.index.kv.batch(), 0
+        for found in segment.batches():
+            found = self._with_its_epoch(segment, found)
+            segment.reindex(rows, self._placed(found), found.position)
+            size += len(found.data)
+            if size >= ROWS_BYTES_MAX:
+                self.index.kv.write(rows)
+                rows, size = self.index.kv.batch(), 0
+        self.index.put_state(rows, state)
+        self.index.kv.write(rows)
 
     def _take_back(self, segment: ActiveSegment) -> ActiveSegment:
         """The index was ahead of the log."""
