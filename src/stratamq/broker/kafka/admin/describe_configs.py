@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from stratamq.broker.kafka import cluster
@@ -33,6 +34,7 @@ from stratamq.wire.kafka.protocol.messages.configs import (
 RESOURCES_MAX = 10_000
 """Described in one answer. Those after them are refused, each by itself."""
 
+AT_A_STRETCH = 16
 _ALL_KINDS_SINCE = 1
 
 
@@ -51,12 +53,12 @@ class DescribeConfigs:
         """A resource that is named twice is described once, so that an answer cannot grow without
         bound."""
         each = {(one.resource_type, one.resource_name): one for one in request.resources}
-        return DescribeConfigsResponse(
-            results=[
-                self._resource(one, request, at < RESOURCES_MAX)
-                for at, one in enumerate(each.values())
-            ]
-        )
+        results = []
+        for at, one in enumerate(each.values()):
+            results.append(self._resource(one, request, at < RESOURCES_MAX))
+            if at % AT_A_STRETCH == 0:
+                await asyncio.sleep(0)  # others want to be served too
+        return DescribeConfigsResponse(results=results)
 
     def _resource(
         self, asked: DescribeConfigsResource, request: DescribeConfigsRequest, fits: bool

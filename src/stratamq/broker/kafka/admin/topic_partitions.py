@@ -30,9 +30,8 @@ class DescribeTopicPartitions:
         self, request: DescribeTopicPartitionsRequest, caller: Caller
     ) -> DescribeTopicPartitionsResponse:
         left = max(1, min(request.response_partition_limit, PAGE_MAX))
-        answer = DescribeTopicPartitionsResponse(topics=[])
         topics: list[DescribeTopicPartitionsResponseTopic] = []
-        answer.topics = topics
+        answer = DescribeTopicPartitionsResponse(topics=topics)
         for name, first in self._places(request):
             if not left:
                 answer.next_cursor = Cursor(topic_name=name, partition_index=first)
