@@ -165,6 +165,7 @@ def ensure_for_tests(machine: Machine, tmp_path: Path, test: str) -> None:
     [
         '@pytest.mark.needs("kcat")\ndef test(): ...',
         'pytestmark = pytest.mark.needs("sort", "kcat")',
+        'pytestmark = [pytest.mark.needs("kcat"), pytest.mark.timeout(900)]',
         'class Test:\n    @pytest.mark.needs("kcat")\n    def test(self): ...',
     ],
 )
