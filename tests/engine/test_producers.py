@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stratamq.engine import housekeeping
 from stratamq.engine.group import Append, AppendReplica, Group
 from stratamq.engine.intake import from_batch, from_leader
 from stratamq.engine.memory_store import MemoryShardStore
@@ -344,3 +345,54 @@ def test_damaged_snapshots_are_passed_over() -> None:
         found = ShardProducers()
         found.derive(shard.store, Offset(4))
         assert found.table.states() == expected
+
+
+# -- logs that lost their beginning ----------------------------------------------------------------
+
+
+def write_one(shard: Shard, sequence: int) -> None:
+    group = Group(shard, NOW_MS)
+    for one in request(shard, produced(b"v", sequence=sequence)):
+        group.add(one)
+    commit(shard, group)
+
+
+def opened_again(shard: Shard) -> list[int]:
+    """Last sequences, as they are known when the log is opened anew without a clean stop."""
+    again = Shard(shard.spec, shard.store, None)
+    return [one.last_sequence for one in again.producers.table.states()]
+
+
+def test_what_is_trimmed_is_saved_before() -> None:
+    shard = open_shard()
+    for number in range(3):
+        write_one(shard, number)
+    housekeeping.trim(shard, Offset(3))
+    assert opened_again(shard) == [2]
+
+
+def test_a_snapshot_from_before_the_start_is_not_believed() -> None:
+    """The batch that was trimmed behind it would be missing: its successor would seem a gap."""
+    shard = open_shard()
+    write_one(shard, 0)
+    shard.producers.save(shard.store)
+    write_one(shard, 1)
+    shard.store.trim(Offset(2))  # as memory does it by itself when it is full
+    assert opened_again(shard) == []
+
+
+@pytest.mark.parametrize("first", [1, 2, 50])
+def test_another_log_in_its_place_has_producers_of_its_own(first: int) -> None:
+    shard = open_shard()
+    for number in range(3):
+        write_one(shard, number)
+        shard.store.snapshots.save(
+            shard.store.end_offset, encode(shard.producers.table, shard.store.end_offset)
+        )
+    housekeeping.trim(shard, Offset(3))
+    group = Group(shard, NOW_MS)
+    leader = produced(b"x", pid=9, sequence=3)
+    group.add(from_leader(shard, leader[:7] + bytes([first]) + leader[8:], 1 << 20))
+    commit(shard, group)
+    assert [one.producer_id for one in shard.producers.table.states()] == [9]
+    assert opened_again(shard) == [3]

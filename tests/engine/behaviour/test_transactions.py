@@ -334,6 +334,15 @@ async def test_a_trim_forgets_no_sequence(engine: StorageEngine) -> None:
         await engine.append_batch(S, produced(b"7", pid=3, sequence=2))
 
 
+async def test_nobody_waits_for_what_was_trimmed(engine: StorageEngine) -> None:
+    await engine.create_shard(spec())
+    await filled(engine)
+    await engine.trim(S, Offset(6))
+    assert engine.last_stable_offset(S) == 6
+    await write_mark(engine, 2)
+    assert engine.last_stable_offset(S) == 7
+
+
 async def test_who_is_silent_for_long_is_forgotten(
     engine: StorageEngine, clock: ManualClock
 ) -> None:
