@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+from pathlib import Path
 
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer
 from kafka import KafkaProducer
 
-from tests.clients.transactional import SECONDS_MAX, values
+from tests.clients.node import Node
+from tests.clients.transactional import FLAGS, SECONDS_MAX, values
 
 COUNT = 2000
 NUMBERS = [b"%d" % number for number in range(COUNT)]
@@ -41,3 +44,27 @@ async def test_aiokafka(kafka: str, topic: str) -> None:
         told = await asyncio.wait_for(asyncio.gather(*sent), SECONDS_MAX)
     assert [one.offset for one in told] == list(range(COUNT))
     assert await asyncio.to_thread(values, kafka, topic) == NUMBERS
+
+
+def test_nothing_is_lost_or_doubled_when_the_node_is_killed(tmp_path: Path) -> None:
+    node = Node(tmp_path, *FLAGS)
+    try:
+        producer = Producer(
+            {
+                "bootstrap.servers": node.address,
+                "enable.idempotence": True,
+                "batch.num.messages": 5,
+                "linger.ms": 0,
+                "reconnect.backoff.max.ms": 200,
+            }
+        )
+        for number, value in enumerate(NUMBERS):
+            producer.produce("t", value)
+            producer.poll(0)
+            if number in (COUNT // 3, 2 * COUNT // 3):
+                node = node.restarted(signal.SIGKILL)  # with a few batches on their way
+        assert producer.flush(SECONDS_MAX) == 0
+        assert values(node.address, "t") == NUMBERS
+    finally:
+        if node.process.poll() is None:
+            node.end(signal.SIGKILL)
