@@ -17,6 +17,7 @@ from stratamq.engine.persisted_store import PersistedShardStore
 from stratamq.model.clock import ManualClock
 from stratamq.model.errors import CapacityExceeded, DiskFull, OffsetOutOfRange
 from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
+from stratamq.wire.kafka.records import BatchHeader
 from tests.engine.support import (
     NOW,
     S,
@@ -385,3 +386,25 @@ async def test_a_reader_finds_a_segment_that_moves_under_its_hands(tmp_path: Pat
         moving._segments = store.memory.snapshot()
         store.memory = moving
         assert values(decoded(store.read(Offset(0), 1, Offset(3)))) == [b"0"]
+
+
+async def test_an_epoch_whose_first_batch_was_compacted_away_is_persisted(tmp_path: Path) -> None:
+    """No batch on disk tells where it began; followers that must be cut there would not be."""
+    for opened in ("first", "again"):
+        async with memory(tmp_path) as engine:
+            if opened == "first":
+                await engine.create_shard(spec(S, memory_persist=True, segment_bytes=1 << 20))
+                store = store_of(engine)
+                for number, epoch in enumerate((0, 1, 1)):
+                    data = batch(record(b"%d" % number), base=number, epoch=epoch)
+                    await engine.append_replica(S, data)
+                store.memory.roll()
+                store.memory.rewrite(Offset(0), lambda header, data: without(1, header, data))
+                await engine.write(S, record(b"3"))
+                await engine.persist()
+            assert engine.epochs(S) == ((0, 0), (1, 1))
+            assert offsets(await read_all(engine)) == [0, 2, 3]
+
+
+def without(base: int, header: BatchHeader, data: memoryview) -> bytes | None:
+    return None if header.base_offset == base else bytes(data)

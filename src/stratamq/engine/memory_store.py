@@ -131,6 +131,9 @@ class MemoryShardStore:
     def epochs(self) -> tuple[EpochStart, ...]:
         return self._epochs
 
+    def note_epochs(self, history: Sequence[EpochStart]) -> None:
+        self._epochs = epoch_history.with_all(self._epochs, history)
+
     def deleted(self) -> Set[Offset]:
         return self._deleted
 

@@ -71,6 +71,8 @@ class PersistedShardStore:
             for header, data in segment.items()
             if header.base_offset >= self.disk.end_offset
         ]
+        begun = [one for one in self.memory.epochs() if one.start_offset < segment.end]
+        self.disk.note_epochs(begun)
         if left:
             self.disk.append(left)
         self.disk.roll()
@@ -160,14 +162,15 @@ class PersistedShardStore:
     # -- history -------------------------------------------------------------------------------
 
     def epochs(self) -> tuple[EpochStart, ...]:
-        history = self.disk.epochs()
-        for epoch, start in self.memory.epochs():
-            history = epoch_history.extended(history, epoch, start)
+        history = epoch_history.with_all(self.disk.epochs(), self.memory.epochs())
         if (
             history and history[0].start_offset < self._start
         ):  # the disk is trimmed with the next copy
             history = epoch_history.cut_start(history, self._start)
         return history
+
+    def note_epochs(self, history: Sequence[EpochStart]) -> None:
+        self.memory.note_epochs(history)
 
     def deleted(self) -> Set[Offset]:
         return EitherSet(self.disk.deleted(), self.memory.deleted())

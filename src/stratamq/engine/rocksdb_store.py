@@ -218,6 +218,14 @@ class RocksShardStore:
     def epochs(self) -> tuple[EpochStart, ...]:
         return self._epochs
 
+    def note_epochs(self, history: Sequence[EpochStart]) -> None:
+        self._check_writable()
+        known = epoch_history.with_all(self._epochs, history)
+        rows = self._rows.kv.batch()
+        self._rows.replace_epochs(rows, known)
+        self._rows.kv.write(rows, sync=True)
+        self._epochs = known
+
     def deleted(self) -> Set[Offset]:
         return self._deleted
 

@@ -123,6 +123,10 @@ class ShardStore(Protocol):
     def epochs(self) -> tuple[EpochStart, ...]:
         """Leader-epoch history, oldest first, within start_offset..end_offset."""
 
+    def note_epochs(self, history: Sequence[EpochStart]) -> None:
+        """Remember epochs that begin at or behind `end_offset`: of those whose first batch was
+        compacted away elsewhere, no batch could tell where they began."""
+
     def deleted(self) -> Set[Offset]:
         """Offsets deleted one by one that compaction has not removed yet. A live view: ask it
         about offsets, do not iterate over it."""

@@ -9,6 +9,7 @@ format.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 
 from stratamq.log.contract import EpochStart
@@ -28,6 +29,13 @@ def extended(history: History, epoch: LeaderEpoch, start: Offset) -> History:
     if epoch < 0 or (history and epoch <= history[-1].epoch):
         return history
     return (*cut_end(history, start), EpochStart(epoch, start))
+
+
+def with_all(history: History, others: Iterable[EpochStart]) -> History:
+    """With each of the others that is newer."""
+    for epoch, start in others:
+        history = extended(history, epoch, start)
+    return history
 
 
 def cut_end(history: History, end: Offset) -> History:

@@ -236,6 +236,11 @@ class FileShardLog(Guard):
     def epochs(self) -> tuple[EpochStart, ...]:
         return self._epochs
 
+    def note_epochs(self, history: Sequence[EpochStart]) -> None:
+        self._check_writable()
+        with self._disk_errors():
+            self._save_epochs(epoch_history.with_all(self._epochs, history))
+
     def deleted(self) -> Set[Offset]:
         return self._deletions.offsets
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from stratamq.model.clock import ManualClock
 from stratamq.model.errors import ShardNotFound
 from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
 from stratamq.wire.kafka.records import Compression
-from tests.engine.conftest import House
+from tests.engine.conftest import ENGINES, LIMITS, House
 from tests.engine.support import (
     NOW,
     S,
@@ -219,3 +222,22 @@ async def test_times_are_found_after_reopening(house: House) -> None:
     for number in (0, 700, 1999, 2000, 2499):
         assert await engine.offset_by_timestamp(S, TimestampMs(10 * number - 5)) == number
     assert engine.segments(S)[-1].max_timestamp == 24_990
+
+
+async def test_a_watermark_that_a_truncation_lowered_stays_low_after_a_crash(
+    house: House, tmp_path: Path
+) -> None:
+    """What is written there next is not committed, and must not seem so."""
+    engine = house.engine
+    await engine.create_shard(spec(replicated=True))
+    await engine.append_replica(S, batch(b"0", b"1", base=0) + batch(b"2", b"3", base=2))
+    await engine.advance_high_watermark(S, Offset(4))
+    engine = await house.reopen()  # which saves it
+    await engine.truncate(S, Offset(2))
+    await engine.append_replica(S, batch(b"new 2", b"new 3", base=2))
+    crashed = tmp_path / "crashed"
+    shutil.copytree(house.data_dir, crashed, ignore=shutil.ignore_patterns("crashed"))
+    found = ENGINES[house.kind](crashed, clock=house.clock, limits=LIMITS)
+    await found.open()
+    assert found.offsets(S) == (0, 2, 4)
+    await found.close()
