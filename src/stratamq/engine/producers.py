@@ -30,6 +30,7 @@ from stratamq.model.errors import (
 from stratamq.model.producer import NO_COORDINATOR_EPOCH, NO_SEQUENCE, ProducerState
 from stratamq.model.types import Offset, TimestampMs
 from stratamq.wire.kafka.records import BatchHeader
+from stratamq.wire.kafka.records.layout import TRANSACTIONAL_BIT
 
 BATCHES_KEPT = 5
 SEQUENCES = 1 << 31
@@ -84,9 +85,11 @@ def repeated(known: Producer | None, header: BatchHeader) -> StoredBatch | None:
     """The batch that this one repeats."""
     if known is None or known.epoch != header.producer_epoch:
         return None
-    first = header.base_sequence
+    first, batches = header.base_sequence, known.batches
+    if not batches or first == (batches[-1].last_sequence + 1) % SEQUENCES:
+        return None  # the next one, as nearly always
     last = sequence_after(first, header.last_offset_delta)
-    for batch in known.batches:
+    for batch in batches:
         if batch.first_sequence == first and batch.last_sequence == last:
             return batch
     return None
@@ -101,13 +104,12 @@ def check_batch(known: Producer | None, header: BatchHeader) -> None:
         )
     if known is None:
         return
-    _check_epoch(known, header.producer_epoch)
-    expected = sequence_after(known.last_sequence, 1)
-    if header.producer_epoch > known.epoch:
-        expected = 0
+    epoch = header.producer_epoch
+    _check_epoch(known, epoch)
+    expected = 0 if epoch > known.epoch else sequence_after(known.last_sequence, 1)
     if header.base_sequence != expected:
         raise OutOfOrderSequence(
-            f"producer {known.producer_id}, epoch {header.producer_epoch}: sequence {expected} is "
+            f"producer {known.producer_id}, epoch {epoch}: sequence {expected} is "
             f"expected, {header.base_sequence} came"
         )
     if known.transaction_start is not None and not header.is_transactional:
@@ -137,28 +139,18 @@ def _check_epoch(known: Producer, epoch: int) -> None:
 
 def with_batch(known: Producer | None, header: BatchHeader, now_ms: TimestampMs) -> Producer:
     """After a batch was stored, here or by a leader."""
-    first, stamp = header.base_sequence, header.max_timestamp
-    last = sequence_after(first, header.last_offset_delta)
-    batch = StoredBatch(first, last, header.base_offset, header.last_offset, stamp)
-    if known is None:
-        start = header.base_offset if header.is_transactional else None
-        epoch = header.producer_epoch
-        return Producer(
-            header.producer_id, epoch, (batch,), NO_COORDINATOR_EPOCH, start, stamp, now_ms
-        )
-    older = known.batches[1 - BATCHES_KEPT :] if known.epoch == header.producer_epoch else ()
-    start = known.transaction_start
-    if start is None and header.is_transactional:
-        start = header.base_offset
-    return Producer(
-        known.producer_id,
-        header.producer_epoch,
-        (*older, batch),
-        known.coordinator_epoch,
-        start,
-        stamp,
-        now_ms,
-    )
+    base, delta, first = header.base_offset, header.last_offset_delta, header.base_sequence
+    epoch, stamp = header.producer_epoch, header.max_timestamp
+    batch = StoredBatch(first, (first + delta) % SEQUENCES, base, Offset(base + delta), stamp)
+    batches: tuple[StoredBatch, ...] = (batch,)
+    coordinator, start = NO_COORDINATOR_EPOCH, None
+    if known is not None:
+        coordinator, start = known.coordinator_epoch, known.transaction_start
+        if known.epoch == epoch:
+            batches = (*known.batches[1 - BATCHES_KEPT :], batch)
+    if start is None and header.attributes & TRANSACTIONAL_BIT:
+        start = base
+    return Producer(header.producer_id, epoch, batches, coordinator, start, stamp, now_ms)
 
 
 def with_marker(

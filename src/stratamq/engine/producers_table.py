@@ -23,6 +23,7 @@ from stratamq.model.producer import ProducerState
 from stratamq.model.types import Offset, TimestampMs
 from stratamq.wire.kafka.records import BatchHeader, Buffer, ControlType
 from stratamq.wire.kafka.records.control import EndMark, read_mark
+from stratamq.wire.kafka.records.layout import CONTROL_BIT
 
 
 class ProducerTable:
@@ -92,7 +93,7 @@ class Draft:
     def admit(self, header: BatchHeader, data: Buffer) -> StoredBatch | None:
         """The batch that this one repeats; None when it is to be stored. Refusals are raised."""
         known = self._known(header.producer_id)
-        if header.is_control:
+        if header.attributes & CONTROL_BIT:
             mark = read_mark(header, data)
             check_marker(known, header.producer_epoch, mark.coordinator_epoch)
             return None
@@ -104,7 +105,7 @@ class Draft:
     def add(self, header: BatchHeader, data: Buffer) -> None:
         """A batch at its final place, whoever put it there."""
         known = self._known(header.producer_id)
-        if header.is_control:
+        if header.attributes & CONTROL_BIT:
             self._end(known, header, data)
             return
         after = with_batch(known, header, self._now_ms)
