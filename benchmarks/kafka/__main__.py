@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from benchmarks.storage.report import resident_mb
 
 RESULTS = Path(__file__).parents[1] / "results" / "kafka.md"
 WARM_UPS = 2
+EXIT_TERMINATED = 128 + signal.SIGTERM
 
 
 def main(words: Sequence[str]) -> None:
@@ -31,6 +33,8 @@ def main(words: Sequence[str]) -> None:
         case for case in cases(scale) if any(re.search(asked.only, what) for what in case.rows)
     ]
     rounds = asked.rounds or scale.rounds
+    load_before = os.getloadavg()[0]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))  # brokers are ended, too
     with tempfile.TemporaryDirectory(prefix="bench-kafka-", dir=asked.folder) as folder:
         machine = Machine(Path(folder))
         rows = [] if asked.only else started(machine, rounds)
@@ -38,7 +42,8 @@ def main(words: Sequence[str]) -> None:
     print(as_markdown(rows))
     if not asked.only:
         kind = "--quick" if asked.quick else ""
-        RESULTS.write_text(page(rows, rounds=rounds, arguments=kind, today=date.today()))
+        text = page(rows, rounds, kind, date.today(), load_before)
+        RESULTS.write_text(text)
 
 
 def arguments(words: Sequence[str]) -> argparse.Namespace:

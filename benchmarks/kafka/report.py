@@ -14,6 +14,7 @@ from confluent_kafka import libversion
 from benchmarks.kafka.table import Row, as_markdown, summary
 from tests.peers.kafka import JARS
 
+BUSY_LOAD = 1.0
 NOTES = """\
 Each cell is the median over the rounds; a ratio is ours by Kafka's, taken round by round, with its
 smallest and largest value. Apache Kafka runs as one KRaft node with its default settings and a heap
@@ -33,13 +34,14 @@ another one's consumer.
 """
 
 
-def page(rows: Sequence[Row], *, rounds: int, arguments: str, today: date) -> str:
+def page(rows: Sequence[Row], rounds: int, arguments: str, today: date, load_before: float) -> str:
     command = "make bench-kafka" + (f' ARGS="{arguments}"' if arguments else "")
     return "\n".join(
         [
             "# Beside Apache Kafka",
             "",
             f"`{command}`, {today}, rounds: {rounds}; {machine()}.",
+            f"Load average before it began: {load_before:.1f}{_judged(load_before)}.",
             "",
             NOTES,
             as_markdown(rows),
@@ -48,6 +50,13 @@ def page(rows: Sequence[Row], *, rounds: int, arguments: str, today: date) -> st
             "",
         ]
     )
+
+
+def _judged(load: float) -> str:
+    """Rates of a busy machine are nobody's."""
+    if load < BUSY_LOAD:
+        return ""
+    return ", so others were using the processors: rates and their ratios are rough"
 
 
 def machine() -> str:

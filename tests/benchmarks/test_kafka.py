@@ -127,9 +127,10 @@ def test_the_page_says_how_to_repeat_it() -> None:
     from tests.peers.kafka import class_path
 
     class_path()
-    text = page(
-        [row(Goal.FASTER, [10], [11])], rounds=3, arguments="--quick", today=date(2026, 1, 2)
-    )
+    rows = [row(Goal.FASTER, [10], [11])]
+    text = page(rows, 3, "--quick", date(2026, 1, 2), load_before=7.0)
     assert '`make bench-kafka ARGS="--quick"`, 2026-01-02, rounds: 3' in text
     assert "Apache Kafka 4.1" in text
+    assert "others were using the processors" in text
+    assert "others were" not in page(rows, 3, "", date(2026, 1, 2), load_before=0.2)
     assert all(system in text for system in SYSTEMS)
