@@ -38,6 +38,9 @@ ANSWER_S = 1.0
 """An end is answered when it is done, so that the producer can go on at once; but an end that was
 decided is answered after this time all the same."""
 
+SWEPT_AT_ONCE = 500
+"""Ids that a sweep looks at before it lets others have the event loop."""
+
 
 class TransactionCoordinator:
     """One change of a transactional id at a time; different ids do not wait for each other."""
@@ -56,7 +59,9 @@ class TransactionCoordinator:
     # -- life ----------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        self._take_up()
+        for one in self.all():
+            if one.state in DECIDED:
+                self._finish(one.transactional_id)
         self._sweeper = asyncio.create_task(self._sweep_forever(), name="transaction-sweeper")
 
     async def stop(self) -> None:
@@ -203,13 +208,16 @@ class TransactionCoordinator:
     async def sweep(self) -> None:
         """Abort what takes too long, forget ids that nobody uses, finish what is left."""
         now_ms = self._services.clock.now_ms()
-        for one in list(self.all()):
+        for number, one in enumerate(self.all()):  # as it is now: what changes is a new mapping
             if machine.has_timed_out(one, now_ms):
                 log.info("transaction %r timed out", one.transactional_id)
                 await self._alone(one.transactional_id, self._time_out)
             elif machine.has_expired(one, self.limits.expiration_ms, now_ms):
                 await self._alone(one.transactional_id, self._expire)
-        self._take_up()
+            elif one.state in DECIDED:  # also what was stored by a write that seemed to fail
+                self._finish(one.transactional_id)
+            if number % SWEPT_AT_ONCE == 0:
+                await asyncio.sleep(0)
 
     async def _time_out(self, old: TransactionMeta | None) -> None:
         now_ms = self._services.clock.now_ms()
@@ -221,12 +229,6 @@ class TransactionCoordinator:
         if old is not None and machine.has_expired(old, self.limits.expiration_ms, now_ms):
             gone = DeleteTransaction(transactional_id=old.transactional_id)
             await self._services.meta.submit(gone)
-
-    def _take_up(self) -> None:
-        """Also what was stored by a write that seemed to fail."""
-        for one in self.all():
-            if one.state in DECIDED:
-                self._finish(one.transactional_id)
 
     # -- small things --------------------------------------------------------------------------
 
