@@ -408,3 +408,29 @@ async def test_an_epoch_whose_first_batch_was_compacted_away_is_persisted(tmp_pa
 
 def without(base: int, header: BatchHeader, data: memoryview) -> bytes | None:
     return None if header.base_offset == base else bytes(data)
+
+
+async def test_closing_waits_for_a_reader_whose_caller_gave_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads from files that closing would take away under its hands."""
+    entered, go_on = threading.Event(), threading.Event()
+    read = PersistedShardStore.read
+
+    def held(store: PersistedShardStore, offset: Offset, max_bytes: int, end: Offset) -> bytes:
+        entered.set()
+        assert go_on.wait(10)
+        return read(store, offset, max_bytes, end)
+
+    async with memory(tmp_path) as engine:
+        await engine.create_shard(spec(S, memory_persist=True))
+        await engine.write(S, record(b"0"))
+        monkeypatch.setattr(PersistedShardStore, "read", held)
+        reading = asyncio.create_task(read_all(engine))
+        assert await asyncio.to_thread(entered.wait, 10)
+        reading.cancel()
+        closing = asyncio.create_task(engine.close())
+        done, _ = await asyncio.wait([closing], timeout=0.2)
+        assert not done
+        go_on.set()
+        await asyncio.wait_for(closing, 10)
