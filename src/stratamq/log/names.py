@@ -3,7 +3,7 @@
 {data}/{shard}/00000000000000000042.log          batches from offset 42 on
 {data}/{shard}/00000000000000000042.index        sealed: offset -> position
 {data}/{shard}/00000000000000000042.timeindex    sealed: time -> offset
-{data}/{shard}/00000000000000000042.log.cleaned  a rewrite that is not in force yet, and its indexes
+{data}/{shard}/00000000000000000042.log.7.cleaned  a rewrite that is not in force yet; its indexes
 {data}/{shard}/00000000000000000042.log.torn-977 what was cut off at byte 977, for inspection
 {data}/{shard}/00000000000000000042.producers    what is known of producers below offset 42
 {data}/{shard}/leader-epoch-checkpoint           Kafka's format
