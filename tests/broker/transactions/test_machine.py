@@ -191,6 +191,14 @@ def test_more_partitions_and_groups_leave_the_start_as_it_was() -> None:
     assert not machine.verify(added, ME, group="h")
 
 
+def test_a_transaction_has_room_for_so_many_groups() -> None:
+    names = [f"g{number}" for number in range(machine.GROUPS_MAX)]
+    full = machine.add(one(), ME, LATER, groups=names)
+    assert machine.add(full, ME, LATER, groups=names[:1]) is full
+    code = refusal(lambda: machine.add(full, ME, LATER, groups=["one more"]))
+    assert code is ErrorCode.INVALID_REQUEST
+
+
 def test_what_is_there_already_costs_no_write() -> None:
     known = one(State.ONGOING)
     assert machine.add(known, ME, LATER, shards=[A]) is known

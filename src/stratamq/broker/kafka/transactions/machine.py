@@ -32,6 +32,9 @@ from stratamq.wire.kafka.protocol import ErrorCode
 USED_UP = EPOCH_MAX - 1
 """At this epoch a producer needs another id. The one epoch left is for fencing it."""
 
+GROUPS_MAX = 1000
+"""Groups whose offsets one transaction may commit. Above: INVALID_REQUEST."""
+
 
 class Producer(NamedTuple):
     """Who a request says it comes from."""
@@ -165,6 +168,8 @@ def add(
         shards=frozenset(shards) if begins else known.shards.union(shards),
         groups=frozenset(groups) if begins else known.groups.union(groups),
     )
+    if len(added.groups) > GROUPS_MAX:
+        raise Refused(ErrorCode.INVALID_REQUEST)
     if added == known:
         return known
     return replace(added, start_ms=now_ms if begins else known.start_ms, update_ms=now_ms)
