@@ -6,7 +6,8 @@ Taken out of sealed, committed segments:
 - records whose time to live is over;
 - records of transactions that were aborted, wherever records are looked at;
 - where `cleanup.policy` has `compact`: records with a newer one of the same key in those segments,
-  and records with a null value (deletion marks) older than `delete.retention.ms`. What was
+  and records with a null value (deletion marks) older than `delete.retention.ms`; not from the
+  first segment on that has a record younger than `min.compaction.lag.ms`. What was
   deleted, has expired or was aborted supersedes nothing, so a compaction never changes what is
   found under a key, except that what was aborted is found no more.
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set
 from hashlib import blake2b
+from itertools import takewhile
 from typing import NamedTuple
 
 from stratamq.engine.transactions import AbortedIndex
@@ -104,20 +106,31 @@ def plan(scope: Scope, config: TopicConfig, now_ms: int, keys_max: int) -> list[
         if not segment.active and view.start < segment.end_offset <= view.end
     ]
     marks_from_ms = now_ms - config.number("delete.retention.ms")
-    newest = _newest_offsets(scope, sealed, keys_max) if config.compacts else None
+    calm = _calm(sealed, config, now_ms) if config.compacts else []
+    newest = _newest_offsets(scope, calm, keys_max)
     plans = []
     for segment in sealed:
         doomed = OffsetSet()
         doomed.add_within(segment, scope.deleted)
-        if newest is not None or view.expiry:
+        newer = newest if segment in calm else None
+        if newer is not None or view.expiry:
             for header, records in _batches(view, segment):
                 aborted = scope.is_aborted(header)
                 for record in records:
-                    if aborted or _is_over(view, record, newest, marks_from_ms):
+                    if aborted or _is_over(view, record, newer, marks_from_ms):
                         doomed.add(record.offset)
         if doomed:
             plans.append(Plan(segment, doomed))
     return plans
+
+
+def _calm(sealed: Sequence[SegmentInfo], config: TopicConfig, now_ms: int) -> Sequence[SegmentInfo]:
+    """Those before the first that has a record too young to be superseded."""
+    lag_ms = config.number("min.compaction.lag.ms")
+    if not lag_ms:
+        return sealed
+    until_ms = now_ms - lag_ms
+    return list(takewhile(lambda segment: segment.max_timestamp <= until_ms, sealed))
 
 
 def rewriter(

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import cast
 
 from stratamq.model.settings import Setting, Value, parse_all
+from stratamq.model.topic_accepted import ACCEPTED
 from stratamq.model.types import TopicId
 
 KEEP_FOREVER = -1
@@ -86,6 +87,12 @@ TOPIC_SETTINGS: dict[str, Setting] = {
             default=24 * HOUR_MS,
             minimum=0,
             doc="How long compaction keeps a record with a null value (a deletion mark).",
+        ),
+        Setting(
+            name="min.compaction.lag.ms",
+            default=0,
+            minimum=0,
+            doc="Compaction leaves segments alone that have a record younger than this.",
         ),
         Setting(
             name="max.message.bytes",
@@ -174,6 +181,7 @@ TOPIC_SETTINGS: dict[str, Setting] = {
             fixed=True,
             doc="EngineMemory: write sealed segments to disk in the background. Fixed at creation.",
         ),
+        *ACCEPTED,
     )
 }
 

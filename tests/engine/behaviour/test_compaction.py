@@ -141,6 +141,21 @@ async def test_only_committed_segments_are_compacted(engine: StorageEngine) -> N
     assert await stored(engine) == [1, 2, 3], "offset 2 might still be truncated away"
 
 
+async def test_young_segments_are_left_alone(engine: StorageEngine, clock: ManualClock) -> None:
+    now = clock.now_ms()
+    config = {"cleanup_policy": "compact", "min_compaction_lag_ms": 1000}
+    await engine.create_shard(spec(**config))
+    ages = (5000, 4000, 500, 3000)
+    await fill_segments(
+        engine, *[[record(b"%d" % age, b"k", at=now - age)] for age in ages], [record(b"x", b"y")]
+    )
+    await engine.compact(S)
+    assert await stored(engine) == [1, 2, 3, 4], "from the first young one on nothing counts"
+    clock.advance(600)
+    await engine.compact(S)
+    assert await stored(engine) == [3, 4]
+
+
 async def test_control_batches_are_kept(engine: StorageEngine) -> None:
     await engine.create_shard(spec(cleanup_policy="compact"))
     await engine.write(S, record(b"v", b"k"))
