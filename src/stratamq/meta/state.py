@@ -223,8 +223,7 @@ def _groups_moved(groups: PMap[str, Offsets], events: Sequence[Event]) -> PMap[s
 
 
 def restored(entities: Iterable[Entity], revision: int) -> MetaState:
-    """The state that holds these entities: what `evolve` would give, at once instead of step by
-    step."""
+    """The state that holds these entities: what `evolve` would give step by step, at once."""
     topics: dict[TopicId, TopicMeta] = {}
     shards: dict[ShardName, ShardMeta] = {}
     segments: dict[ShardName, list[SegmentMeta]] = {}
