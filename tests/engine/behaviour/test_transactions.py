@@ -74,7 +74,8 @@ async def test_the_time_of_a_repeated_batch_is_that_of_the_first(
     await engine.create_shard(spec(message_timestamp_type="LogAppendTime"))
     first = await engine.append_batch(S, produced(b"v"))
     clock.advance(500)
-    assert await engine.append_batch(S, produced(b"v")) == first == (0, 0, NOW)
+    assert await engine.append_batch(S, produced(b"v")) == first
+    assert first[:3] == (0, 0, NOW)
 
 
 async def test_only_the_last_five_are_recognised(engine: StorageEngine) -> None:
