@@ -38,11 +38,13 @@ class OffsetStrategy(StrEnum):
 
 
 class AppendResult(NamedTuple):
-    """Where a batch landed. `append_time` is -1 unless the topic stamps records (LogAppendTime)."""
+    """Where a batch landed. `append_time` is -1 unless the topic stamps records (LogAppendTime);
+    `log_start` is the first offset there was when it landed."""
 
     base_offset: Offset
     last_offset: Offset
     append_time: TimestampMs
+    log_start: Offset
 
 
 class FetchResult(NamedTuple):

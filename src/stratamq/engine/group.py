@@ -82,6 +82,7 @@ class Group:
         "members",
         "now_ms",
         "shard",
+        "start",
         "store",
     )
 
@@ -94,7 +95,7 @@ class Group:
         self.error: BaseException | None = None
         self.draft: Draft | None = None
         """What the batches change in the table of producers."""
-        self.end = self.store.end_offset
+        self.start, self.end = self.store.start_offset, self.store.end_offset
         self.epoch = shard.epoch
 
     def add(self, request: Append | AppendReplica) -> None:
@@ -117,7 +118,7 @@ class Group:
         if request.header.producer_id >= 0:
             repeated = self._drafted().admit(request.header, request.data)
             if repeated is not None:
-                return _answer_again(repeated, shard.stamps)
+                return self._answer_again(repeated)
         stamp = self.now_ms if shard.stamps else None
         header, data = place_batch(
             request.header, request.data, base, epoch, stamp, request.scan.max_timestamp
@@ -127,7 +128,8 @@ class Group:
             self._drafted().add(header, data)
         self.epoch = epoch
         self.end = end = Offset(base + header.last_offset_delta + 1)
-        return AppendResult(base, Offset(end - 1), NO_TIMESTAMP if stamp is None else stamp)
+        time = NO_TIMESTAMP if stamp is None else stamp
+        return AppendResult(base, Offset(end - 1), time, self.start)
 
     def take(self, batches: Sequence[PlacedBatch]) -> AppendResult:
         """Batches of a leader. An empty log begins wherever they do."""
@@ -144,7 +146,13 @@ class Group:
                 self._drafted().add(header, data)
         self.epoch = max(self.epoch, batches[-1].header.leader_epoch)
         self.end = batches[-1].header.next_offset
-        return AppendResult(first, Offset(self.end - 1), NO_TIMESTAMP)
+        return AppendResult(first, Offset(self.end - 1), NO_TIMESTAMP, self.start)
+
+    def _answer_again(self, batch: StoredBatch) -> AppendResult:
+        """What was answered when the batch came first."""
+        _, _, base, last, timestamp = batch
+        time = timestamp if self.shard.stamps else NO_TIMESTAMP
+        return AppendResult(base, last, time, self.start)
 
     def _drafted(self) -> Draft:
         if self.draft is None:
@@ -157,6 +165,7 @@ class Group:
         self.draft = None
         forget_above(self.store, NO_OFFSET)
         self.store.restart(start)
+        self.start = start
         self.shard.learn_epoch()
         self.shard.learn_producers()
         self.epoch = self.shard.epoch
@@ -201,12 +210,6 @@ class Group:
             self.shard.high_watermark = self.end
             if self.shard.watchers:
                 self.shard.moved()
-
-
-def _answer_again(batch: StoredBatch, stamps: bool) -> AppendResult:
-    """What was answered when the batch came first."""
-    _, _, base, last, timestamp = batch
-    return AppendResult(base, last, timestamp if stamps else NO_TIMESTAMP)
 
 
 def gather(requests: Sequence[Append | AppendReplica], now_ms: TimestampMs) -> list[Group]:

@@ -133,7 +133,7 @@ async def test_a_producers_batch_is_kept_byte_for_byte(
     assert stored[16:] == sent[16:]
     header = read_header(stored)
     assert (header.base_offset, header.leader_epoch) == (1, 3)
-    assert result == (1, 1, -1)
+    assert result == (1, 1, -1, 0)
 
 
 async def test_log_append_time_is_the_nodes(engine: StorageEngine, clock: ManualClock) -> None:

@@ -147,7 +147,7 @@ class Produce:
             index=partition,
             base_offset=stored.base_offset,
             log_append_time_ms=stored.append_time,
-            log_start_offset=(await drivers.offsets(topic.name, partition)).start,
+            log_start_offset=stored.log_start,
         )
 
 
