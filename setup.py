@@ -4,6 +4,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 KERNELS = {
+    "stratamq.lake.parquet._columns": "src/stratamq/lake/parquet/_columns.pyx",
     "stratamq.log._entries": "src/stratamq/log/_entries.pyx",
     "stratamq.wire.kafka.records._kernel": "src/stratamq/wire/kafka/records/_kernel.pyx",
 }

@@ -1,0 +1,31 @@
+"""The cold copy of a segment: a Parquet file that is a table, and out of which batches come back.
+
+`write_file` makes one of a segment's bytes, `ColdFile` reads it as a log. Files and bytes only:
+where they lie, and when they are made, is decided above. docs/formats/parquet.md has the format.
+"""
+
+from __future__ import annotations
+
+from stratamq.lake.parquet.reading import ColdFile
+from stratamq.lake.parquet.sources import BytesSource, Source, Span
+from stratamq.lake.parquet.writing import (
+    AbortedSpan,
+    FileLayout,
+    FileSummary,
+    FileWriter,
+    read_chunks,
+    write_file,
+)
+
+__all__ = [
+    "AbortedSpan",
+    "BytesSource",
+    "ColdFile",
+    "FileLayout",
+    "FileSummary",
+    "FileWriter",
+    "Source",
+    "Span",
+    "read_chunks",
+    "write_file",
+]

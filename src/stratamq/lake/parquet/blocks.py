@@ -1,0 +1,156 @@
+"""The batches of a cold file: a block of entries behind each row group, found from the footer.
+
+An entry is a batch's own header and three numbers more. The rows of a table cannot say these
+things: an empty batch has no row, a mark that ends a transaction must not be one, and repeated in
+every row they would be decoded for every row. They are not in the footer itself because everyone
+who opens the table reads that, and a segment of small batches has a million of them.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Sequence
+from enum import IntEnum
+from struct import Struct
+from typing import NamedTuple
+
+import cramjam
+from crc32c import crc32c
+
+from stratamq.model.errors import CorruptBatch
+from stratamq.model.types import Offset
+from stratamq.wire.kafka.records import HEADER_BYTES, BatchHeader, Buffer, read_header
+
+MAGIC = b"SMB1"
+HEAD = Struct("<4sIIII")
+"""magic, entries, unpacked bytes, packed bytes, CRC32C of the packed bytes (little-endian)."""
+
+ENTRY = Struct(">61sBII")
+"""header, kind, first row within the row group, place within the kept bytes (big-endian)."""
+
+ZSTD_LEVEL = 3
+CRC_AT = 17
+RAW_BYTES_MAX = 1 << 31
+
+
+class Kind(IntEnum):
+    """How a batch comes back."""
+
+    ROWS = 0
+    """From its rows. The header's CRC is that of the batch with its records unpacked."""
+
+    ROWS_KEPT = 1
+    """From its own bytes, kept beside its rows: rows would give the same records in other bytes."""
+
+    KEPT = 2
+    """From its own bytes. It has no rows: nothing in it is a message."""
+
+
+class Entry(NamedTuple):
+    header: BatchHeader
+    kind: Kind
+    first_row: int
+    kept: memoryview
+
+
+class BlockPlace(NamedTuple):
+    """Where a block lies in the file, and what it covers. `row_group` is -1 when it has no rows."""
+
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+    row_group: int
+
+
+class BlockBuilder:
+    """Collects the entries of one row group."""
+
+    def __init__(self) -> None:
+        self._entries: list[bytes] = []
+        self._kept: list[bytes] = []
+        self._kept_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self._entries) * ENTRY.size + self._kept_bytes
+
+    def add(self, head: bytes, kind: Kind, first_row: int, batch: Buffer) -> None:
+        """`head` is the header to come back with; `batch` is kept when its kind says so."""
+        self._entries.append(ENTRY.pack(head, kind, first_row, self._kept_bytes))
+        if kind is not Kind.ROWS:
+            self._kept.append(bytes(batch))
+            self._kept_bytes += len(batch)
+
+    def pack(self) -> bytes:
+        """The block. Bytes of the same place in all entries lie together: they are much alike."""
+        table = b"".join(self._entries)
+        planes = [table[at :: ENTRY.size] for at in range(ENTRY.size)]
+        raw = b"".join((*planes, *self._kept))
+        packed = bytes(cramjam.zstd.compress(raw, level=ZSTD_LEVEL))
+        head = HEAD.pack(MAGIC, len(self._entries), len(raw), len(packed), crc32c(packed))
+        return head + packed
+
+
+class Block:
+    """The entries of one row group, read back; taken apart one by one, as they are asked for."""
+
+    def __init__(self, data: bytes) -> None:
+        if len(data) < HEAD.size:
+            raise CorruptBatch("a block of batches is cut off")
+        magic, count, raw_bytes, packed_bytes, crc = HEAD.unpack_from(data)
+        packed = memoryview(data)[HEAD.size :]
+        if magic != MAGIC or len(packed) != packed_bytes or crc32c(packed) != crc:
+            raise CorruptBatch("a block of batches does not match its checksum")
+        table_bytes = count * ENTRY.size
+        if not table_bytes <= raw_bytes <= RAW_BYTES_MAX:
+            raise CorruptBatch("a block of batches is smaller than its entries")
+        raw = bytearray(raw_bytes)
+        if cramjam.zstd.decompress_into(packed, raw) != raw_bytes:
+            raise CorruptBatch("a block of batches is shorter than it says")
+        self._count: int = count
+        self._table = bytearray(table_bytes)
+        for at in range(ENTRY.size):
+            self._table[at :: ENTRY.size] = raw[at * count : (at + 1) * count]
+        self._kept = memoryview(raw)[table_bytes:]
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: int) -> Entry:
+        head, kind, first_row, at = ENTRY.unpack_from(self._table, index * ENTRY.size)
+        header = read_header(head)
+        size = header.size_bytes if kind else 0
+        return Entry(header, Kind(kind), first_row, self._kept[at : at + size])
+
+    def head(self, index: int) -> bytes:
+        at = index * ENTRY.size
+        return bytes(self._table[at : at + HEADER_BYTES])
+
+    def find(self, offset: int) -> int:
+        """The first entry that ends at or behind `offset`; their number when there is none."""
+        return bisect_left(range(self._count), offset, key=self._last_offset)
+
+    def _last_offset(self, index: int) -> Offset:
+        return read_header(self._table, index * ENTRY.size).last_offset
+
+
+def with_crc(data: Buffer, crc: int) -> bytes:
+    """A header with another CRC."""
+    return b"".join((data[:CRC_AT], crc.to_bytes(4, "big"), data[CRC_AT + 4 : HEADER_BYTES]))
+
+
+def places_to_text(places: Sequence[BlockPlace]) -> str:
+    return json.dumps(places, separators=(",", ":"))
+
+
+def places_from_text(text: str | bytes) -> tuple[BlockPlace, ...]:
+    try:
+        return tuple(BlockPlace(*map(int, place)) for place in json.loads(text))
+    except (TypeError, ValueError) as error:
+        raise CorruptBatch(f"the footer's list of batches cannot be read: {error}") from error

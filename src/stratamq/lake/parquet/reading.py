@@ -1,0 +1,264 @@
+"""Batches out of a cold file: found from the footer, unpacked a row group at a time."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from crc32c import crc32c
+
+from stratamq.lake.parquet._columns import Rows
+from stratamq.lake.parquet.arrays import rows_of
+from stratamq.lake.parquet.blocks import (
+    Block,
+    BlockPlace,
+    Entry,
+    Kind,
+    places_from_text,
+)
+from stratamq.lake.parquet.names import BLOCKS_KEY, FORMAT_KEY, FORMAT_VERSION
+from stratamq.lake.parquet.schema import BATCH_COLUMNS
+from stratamq.lake.parquet.sources import Source, Span, Window
+from stratamq.model.errors import CorruptBatch, CorruptRecord, InvalidInput, UnsupportedFormat
+from stratamq.wire.kafka.records import DECOMPRESSED_MAX, HEADER_BYTES, BatchHeader, read_header
+from stratamq.wire.kafka.records.layout import CHECKED, CHECKED_AT, CODEC_MASK, LENGTH_END, PLACE
+from stratamq.wire.kafka.records.recompress import recompress
+
+TAIL_BYTES = 64 << 10
+"""Read at once from a file's end. Most footers are smaller, and Arrow asks for as much."""
+
+FOOTER_END_BYTES = 8
+PARQUET_MAGIC = b"PAR1"
+
+
+class _Group(NamedTuple):
+    place: BlockPlace
+    block: Block
+    rows: Rows | None
+
+
+class ColdFile:
+    """One file of a shard's history. Reads as a ShardStore does, within base..last offset.
+
+    Keeps the row group it read last, so that a reader who goes on pays for each once. Not for
+    several threads at once. `name` is for messages. With `recompressed`, batches come back in the
+    codec they were written with, else unpacked.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        name: str,
+        *,
+        recompressed: bool = False,
+        decompressed_max: int = DECOMPRESSED_MAX,
+    ) -> None:
+        self._source = source
+        self._name = name
+        self._recompressed = recompressed
+        self._decompressed_max = decompressed_max
+        self._tail = self._read_tail()
+        self._metadata = self._open((), None).metadata
+        self.places: Sequence[BlockPlace] = self._read_places()
+        self._last_offsets = [place.last_offset for place in self.places]
+        self._group: _Group | None = None
+        self._ahead: tuple[int, bytes] | None = None
+
+    @property
+    def metadata(self) -> Any:
+        """The footer, as pyarrow knows it."""
+        return self._metadata
+
+    # -- batches -----------------------------------------------------------------------------------
+
+    def read(self, offset: int, max_bytes: int, end: int) -> bytes:
+        """Whole batches from the one that holds `offset` (or the next there is).
+
+        Up to `max_bytes`; the first batch comes even if it is larger. Only batches that lie wholly
+        below `end`. Empty when there is none. CorruptRecord when the first one is damaged; damage
+        further on ends the answer before it.
+        """
+        parts: list[bytes] = []
+        room = max_bytes
+        try:
+            for header, data in self._batches(offset):
+                if header.last_offset >= end or (parts and len(data) > room):
+                    break
+                parts.append(data)
+                room -= len(data)
+                if room <= 0:
+                    break
+        except CorruptRecord:
+            if not parts:
+                raise
+        return b"".join(parts)
+
+    def entries(self, offset: int = 0) -> Iterator[Entry]:
+        """The batches' headers from `offset` on, with the bytes of those that have no rows.
+
+        No row is read. It is all that is needed to know producers, transactions and epochs.
+        """
+        for number in range(self._number(offset), len(self.places)):
+            block = self._read_block(number)
+            for index in range(block.find(offset), len(block)):
+                yield block[index]
+
+    def spans(self, offset: int) -> tuple[Span, ...]:
+        """What a read at `offset` will ask the source for: something to fetch ahead."""
+        number = self._number(offset)
+        if number == len(self.places):
+            return ()
+        place = self.places[number]
+        block = Span(place.position, place.size)
+        return (block,) if place.row_group < 0 else (block, self.column_span(place.row_group))
+
+    def floor_by_timestamp(self, timestamp: int) -> int:
+        """An offset where a search begins: every record before it is older than `timestamp`."""
+        for number, place in enumerate(self.places):
+            if place.max_timestamp >= timestamp:
+                block = self._read_block(number)
+                headers = (block[index].header for index in range(len(block)))
+                return next(h.base_offset for h in headers if h.max_timestamp >= timestamp)
+        return self._last_offsets[-1] + 1 if self._last_offsets else 0
+
+    def _batches(self, offset: int) -> Iterator[tuple[BatchHeader, bytes]]:
+        for number in range(self._number(offset), len(self.places)):
+            group = self._read_group(number)
+            for index in range(group.block.find(offset), len(group.block)):
+                entry = group.block[index]
+                yield entry.header, self._batch(group, entry, index)
+
+    def _batch(self, group: _Group, entry: Entry, index: int) -> bytes:
+        """The batch, once. It may not have fitted an answer: the next begins with it."""
+        base = entry.header.base_offset
+        if self._ahead is None or self._ahead[0] != base:
+            try:
+                self._ahead = base, self._make(group, entry, group.block.head(index))
+            except InvalidInput as error:
+                last = entry.header.last_offset
+                raise self._damage(group.place.position, base, last, str(error)) from error
+        return self._ahead[1]
+
+    def _make(self, group: _Group, entry: Entry, head: bytes) -> bytes:
+        if entry.kind is not Kind.ROWS:
+            return bytes(entry.kept)
+        header = entry.header
+        plain = header.attributes & ~CODEC_MASK
+        head = head[:CHECKED_AT] + CHECKED.pack(plain, *header[6:])
+        batch = head
+        if header.record_count:
+            if group.rows is None:
+                raise CorruptBatch("a batch with records in a block without rows")
+            batch = group.rows.records(
+                entry.first_row,
+                header.record_count,
+                header.base_offset,
+                header.base_timestamp,
+                head,
+            )
+        if crc32c(memoryview(batch)[CHECKED_AT:]) != header.crc:
+            raise CorruptBatch("the rows do not match the checksum of their batch")
+        placed = PLACE.pack(header.base_offset, len(batch) - LENGTH_END, header.leader_epoch)
+        if plain != header.attributes or len(batch) != header.size_bytes:
+            batch = placed + batch[len(placed) :]
+        return self._repacked(batch, header) if self._recompressed else batch
+
+    def _repacked(self, batch: bytes, original: BatchHeader) -> bytes:
+        if not original.attributes & CODEC_MASK:
+            return batch
+        plain = read_header(batch)
+        return recompress(plain, batch, original.compression, self._decompressed_max)
+
+    # -- the file ----------------------------------------------------------------------------------
+
+    def column_span(self, row_group: int, columns: Sequence[str] = BATCH_COLUMNS) -> Span:
+        """Where the columns of a row group lie: one stretch, whatever lies between them."""
+        group = self._metadata.row_group(row_group)
+        chunks = [group.column(index) for index in range(group.num_columns)]
+        wanted = [c for c in chunks if c.path_in_schema.split(".")[0] in columns]
+        starts = [
+            c.data_page_offset
+            if c.dictionary_page_offset is None
+            else min(c.dictionary_page_offset, c.data_page_offset)
+            for c in wanted
+        ]
+        ends = [s + c.total_compressed_size for s, c in zip(starts, wanted, strict=True)]
+        return Span(min(starts), max(ends) - min(starts))
+
+    def read_columns(self, number: int, columns: Sequence[str] = BATCH_COLUMNS) -> Any:
+        """Columns of the row group that belongs to a block, as a table."""
+        place = self.places[number]
+        span = self.column_span(place.row_group, columns)
+        data = self._source.read_at(*span)
+        try:
+            file = self._open(((span.position, data),), self._metadata)
+            return file.read_row_group(place.row_group, columns=list(columns), use_threads=False)
+        except (pa.ArrowException, OSError) as error:
+            raise self._damage(
+                span.position, place.base_offset, place.last_offset, str(error)
+            ) from error
+
+    def _read_group(self, number: int) -> _Group:
+        place = self.places[number]
+        if self._group is None or self._group.place is not place:
+            self._group = None  # one is let go before the next is made
+            block = self._read_block(number)
+            rows = rows_of(self.read_columns(number)) if place.row_group >= 0 else None
+            self._group = _Group(place, block, rows)
+        return self._group
+
+    def _read_block(self, number: int) -> Block:
+        place = self.places[number]
+        if self._group is not None and self._group.place is place:
+            return self._group.block
+        try:
+            return Block(self._source.read_at(place.position, place.size))
+        except InvalidInput as error:
+            raise self._damage(
+                place.position, place.base_offset, place.last_offset, str(error)
+            ) from error
+
+    def _number(self, offset: int) -> int:
+        return bisect_left(self._last_offsets, offset)
+
+    def _read_tail(self) -> tuple[int, bytes]:
+        size = self._source.size_bytes
+        start = max(0, size - TAIL_BYTES)
+        tail = self._source.read_at(start, size - start)
+        if tail[-4:] != PARQUET_MAGIC or len(tail) < FOOTER_END_BYTES:
+            raise self._damage(start, 0, 0, "it does not end as a Parquet file does")
+        footer = int.from_bytes(tail[-8:-4], "little") + FOOTER_END_BYTES
+        if len(tail) < min(footer, size):
+            start = max(0, size - footer)
+            tail = self._source.read_at(start, size - start)
+        return start, tail
+
+    def _open(self, pieces: Sequence[tuple[int, bytes]], metadata: Any) -> Any:
+        window = Window(self._source.size_bytes, (*pieces, self._tail))
+        try:
+            return pq.ParquetFile(
+                pa.PythonFile(window, mode="r"),
+                metadata=metadata,
+                page_checksum_verification=True,
+            )
+        except (pa.ArrowException, OSError) as error:
+            raise self._damage(self._tail[0], 0, 0, str(error)) from error
+
+    def _read_places(self) -> tuple[BlockPlace, ...]:
+        notes = self._metadata.metadata or {}
+        version = notes.get(FORMAT_KEY.encode(), b"").decode()
+        if version != FORMAT_VERSION:
+            raise UnsupportedFormat(f"{self._name}: cold format {version!r} is not known")
+        try:
+            return places_from_text(notes[BLOCKS_KEY.encode()])
+        except (KeyError, InvalidInput) as error:
+            raise self._damage(self._tail[0], 0, 0, str(error)) from error
+
+    def _damage(self, position: int, base: int, last: int, reason: str) -> CorruptRecord:
+        return CorruptRecord(self._name, position, base, last + 1, reason)
+
+
+assert CHECKED_AT + CHECKED.size == HEADER_BYTES, "the head is written in two parts"

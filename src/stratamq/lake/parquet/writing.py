@@ -1,0 +1,285 @@
+"""Batches into a Parquet file, in bounded memory: one row group is held, then written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from crc32c import crc32c
+
+from stratamq.lake.parquet._columns import Columns
+from stratamq.lake.parquet.arrays import constant, runs, take_arrays
+from stratamq.lake.parquet.blocks import (
+    BlockBuilder,
+    BlockPlace,
+    Kind,
+    places_to_text,
+    with_crc,
+)
+from stratamq.lake.parquet.names import BLOCKS_KEY, FORMAT_KEY, FORMAT_VERSION, VALUES_KEY
+from stratamq.lake.parquet.schema import TYPED_COLUMN, arrow_schema, writer_options
+from stratamq.lake.parquet.values.contract import ValueColumns
+from stratamq.model.errors import CorruptBatch
+from stratamq.model.types import NO_TIMESTAMP
+from stratamq.wire.kafka.records import (
+    DECOMPRESSED_MAX,
+    HEADER_BYTES,
+    BatchHeader,
+    Buffer,
+    check_crc,
+    iter_batches,
+)
+from stratamq.wire.kafka.records.body import Body, record_bytes
+from stratamq.wire.kafka.records.layout import CHECKED, CODEC_MASK
+
+ROW_GROUP_BYTES = 32 << 20
+"""Unpacked. Larger ones gain nothing in size; a random read has to unpack a whole one."""
+
+ZSTD_LEVEL = 1
+
+
+class AbortedSpan(NamedTuple):
+    """A transaction that was rolled back: its producer, its first offset and that of its mark."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileLayout:
+    """What a file holds beside its batches, and how it is cut."""
+
+    partition: int
+    row_group_bytes: int = ROW_GROUP_BYTES
+    zstd_level: int = ZSTD_LEVEL
+    decompressed_max: int = DECOMPRESSED_MAX
+    aborted: Sequence[AbortedSpan] = ()
+    values: ValueColumns | None = None
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """Further entries for the file's metadata, such as the topic's name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSummary:
+    """What was written. Offsets are those of batches, rows or none; -1 in an empty file."""
+
+    base_offset: int
+    last_offset: int
+    first_timestamp: int
+    max_timestamp: int
+    batches: int
+    rows: int
+    row_groups: int
+    size_bytes: int
+    unparsed: int
+    """Values that are not in the declared format; their `data` is null."""
+    misfits: int
+    """Values with a field that is not of its declared type; that field is null."""
+
+
+def write_file(chunks: Iterable[Buffer], sink: BinaryIO, layout: FileLayout) -> FileSummary:
+    """All batches of `chunks`, each made of whole batches, in order of their offsets.
+
+    CorruptBatch when a batch does not match its CRC or its neighbours, BatchTooLarge when it
+    unpacks to too much; the sink then holds nothing of use.
+    """
+    writer = FileWriter(sink, layout)
+    for chunk in chunks:
+        writer.add(chunk)
+    return writer.close()
+
+
+def read_chunks(file: BinaryIO, chunk_bytes: int = 4 << 20) -> Iterator[memoryview]:
+    """The bytes of a `.log` file, cut between batches. CorruptBatch when it ends within one."""
+    rest = b""
+    while data := file.read(chunk_bytes):
+        whole = rest + data
+        end = _whole_bytes(whole)
+        if end:
+            yield memoryview(whole)[:end]
+        rest = whole[end:]
+    if rest:
+        raise CorruptBatch(f"the file ends {len(rest)} bytes into a batch")
+
+
+def _whole_bytes(data: bytes) -> int:
+    """Where the last whole batch ends. What is no batch is left to whoever reads it."""
+    end = 0
+    while len(data) - end >= HEADER_BYTES:
+        after = end + int.from_bytes(data[end + 8 : end + 12], "big") + 12
+        if after > len(data):
+            break
+        end = after
+    return end
+
+
+class FileWriter:
+    """Takes batches, writes row groups. Nothing can be read before `close`."""
+
+    def __init__(self, sink: BinaryIO, layout: FileLayout) -> None:
+        self._layout = layout
+        typed = layout.values.arrow_type if layout.values else None
+        self._schema = arrow_schema(typed)
+        self._sink = pa.PythonFile(sink, mode="w")
+        options = writer_options(self._schema, layout.zstd_level, layout.row_group_bytes)
+        self._writer = pq.ParquetWriter(self._sink, self._schema, **options)
+        self._columns = Columns()
+        self._block = BlockBuilder()
+        self._aborted = _ByProducer(layout.aborted)
+        self._run_ends: list[int] = []
+        self._run_values: list[bool] = []
+        self._places: list[BlockPlace] = []
+        self._pending = _Extent()
+        self._total = _Extent()
+        self._batches = self._rows = self._row_groups = self._unparsed = self._misfits = 0
+
+    def add(self, chunk: Buffer) -> None:
+        """All batches of `chunk`."""
+        for header, data in iter_batches(chunk):
+            self._add_batch(header, data)
+            if self._columns.size_bytes + self._block.size_bytes >= self._layout.row_group_bytes:
+                self._flush()
+
+    def close(self) -> FileSummary:
+        """Write what is left and the footer. The sink itself stays open."""
+        if len(self._block):
+            self._flush()
+        counts = {"unparsed": self._unparsed, "misfits": self._misfits}
+        notes = {FORMAT_KEY: FORMAT_VERSION, BLOCKS_KEY: places_to_text(self._places)}
+        if self._layout.values:
+            notes[VALUES_KEY] = self._layout.values.describe(counts)
+        self._writer.add_key_value_metadata({**self._layout.notes, **notes})
+        self._writer.close()
+        return FileSummary(
+            base_offset=self._total.base_offset,
+            last_offset=self._total.last_offset,
+            first_timestamp=self._total.first_timestamp,
+            max_timestamp=self._total.max_timestamp,
+            batches=self._batches,
+            rows=self._rows,
+            row_groups=self._row_groups,
+            size_bytes=self._sink.tell(),
+            **counts,
+        )
+
+    def _add_batch(self, header: BatchHeader, data: memoryview) -> None:
+        if not check_crc(data, header):
+            raise CorruptBatch(f"the batch at offset {header.base_offset} does not match its CRC")
+        if header.base_offset <= self._total.last_offset or header.last_offset_delta < 0:
+            raise CorruptBatch(f"the batch at offset {header.base_offset} is out of order")
+        first_row = self._columns.rows
+        head, kind = bytes(data[:HEADER_BYTES]), Kind.KEPT
+        if header.record_count and not header.is_control:
+            head, kind = self._add_rows(header, data)
+        elif header.size_bytes == HEADER_BYTES and not header.attributes & CODEC_MASK:
+            kind = Kind.ROWS  # an empty batch: no rows is what it has
+        self._block.add(head, kind, first_row, data)
+        self._note_run(header)
+        self._pending.cover(header)
+        self._total.cover(header)
+        self._batches += 1
+
+    def _add_rows(self, header: BatchHeader, data: memoryview) -> tuple[bytes, Kind]:
+        body = record_bytes(header, data, self._layout.decompressed_max)
+        same = self._columns.add(
+            body.data,
+            body.start,
+            body.stop,
+            header.record_count,
+            header.last_offset_delta,
+            header.base_offset,
+            header.base_timestamp,
+            header.max_timestamp if header.uses_log_append_time else None,
+        )
+        if not same:
+            return bytes(data[:HEADER_BYTES]), Kind.ROWS_KEPT
+        return with_crc(data, _unpacked_crc(header, body)), Kind.ROWS
+
+    def _note_run(self, header: BatchHeader) -> None:
+        aborted = header.is_transactional and self._aborted.covers(header)
+        rows = self._columns.rows
+        if not rows or rows == (self._run_ends[-1] if self._run_ends else 0):
+            return
+        if self._run_values and self._run_values[-1] == aborted:
+            self._run_ends[-1] = rows
+        else:
+            self._run_values.append(aborted)
+            self._run_ends.append(rows)
+
+    def _flush(self) -> None:
+        """Write the row group, if there are rows, and its block behind it."""
+        rows = self._columns.rows
+        if rows:
+            self._writer.write_table(self._table(), row_group_size=rows)
+        block = self._block.pack()
+        position = self._sink.tell()
+        self._sink.write(block)
+        pending = self._pending
+        self._places.append(
+            BlockPlace(
+                position,
+                len(block),
+                pending.base_offset,
+                pending.last_offset,
+                pending.max_timestamp,
+                self._row_groups if rows else -1,
+            )
+        )
+        self._rows += rows
+        self._row_groups += bool(rows)
+        self._block, self._pending = BlockBuilder(), _Extent()
+
+    def _table(self) -> Any:
+        rows = self._columns.rows
+        arrays = take_arrays(self._columns)
+        arrays["partition"] = constant(self._layout.partition, "partition", rows)
+        arrays["aborted"] = runs(self._run_values, self._run_ends, "aborted")
+        self._run_values, self._run_ends = [], []
+        if self._layout.values:
+            parsed = self._layout.values.parse(arrays["value"])
+            arrays[TYPED_COLUMN] = parsed.column
+            self._unparsed += parsed.unparsed
+            self._misfits += parsed.misfits
+        return pa.table([arrays[name] for name in self._schema.names], schema=self._schema)
+
+
+def _unpacked_crc(header: BatchHeader, body: Body) -> int:
+    """The CRC the batch has when its records are not compressed. Most have it already."""
+    if not header.attributes & CODEC_MASK:
+        return header.crc
+    checked = CHECKED.pack(header.attributes & ~CODEC_MASK, *header[6:])
+    return crc32c(memoryview(body.data)[body.start : body.stop], crc32c(checked))
+
+
+class _Extent:
+    """Which offsets and times some batches cover."""
+
+    def __init__(self) -> None:
+        self.base_offset = self.last_offset = -1
+        self.first_timestamp = self.max_timestamp = int(NO_TIMESTAMP)
+
+    def cover(self, header: BatchHeader) -> None:
+        if self.base_offset < 0:
+            self.base_offset = header.base_offset
+            self.first_timestamp = header.base_timestamp
+        self.last_offset = header.last_offset
+        self.max_timestamp = max(self.max_timestamp, header.max_timestamp)
+
+
+class _ByProducer:
+    """Aborted transactions, found by producer."""
+
+    def __init__(self, spans: Iterable[AbortedSpan]) -> None:
+        self._spans: dict[int, list[AbortedSpan]] = {}
+        for span in spans:
+            self._spans.setdefault(span.producer_id, []).append(span)
+
+    def covers(self, header: BatchHeader) -> bool:
+        return any(
+            span.first_offset <= header.base_offset <= span.last_offset
+            for span in self._spans.get(header.producer_id, ())
+        )
