@@ -165,7 +165,7 @@ def store_of(*batches: list[Record]) -> MemoryShardStore:
         data = batch(*records, base=store.end_offset)
         header = read_header(data)
         scan = scan_batch(header, data, keys=True, tags=True, decompressed_max=1 << 20)
-        store.append([PlacedBatch(header, data, scan)])
+        store.append([PlacedBatch(header, (data,), scan)])
         store.roll()
     return store
 
@@ -306,7 +306,7 @@ def test_an_index_that_names_a_control_batch_is_not_believed_either() -> None:
     store = Credulous(config())
     mark = commit_mark()
     header = read_header(mark)
-    store.append([PlacedBatch(header, mark, EMPTY_SCAN)])
+    store.append([PlacedBatch(header, (mark,), EMPTY_SCAN)])
     (found,) = decode_batch(header, mark)
     assert found.key is not None
     view, start = view_of(store), Offset(0)

@@ -49,7 +49,7 @@ def record(seed: int, size: int = 40) -> Record:
 def placed(data: bytes) -> PlacedBatch:
     header = read_header(data)
     scan = scan_batch(header, data, keys=True, tags=True, decompressed_max=ROOM)
-    return PlacedBatch(header, data, scan)
+    return PlacedBatch(header, (data,), scan)
 
 
 def batch(

@@ -71,8 +71,8 @@ def record(rng: random.Random) -> Record:
 def fill(log: FileShardLog, rng: random.Random) -> None:
     for number, data in enumerate(history(rng)):
         epoch = LeaderEpoch(number // 100)
-        _, bytes_ = place_batch(read_header(data), data, log.end_offset, epoch)
-        log.append([placed(bytes_)])
+        _, parts = place_batch(read_header(data), data, log.end_offset, epoch)
+        log.append([placed(b"".join(parts))])
         log.sync()
         log.flush_index()
     log.roll()

@@ -233,7 +233,7 @@ def test_a_batch_that_does_not_decode_is_kept_and_not_indexed() -> None:
     rig = Rig.new().open()
     huge = [Record(value=bytes(ROOM), key=b"key-0")]
     data = encode_batch(huge, now_ms=NOW, compression=Compression.ZSTD)
-    commit(rig.log, [PlacedBatch(read_header(data), data, EMPTY_SCAN)])
+    commit(rig.log, [PlacedBatch(read_header(data), (data,), EMPTY_SCAN)])
     again = rig.after_crash(Power.KEPT, Loss.WIPED, Random(0)).open()
     assert again.log.read(Offset(0), 1, Offset(1)) == data
     found = again.log.offsets_by_key(b"key-0", Offset(1))

@@ -9,7 +9,8 @@ from crc32c import crc32c
 from hypothesis import strategies as st
 
 from stratamq.model.record import Record
-from stratamq.model.types import Offset, TimestampMs
+from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
+from stratamq.wire.kafka.records import BatchHeader, Buffer, place_batch
 from tests.wire.oracle import PlainRecord
 
 ROOM = 1 << 20
@@ -102,3 +103,11 @@ def batch_of(
     last_delta = count - 1 if last_delta is None else last_delta
     checked = struct.pack(">hiqqqhii", attributes, last_delta, NOW, NOW, -1, -1, -1, count) + body
     return with_crc(struct.pack(">qiibI", 0, len(checked) + 9, 0, 2, 0) + checked)
+
+
+def whole(
+    header: BatchHeader, data: Buffer, base_offset: Offset, epoch: LeaderEpoch, **stamps: int
+) -> tuple[BatchHeader, bytes]:
+    """`place_batch`, its parts put together."""
+    placed, parts = place_batch(header, data, base_offset, epoch, **stamps)
+    return placed, b"".join(parts)

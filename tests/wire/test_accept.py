@@ -85,8 +85,9 @@ def test_an_ordinary_batch_needs_the_kernel_alone() -> None:
 
 def test_the_nodes_time_is_the_time_of_all_records() -> None:
     data = encode_batch([Record(b"v", timestamp=3)], now_ms=5)
-    _, stamped = place_batch(read_header(data), data, Offset(0), LeaderEpoch(0), append_time_ms=77)
-    assert quickly(stamped)[1].max_timestamp == 77
+    header = read_header(data)
+    _, (stamped,) = place_batch(header, data, Offset(0), LeaderEpoch(0), append_time_ms=77)
+    assert quickly(bytes(stamped))[1].max_timestamp == 77
 
 
 def test_a_batch_over_the_limit_is_refused() -> None:

@@ -16,7 +16,6 @@ from stratamq.wire.kafka.records import (
     decode_batch,
     decode_some,
     encode_batch,
-    place_batch,
     read_header,
     walk,
 )
@@ -32,6 +31,7 @@ from tests.wire.samples import (
     some_records,
     stored,
     timestamps,
+    whole,
 )
 
 INT32_MAX = (1 << 31) - 1
@@ -173,7 +173,7 @@ def test_an_empty_batch_is_refused() -> None:
 
 def test_log_append_time_is_every_records_time() -> None:
     data = encode_batch(some_records(6), now_ms=NOW)
-    placed, data = place_batch(read_header(data), data, Offset(0), LeaderEpoch(0), append_time_ms=9)
+    placed, data = whole(read_header(data), data, Offset(0), LeaderEpoch(0), append_time_ms=9)
     assert {record.timestamp for record in decode_batch(placed, data)} == {9}
     assert {record.timestamp for record in decode_some(placed, data, [1, 2])} == {9}
 

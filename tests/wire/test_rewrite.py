@@ -20,7 +20,7 @@ from stratamq.wire.kafka.records import (
     read_header,
 )
 from tests.wire import oracle
-from tests.wire.samples import NOW, ROOM, record_lists, some_records, stored
+from tests.wire.samples import NOW, ROOM, record_lists, some_records, stored, whole
 
 codecs = st.sampled_from(Compression)
 
@@ -30,9 +30,7 @@ def test_a_placed_batch_differs_in_its_place_only(
     codec: Compression, base_offset: int, epoch: int
 ) -> None:
     data = encode_batch(some_records(6), now_ms=NOW, compression=codec)
-    header, placed = place_batch(
-        check_batch(data, ROOM), data, Offset(base_offset), LeaderEpoch(epoch)
-    )
+    header, placed = whole(check_batch(data, ROOM), data, Offset(base_offset), LeaderEpoch(epoch))
     assert header == read_header(placed)
     assert (header.base_offset, header.leader_epoch) == (base_offset, epoch)
     assert placed[8:12] + placed[16:] == data[8:12] + data[16:]
@@ -42,15 +40,23 @@ def test_a_placed_batch_differs_in_its_place_only(
 
 def test_placing_reads_only_its_own_batch() -> None:
     data = encode_batch(some_records(3), now_ms=NOW)
-    header, placed = place_batch(read_header(data), data + b"more", Offset(1), LeaderEpoch(1))
+    header, placed = whole(read_header(data), data + b"more", Offset(1), LeaderEpoch(1))
     assert len(placed) == header.size_bytes == len(data)
+
+
+def test_a_large_batch_is_not_copied() -> None:
+    data = encode_batch([Record(b"v" * 5000)], now_ms=NOW)
+    header, (place, rest) = place_batch(read_header(data), data, Offset(7), LeaderEpoch(3))
+    assert isinstance(rest, memoryview)
+    assert rest.obj is data
+    assert read_header(b"".join((place, rest))) == header
+    assert (header.base_offset, header.leader_epoch) == (7, 3)
+    assert read_header(data).base_offset == 0, "what the producer gave is not touched"
 
 
 def test_append_time_stamps_the_batch() -> None:
     data = encode_batch(some_records(3), now_ms=NOW)
-    header, placed = place_batch(
-        read_header(data), data, Offset(4), LeaderEpoch(2), append_time_ms=123
-    )
+    header, placed = whole(read_header(data), data, Offset(4), LeaderEpoch(2), append_time_ms=123)
     assert header == read_header(placed)
     assert header.uses_log_append_time
     assert header.max_timestamp == 123
@@ -61,10 +67,8 @@ def test_append_time_stamps_the_batch() -> None:
 
 def test_a_batch_already_under_append_time_is_stamped_anew() -> None:
     data = encode_batch(some_records(3), now_ms=NOW)
-    header, first = place_batch(
-        read_header(data), data, Offset(0), LeaderEpoch(0), append_time_ms=5
-    )
-    again, second = place_batch(header, first, Offset(0), LeaderEpoch(0), append_time_ms=6)
+    header, first = whole(read_header(data), data, Offset(0), LeaderEpoch(0), append_time_ms=5)
+    again, second = whole(header, first, Offset(0), LeaderEpoch(0), append_time_ms=6)
     assert again.max_timestamp == 6
     assert check_crc(second, again)
 
@@ -72,22 +76,20 @@ def test_a_batch_already_under_append_time_is_stamped_anew() -> None:
 def test_a_wrong_maximum_timestamp_is_set_right() -> None:
     data = encode_batch(some_records(3), now_ms=NOW)
     header = read_header(data)
-    right, placed = place_batch(header, data, Offset(4), LeaderEpoch(2), max_timestamp=NOW + 50)
+    right, placed = whole(header, data, Offset(4), LeaderEpoch(2), max_timestamp=NOW + 50)
     assert right == read_header(placed)
     assert right.max_timestamp == NOW + 50
     assert not right.uses_log_append_time
     assert right.crc != header.crc
     assert check_crc(placed, right)
-    same, _ = place_batch(
-        header, data, Offset(4), LeaderEpoch(2), max_timestamp=header.max_timestamp
-    )
+    same, _ = whole(header, data, Offset(4), LeaderEpoch(2), max_timestamp=header.max_timestamp)
     assert same.crc == header.crc
 
 
 def test_a_cut_off_batch_is_never_placed() -> None:
     data = encode_batch(some_records(3), now_ms=NOW)
     with pytest.raises(AssertionError):
-        place_batch(read_header(data), data[:-1], Offset(0), LeaderEpoch(0))
+        whole(read_header(data), data[:-1], Offset(0), LeaderEpoch(0))
 
 
 @given(codecs, record_lists, st.sets(st.integers(90, 130)))

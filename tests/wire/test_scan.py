@@ -20,7 +20,6 @@ from stratamq.wire.kafka.records import (
     drop_records,
     encode_batch,
     key_hash,
-    place_batch,
     read_header,
     scan_batch,
 )
@@ -34,6 +33,7 @@ from tests.wire.samples import (
     record_lists,
     some_records,
     stored,
+    whole,
     with_field,
 )
 
@@ -97,7 +97,7 @@ def test_the_true_maximum_timestamp_is_found() -> None:
 
 def test_under_log_append_time_the_header_knows() -> None:
     data = encode_batch(some_records(5), now_ms=NOW)
-    _, data = place_batch(read_header(data), data, Offset(0), LeaderEpoch(0), append_time_ms=77)
+    _, data = whole(read_header(data), data, Offset(0), LeaderEpoch(0), append_time_ms=77)
     assert scan(data).max_timestamp == 77
 
 

@@ -47,7 +47,7 @@ from stratamq.model.types import (
     ShardName,
     TimestampMs,
 )
-from stratamq.wire.kafka.records import Buffer, ControlType, encode_control
+from stratamq.wire.kafka.records import Buffer, ControlType, Scratch, encode_control
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -62,6 +62,7 @@ class BatchEngine(StorageEngine):
         self._executor, self._clock, self._limits = executor, clock, limits
         self._registry = Registry(keeper, executor, limits.checkpoint_ms)
         self._shard = self._registry.get
+        self._scratch = Scratch()  # batches are looked at on the event loop, one at a time
         self._flushes: set[asyncio.Task[None]] = set()
 
     # -- life ----------------------------------------------------------------------------------
@@ -112,9 +113,8 @@ class BatchEngine(StorageEngine):
     async def append_batch(
         self, shard: ShardName, data: Buffer, leader_epoch: LeaderEpoch | None = None
     ) -> AppendResult:
-        request = intake.from_batch(
-            self._writable(shard), data, leader_epoch, self._limits.decompressed_bytes_max
-        )
+        limit = self._limits.decompressed_bytes_max
+        request = intake.from_batch(self._writable(shard), data, leader_epoch, limit, self._scratch)
         return await self._executor.append(request)
 
     async def append_replica(self, shard: ShardName, data: bytes) -> Offset:

@@ -58,7 +58,7 @@ class AppendReplica:
     def __init__(self, shard: Shard, batches: Sequence[PlacedBatch]) -> None:
         self.shard = shard
         self.batches = batches
-        self.size_bytes = sum(len(batch.data) for batch in batches)
+        self.size_bytes = sum(batch.header.size_bytes for batch in batches)
         self.answer: AppendResult | BaseException | None = None
         self.future: Future[AppendResult] | None = None
 
@@ -120,12 +120,12 @@ class Group:
             if repeated is not None:
                 return self._answer_again(repeated)
         stamp = self.now_ms if shard.stamps else None
-        header, data = place_batch(
+        header, parts = place_batch(
             request.header, request.data, base, epoch, stamp, request.scan.max_timestamp
         )
-        self.batches.append(PlacedBatch(header, data, request.scan))
+        self.batches.append(PlacedBatch(header, parts, request.scan))
         if header.producer_id >= 0:
-            self._drafted().add(header, data)
+            self._drafted().add(header, request.data)
         self.epoch = epoch
         self.end = end = Offset(base + header.last_offset_delta + 1)
         time = NO_TIMESTAMP if stamp is None else stamp
@@ -141,9 +141,9 @@ class Group:
         if anew:
             self._restart(first)
         self.batches.extend(batches)
-        for header, data, _ in batches:
+        for header, parts, _ in batches:
             if header.producer_id >= 0:
-                self._drafted().add(header, data)
+                self._drafted().add(header, parts[0])
         self.epoch = max(self.epoch, batches[-1].header.leader_epoch)
         self.end = batches[-1].header.next_offset
         return AppendResult(first, Offset(self.end - 1), NO_TIMESTAMP, self.start)

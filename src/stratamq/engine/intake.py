@@ -15,6 +15,7 @@ from stratamq.wire.kafka.records import (
     EMPTY_SCAN,
     BatchHeader,
     Buffer,
+    Scratch,
     accept_batch,
     check_crc,
     encode_batch,
@@ -26,7 +27,11 @@ from stratamq.wire.kafka.records.layout import CONTROL_BIT, TRANSACTIONAL_BIT
 
 
 def from_batch(
-    shard: Shard, data: Buffer, epoch: LeaderEpoch | None, decompressed_max: int
+    shard: Shard,
+    data: Buffer,
+    epoch: LeaderEpoch | None,
+    decompressed_max: int,
+    scratch: Scratch | None = None,
 ) -> Append:
     """A batch as a producer made it. Every record is walked: what does not add up must not be
     stored, since every later reader would fall over it."""
@@ -36,6 +41,7 @@ def from_batch(
         keys=shard.index_keys,
         tags=shard.index_tags,
         decompressed_max=decompressed_max,
+        scratch=scratch,
     )
     if header.attributes & (CONTROL_BIT | TRANSACTIONAL_BIT):
         _check_transactional(header)
@@ -83,5 +89,5 @@ def from_leader(shard: Shard, data: bytes, decompressed_max: int) -> AppendRepli
             decompressed_max=decompressed_max,
             consecutive=False,
         )
-        batches.append(PlacedBatch(header, bytes(batch), scan))
+        batches.append(PlacedBatch(header, (bytes(batch),), scan))
     return AppendReplica(shard, batches)

@@ -58,7 +58,7 @@ class MemorySegment:
 
     def append(self, batch: PlacedBatch) -> int:
         """The weight it added."""
-        header, data, scan = batch
+        header, data, scan = batch.header, batch.data, batch.scan
         if not self.batches:
             self.first_timestamp = header.max_timestamp
         if header.max_timestamp > self.max_timestamp:
@@ -129,7 +129,7 @@ class MemorySegment:
 def weight_of(batch: PlacedBatch) -> int:
     """What a batch adds to the memory in use."""
     entries = (len(batch.scan.keys) + len(batch.scan.tags)) // ENTRY_BYTES
-    return len(batch.data) + BATCH_WEIGHT + entries * ENTRY_WEIGHT
+    return batch.header.size_bytes + BATCH_WEIGHT + entries * ENTRY_WEIGHT
 
 
 def offsets_of(index: Index, hashed: int) -> list[int]:

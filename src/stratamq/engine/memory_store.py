@@ -73,7 +73,9 @@ class MemoryShardStore:
         for batch in batches:
             active = self._segments[-1]
             size, first = active.size_bytes, active.first_timestamp
-            if must_roll(size, first, len(batch.data), batch.header.max_timestamp, self.config):
+            if must_roll(
+                size, first, batch.header.size_bytes, batch.header.max_timestamp, self.config
+            ):
                 self.roll()
                 active = self._segments[-1]
             epoch = batch.header.leader_epoch
@@ -188,7 +190,7 @@ class MemoryShardStore:
             left = rewriter(header, memoryview(data))
             if left is not None:
                 header = read_header(left)
-                new.append(PlacedBatch(header, left, self.scan(header, left)))
+                new.append(PlacedBatch(header, (left,), self.scan(header, left)))
         new.end = old.end
         kept = (new,) if new.batches else ()
         at = self._segments.index(old)

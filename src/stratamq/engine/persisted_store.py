@@ -67,7 +67,7 @@ class PersistedShardStore:
         """Make a sealed segment durable, with its deletion marks. May be repeated after a
         failure."""
         left = [
-            PlacedBatch(header, data, self.memory.scan(header, data))
+            PlacedBatch(header, (data,), self.memory.scan(header, data))
             for header, data in segment.items()
             if header.base_offset >= self.disk.end_offset
         ]

@@ -57,13 +57,13 @@ class SegmentRow(NamedTuple):
         )
 
     def with_batch(self, batch: PlacedBatch) -> SegmentRow:
-        header, data, _ = batch
+        header = batch.header
         stamp = header.max_timestamp
         younger = stamp > self.max_timestamp
         return SegmentRow(
             self.base,
             header.next_offset,
-            self.size_bytes + len(data),
+            self.size_bytes + header.size_bytes,
             self.first_timestamp if self.size_bytes else stamp,
             stamp if younger else self.max_timestamp,
             header.last_offset if younger else self.max_timestamp_offset,

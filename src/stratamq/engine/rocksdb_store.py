@@ -115,9 +115,9 @@ class RocksShardStore:
         return ShardPoisoned(f"{self.name} takes no writes until it is recovered: {reason}")
 
     def _is_full(self, active: SegmentRow, batch: PlacedBatch) -> bool:
-        header, data, _ = batch
+        header = batch.header
         size, first, stamp = active.size_bytes, active.first_timestamp, header.max_timestamp
-        if must_roll(size, first, len(data), stamp, self.config):
+        if must_roll(size, first, header.size_bytes, stamp, self.config):
             return True
         return active.size_bytes > 0 and header.last_offset - active.base > SPAN_MAX
 
@@ -335,7 +335,7 @@ class RocksShardStore:
                 self._stage_change(rows, old.base, header, data, left)
                 pending += len(data)
             if left is not None:
-                new = new.with_batch(PlacedBatch(read_header(left), left, EMPTY_SCAN))
+                new = new.with_batch(PlacedBatch(read_header(left), (left,), EMPTY_SCAN))
             if pending >= REWRITE_BYTES_MAX:
                 self._rows.kv.write(rows)
                 rows, pending = self._rows.kv.batch(), 0
@@ -353,13 +353,13 @@ class RocksShardStore:
     def _stage_change(
         self, rows: KVBatch, segment: Offset, header: BatchHeader, data: bytes, left: bytes | None
     ) -> None:
-        old = PlacedBatch(header, data, self._scan(header, data))
+        old = PlacedBatch(header, (data,), self._scan(header, data))
         if left is None:
             self._rows.drop_batch(rows, header.last_offset)
             self._rows.replace_records(rows, segment, old, None)
             return
         header = read_header(left)
-        new = PlacedBatch(header, left, self._scan(header, left))
+        new = PlacedBatch(header, (left,), self._scan(header, left))
         self._rows.put_batch(rows, new)
         self._rows.replace_records(rows, segment, old, new)
 

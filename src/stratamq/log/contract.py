@@ -27,18 +27,28 @@ from typing import NamedTuple, Protocol
 
 from stratamq.log.snapshots import Snapshots
 from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
-from stratamq.wire.kafka.records import BatchHeader, BatchScan
+from stratamq.wire.kafka.records import BatchHeader, BatchScan, Buffer
 
 
 class PlacedBatch(NamedTuple):
     """A validated batch with its final base offset and leader epoch, in header and bytes alike.
 
-    `scan` is what the indexes need of its records: hashes of keys and tags by offset delta.
+    `parts` are its bytes, one after the other: they may be views of what a producer sent, and must
+    not be kept. `scan` is what the indexes need of its records: hashes of keys and tags by offset
+    delta.
     """
 
     header: BatchHeader
-    data: bytes
+    parts: tuple[Buffer, ...]
     scan: BatchScan
+
+    @property
+    def data(self) -> bytes:
+        """In one piece, and ours."""
+        only = self.parts[0]
+        if len(self.parts) == 1 and isinstance(only, bytes):
+            return only
+        return b"".join(self.parts)
 
 
 class SegmentInfo(NamedTuple):

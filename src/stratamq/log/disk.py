@@ -43,7 +43,7 @@ class File(Protocol):
     def read(self, size: int, position: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""
 
-    def write(self, buffers: Sequence[bytes], position: int, *, durable: bool = False) -> None:
+    def write(self, buffers: Sequence[Buffer], position: int, *, durable: bool = False) -> None:
         """Write all of it or raise OSError (then any part of it may be there). With `durable`,
         these bytes survive a power cut as after `sync`, in one call instead of two."""
 
@@ -95,7 +95,7 @@ class RealFile:
     def read(self, size: int, position: int) -> bytes:
         return os.pread(self._fd, size, position)
 
-    def write(self, buffers: Sequence[bytes], position: int, *, durable: bool = False) -> None:
+    def write(self, buffers: Sequence[Buffer], position: int, *, durable: bool = False) -> None:
         flags = WRITE_DURABLY if durable else 0
         for first in range(0, len(buffers), IOV_MAX):
             group = buffers[first : first + IOV_MAX]

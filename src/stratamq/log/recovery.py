@@ -355,7 +355,7 @@ class _Recovery:
     # -- small things --------------------------------------------------------------------------
 
     def _placed(self, found: Intact) -> PlacedBatch:
-        return PlacedBatch(found.header, found.data, self.indexing.scan(found))
+        return PlacedBatch(found.header, (found.data,), self.indexing.scan(found))
 
     def _note_epoch(self, found: Intact) -> None:
         header = found.header
@@ -370,9 +370,9 @@ class _Recovery:
         known = [entry.epoch for entry in self.loaded or () if entry.start_offset <= last]
         if not known or header.leader_epoch in (known[-1], NO_EPOCH):
             return found
-        header, data = place_batch(header, found.data, header.base_offset, known[-1])
-        segment.file().write([data], found.position)
-        return Intact(found.position, header, data)
+        header, parts = place_batch(header, found.data, header.base_offset, known[-1])
+        segment.file().write(parts, found.position)
+        return Intact(found.position, header, b"".join(parts))
 
     def _report_damage(self, segment: Segment, damage: Damage) -> None:
         until = "the end" if damage.end is None else f"byte {damage.end}"

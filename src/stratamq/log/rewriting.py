@@ -68,7 +68,7 @@ class StaleRows:
         self._rows, self._pending = self._index.kv.batch(), 0
 
     def _placed(self, found: Intact) -> PlacedBatch:
-        return PlacedBatch(found.header, found.data, self._indexing.scan(found))
+        return PlacedBatch(found.header, (found.data,), self._indexing.scan(found))
 
 
 @dataclass(slots=True)

@@ -141,7 +141,7 @@ class ActiveSegment(Segment):
     def append(self, batches: Sequence[PlacedBatch], *, durable: bool = False) -> None:
         """One write for all. On OSError the file is as long as before as far as readers can
         tell. With `durable` it is synced as well, where nothing older waits for that."""
-        written = [batch.data for batch in batches]
+        written = [part for batch in batches for part in batch.parts]
         durable = durable and self.state.synced_position == self.size
         self._hold().write(written, self.size, durable=durable)
         self._staged.extend(batches)
@@ -204,7 +204,7 @@ class ActiveSegment(Segment):
         """A point per POINT_EVERY_RECORDS records, at batch boundaries, as Kafka places them."""
         state = self.state
         position, since = state.indexed_position, state.records_since_point
-        for header, data, _ in batches:
+        for header, _, _ in batches:
             if header.max_timestamp > state.max_timestamp:
                 state.max_timestamp = header.max_timestamp
                 state.max_timestamp_offset = header.last_offset
@@ -212,7 +212,7 @@ class ActiveSegment(Segment):
                 self._put_points(rows, OffsetPoint(header.last_offset, position))
                 since = 0
             since += header.record_count
-            position = Position(position + len(data))
+            position = Position(position + header.size_bytes)
         state.indexed_position, state.records_since_point = position, since
         state.indexed_end = batches[-1].header.next_offset
 

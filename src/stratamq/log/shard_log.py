@@ -119,25 +119,26 @@ class FileShardLog(Guard):
         run: list[PlacedBatch] = []
         size, first = self._active.size, self._active.state.first_timestamp
         for batch in batches:
-            full = must_roll(size, first, len(batch.data), batch.header.max_timestamp, self.config)
-            far = batch.header.last_offset - self._active.base > SPAN_MAX
+            header = batch.header
+            full = must_roll(size, first, header.size_bytes, header.max_timestamp, self.config)
+            far = header.last_offset - self._active.base > SPAN_MAX
             if full or far:
                 if run:
                     self._active.append(run)
                     run = []
-                self._roll(batch.header.base_offset if far else None)
+                self._roll(header.base_offset if far else None)
                 size = 0
             if not size:
-                first = TimestampMs(batch.header.max_timestamp)
+                first = header.max_timestamp
             run.append(batch)
-            size += len(batch.data)
+            size += header.size_bytes
         self._active.append(run)
 
     def _fit(self, batches: Sequence[PlacedBatch]) -> bool:
         """Whether all surely go into the active segment, as nearly always: then none is looked at
         alone."""
         active = self._active
-        added = sum([len(batch.data) for batch in batches])
+        added = sum([batch.header.size_bytes for batch in batches])
         youngest = max([batch.header.max_timestamp for batch in batches])
         return (
             active.size > 0

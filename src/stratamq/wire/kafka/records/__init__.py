@@ -10,7 +10,7 @@ from __future__ import annotations
 from stratamq.wire.kafka.records import _kernel
 from stratamq.wire.kafka.records.accept import accept_batch
 from stratamq.wire.kafka.records.body import DECOMPRESSED_MAX
-from stratamq.wire.kafka.records.compression import Compression, compress, decompress
+from stratamq.wire.kafka.records.compression import Compression, Scratch, compress, decompress
 from stratamq.wire.kafka.records.control import ControlType, control_type, encode_control
 from stratamq.wire.kafka.records.decode import decode_batch, decode_some
 from stratamq.wire.kafka.records.encode import encode_batch
@@ -32,6 +32,7 @@ __all__ = [
     "Buffer",
     "Compression",
     "ControlType",
+    "Scratch",
     "accept_batch",
     "check_batch",
     "check_crc",

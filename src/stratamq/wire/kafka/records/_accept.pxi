@@ -114,11 +114,16 @@ cdef object moved_header(object header, int64_t base_offset, int32_t leader_epoc
     return moved
 
 
+cdef enum:
+    COPIED_MAX = 4096  # up to here a copy costs less than a second buffer
+
+
 def place(header not None, data, int64_t base_offset, int32_t leader_epoch):
-    """Header and bytes of the batch at its final offset and epoch."""
+    """Header and bytes of the batch at its final offset and epoch. A large batch is not copied: its
+    first bytes come apart from the rest, which is a view of `data`."""
     cdef Py_buffer view
     cdef object moved
-    cdef Py_ssize_t size
+    cdef Py_ssize_t size, copied
     if not PyTuple_Check(header) or PyTuple_GET_SIZE(header) != 13:
         raise TypeError("a batch header is wanted")
     size = PyLong_AsLongLong(<object>PyTuple_GET_ITEM(header, 1)) + LENGTH_END
@@ -126,8 +131,11 @@ def place(header not None, data, int64_t base_offset, int32_t leader_epoch):
     try:
         if not HEADER_BYTES <= size <= view.len:
             raise AssertionError("header and bytes belong to the same batch")
-        moved = PyBytes_FromStringAndSize(<const char *>view.buf, size)
+        copied = size if size <= COPIED_MAX else PLACE_BYTES
+        moved = PyBytes_FromStringAndSize(<const char *>view.buf, copied)
     finally:
         PyBuffer_Release(&view)
     put_place(<uint8_t *>PyBytes_AS_STRING(moved), base_offset, leader_epoch)  # nobody else has it yet
-    return moved_header(header, base_offset, leader_epoch), moved
+    if copied < size:
+        return moved_header(header, base_offset, leader_epoch), (moved, memoryview(data)[copied:size])
+    return moved_header(header, base_offset, leader_epoch), (moved,)

@@ -86,6 +86,7 @@ cdef extern from *:
 cdef enum:
     HEADER_BYTES = 61
     LENGTH_END = 12
+    PLACE_BYTES = 16
     BATCH_LENGTH_MIN = 49
     RECORD_BYTES_MIN = 7
     HEADER_ENTRY_BYTES_MIN = 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stratamq.wire.kafka.records import _kernel
+from stratamq.wire.kafka.records.compression import Scratch
 from stratamq.wire.kafka.records.entries import BatchScan
 from stratamq.wire.kafka.records.header import BatchHeader, check_batch
 from stratamq.wire.kafka.records.layout import Buffer
@@ -10,7 +11,13 @@ from stratamq.wire.kafka.records.scan import scan_batch
 
 
 def accept_batch(
-    data: Buffer, max_bytes: int, *, keys: bool, tags: bool, decompressed_max: int
+    data: Buffer,
+    max_bytes: int,
+    *,
+    keys: bool,
+    tags: bool,
+    decompressed_max: int,
+    scratch: Scratch | None = None,
 ) -> tuple[BatchHeader, BatchScan]:
     """What `check_batch` and `scan_batch` say of exactly one batch, every record walked.
 
@@ -30,5 +37,6 @@ def accept_batch(
         tags=indexed and tags,
         decompressed_max=decompressed_max,
         consecutive=True,
+        scratch=scratch,
     )
     return header, scan

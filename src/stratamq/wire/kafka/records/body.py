@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from stratamq.model.errors import CorruptBatch
-from stratamq.wire.kafka.records.compression import decompress
+from stratamq.wire.kafka.records.compression import Scratch, decompress
 from stratamq.wire.kafka.records.header import BatchHeader
 from stratamq.wire.kafka.records.layout import CODEC_MASK, HEADER_BYTES, LENGTH_END, Buffer
 
@@ -21,7 +21,9 @@ class Body(NamedTuple):
     stop: int
 
 
-def record_bytes(header: BatchHeader, data: Buffer, decompressed_max: int) -> Body:
+def record_bytes(
+    header: BatchHeader, data: Buffer, decompressed_max: int, scratch: Scratch | None = None
+) -> Body:
     """The records of the batch at the start of `data`, in place when they are not compressed."""
     size = header.batch_length + LENGTH_END
     if size > len(data):
@@ -29,5 +31,5 @@ def record_bytes(header: BatchHeader, data: Buffer, decompressed_max: int) -> Bo
     if not header.attributes & CODEC_MASK:
         return Body(data, HEADER_BYTES, size)
     packed = memoryview(data)[HEADER_BYTES:size]
-    unpacked = decompress(header.compression, packed, decompressed_max)
+    unpacked = decompress(header.compression, packed, decompressed_max, scratch)
     return Body(unpacked, 0, len(unpacked))

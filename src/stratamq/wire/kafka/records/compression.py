@@ -48,8 +48,28 @@ XERIAL_HEADER = XERIAL_MAGIC + XERIAL_VERSIONS
 XERIAL_BLOCK_BYTES = 1 << 15
 """snappy-java frames raw snappy in blocks; Java's default block size."""
 
+SCRATCH_BYTES_MAX = 16 << 20
+"""Room that is kept for the next batch. What needs more gets it for once."""
+
 _BLOCK_LENGTH = Struct(">i")
 _MARK = token_bytes(16)
+
+
+class Scratch:
+    """Room to unpack into, for somebody who looks at one batch at a time and keeps nothing of it:
+    new memory for each would cost as much as the unpacking."""
+
+    __slots__ = ("_room",)
+
+    def __init__(self) -> None:
+        self._room = bytearray()
+
+    def room(self, size: int) -> memoryview:
+        if size > SCRATCH_BYTES_MAX:
+            return memoryview(bytearray(size))
+        if len(self._room) < size:
+            self._room = bytearray(size)
+        return memoryview(self._room)[:size]
 
 
 def compress(codec: Compression, data: Buffer) -> bytes:
@@ -65,8 +85,10 @@ def compress(codec: Compression, data: Buffer) -> bytes:
     return bytes(cramjam.zstd.compress(data, level=ZSTD_LEVEL))
 
 
-def decompress(codec: Compression, data: Buffer, limit: int) -> memoryview:
-    """The bytes that `data` stands for.
+def decompress(
+    codec: Compression, data: Buffer, limit: int, scratch: Scratch | None = None
+) -> memoryview:
+    """The bytes that `data` stands for; with a `scratch`, until it is used again.
 
     BatchTooLarge when they are more than `limit`, CorruptBatch when they cannot be had.
     """
@@ -76,7 +98,7 @@ def decompress(codec: Compression, data: Buffer, limit: int) -> memoryview:
         if len(data) > limit:
             raise _too_large(codec, limit)
         return memoryview(data)
-    return _decompress_framed(codec, data, limit)
+    return _decompress_framed(codec, data, limit, scratch or Scratch())
 
 
 def codec_of(attributes: int) -> Compression:
@@ -90,39 +112,45 @@ def codec_of(attributes: int) -> Compression:
 # -- gzip, lz4, zstd: the library reads their frames, also several in a row ------------------------
 
 
-_FRAMED: dict[Compression, Callable[[Buffer, bytearray], int]] = {
+_FRAMED: dict[Compression, Callable[[Buffer, memoryview], int]] = {
     Compression.GZIP: cramjam.gzip.decompress_into,
     Compression.LZ4: cramjam.lz4.decompress_into,
     Compression.ZSTD: cramjam.zstd.decompress_into,
 }
 
 
-def _decompress_framed(codec: Compression, data: Buffer, limit: int) -> memoryview:
+def _decompress_framed(
+    codec: Compression, data: Buffer, limit: int, scratch: Scratch
+) -> memoryview:
     room = min(limit, max(FIRST_ROOM_BYTES, len(data) * ROOM_FACTOR))
-    while (unpacked := _attempt(codec, data, room)) is None:
-        if room >= limit:
-            raise _too_large(codec, limit)
-        room = min(limit, room * ROOM_FACTOR)
+    try:
+        while (unpacked := _attempt(codec, data, scratch.room(room + len(_MARK)))) is None:
+            if room >= limit:
+                raise _too_large(codec, limit)
+            room = min(limit, room * ROOM_FACTOR)
+    except InvalidInput:
+        del scratch  # as in _attempt
+        raise
     return unpacked
 
 
-def _attempt(codec: Compression, data: Buffer, room: int) -> memoryview | None:
-    """What `data` unpacks to, or None when that is more than `room`.
+def _attempt(codec: Compression, data: Buffer, out: memoryview) -> memoryview | None:
+    """What `data` unpacks to, or None when `out` has no room for that and the mark.
 
     The library fails with the same error for damage and for a full buffer. It fills the buffer
     first, though: a mark at its end tells which it was.
     """
-    out = bytearray(room + len(_MARK))
+    room = len(out) - len(_MARK)
     out[room:] = _MARK
     try:
         size = _FRAMED[codec](data, out)
     except cramjam.DecompressionError as error:
-        damaged = out.endswith(_MARK)
+        damaged = out[room:] == _MARK
         del out  # whoever keeps the error must not keep the buffer with it
         if damaged:
             raise CorruptBatch(f"the {codec.name.lower()} data is damaged: {error}") from error
         return None
-    return memoryview(out)[:size] if size <= room else None
+    return out[:size] if size <= room else None
 
 
 def _too_large(codec: Compression, limit: int) -> BatchTooLarge:

@@ -27,8 +27,9 @@ def place_batch(
     leader_epoch: LeaderEpoch,
     append_time_ms: int | None = None,
     max_timestamp: int | None = None,
-) -> tuple[BatchHeader, bytes]:
-    """The batch at its final offset and epoch. They lie outside the CRC: one copy, no more.
+) -> tuple[BatchHeader, tuple[Buffer, ...]]:
+    """The batch at its final offset and epoch, its bytes in one part or in two. Both lie outside
+    the CRC, so a large batch is not even copied: its second part is a view of `data`.
 
     `append_time_ms` stamps the whole batch with the node's time (LogAppendTime). `max_timestamp`
     sets right what a producer got wrong. Only these two cost a CRC.
@@ -39,7 +40,8 @@ def place_batch(
         attributes = header.attributes
         stamp = header.max_timestamp if max_timestamp is None else max_timestamp
     if stamp != header.max_timestamp or attributes != header.attributes:
-        return _restamp(header, data, base_offset, leader_epoch, attributes, stamp)
+        header, batch = _restamp(header, data, base_offset, leader_epoch, attributes, stamp)
+        return header, (batch,)
     return _kernel.place(header, data, base_offset, leader_epoch)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stratamq.model.types import TimestampMs
 from stratamq.wire.kafka.records import _kernel
 from stratamq.wire.kafka.records.body import record_bytes
+from stratamq.wire.kafka.records.compression import Scratch
 from stratamq.wire.kafka.records.entries import BatchScan
 from stratamq.wire.kafka.records.header import BatchHeader
 from stratamq.wire.kafka.records.layout import Buffer
@@ -21,13 +22,14 @@ def scan_batch(
     tags: bool,
     decompressed_max: int,
     consecutive: bool = False,
+    scratch: Scratch | None = None,
 ) -> BatchScan:
     """Walk every record. Anything that does not add up raises CorruptBatch.
 
     With `consecutive` (a batch from a producer) offset deltas must be 0, 1, 2, ...; without it they
     may have holes, as compaction leaves them.
     """
-    body = record_bytes(header, data, decompressed_max)
+    body = record_bytes(header, data, decompressed_max, scratch)
     packed_keys, packed_tags, max_timestamp, null_keys = _kernel.scan_records(
         body.data,
         body.start,
