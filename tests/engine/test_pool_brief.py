@@ -36,10 +36,42 @@ async def test_a_small_batch_is_written_at_once() -> None:
     target = shard(flush="os")
     async with pool_of(commit) as pool:
         write = pool.append(append(target, b"x", b"y"))
-        assert write.done(), "without a turn of the event loop"
         assert (await write)[:2] == (0, 1)
     assert commit.threads == {HERE}
     assert target.high_watermark == 2
+
+
+async def test_what_comes_in_one_turn_is_committed_together() -> None:
+    commit = Open()
+    one, two = shard("s_0", flush="os"), shard("s_1", flush="os")
+    async with pool_of(commit) as pool:
+        writes = [pool.append(append(target, b"x")) for target in (one, two, one)]
+        answers = await asyncio.gather(*writes)
+    assert commit.commits == [[("s_0", 2), ("s_1", 1)]]
+    assert [answer.base_offset for answer in answers] == [0, 0, 1]
+    assert commit.threads == {HERE}
+
+
+async def test_whoever_comes_behind_takes_those_before_along() -> None:
+    """To the worker, in the order in which they came."""
+    commit = Open()
+    brief, synced = shard("s_0", flush="os"), shard("s_0", flush="sync")
+    synced.store = brief.store
+    done: list[int] = []
+    async with pool_of(commit) as pool:
+        first = pool.append(append(brief, b"x"))
+        second = pool.run(brief, lambda: done.append(brief.store.end_offset))
+        third = pool.append(append(brief, b"y"))
+        await asyncio.gather(first, second, third)
+    assert done == [1]
+    assert HERE not in commit.threads
+
+
+async def test_closing_answers_what_was_collected() -> None:
+    commit = Open()
+    async with pool_of(commit) as pool:
+        write = pool.append(append(shard(flush="os"), b"x"))
+    assert write.done()
 
 
 @pytest.mark.parametrize(

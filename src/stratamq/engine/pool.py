@@ -7,8 +7,8 @@ waiting producers cost one write and one fsync, and a shard never has two writer
 Queues are bounded by requests and by bytes. A request that finds its queue full waits with its
 producer and goes in when there is room, in order: nothing is refused and nothing grows.
 
-Where nothing is under way, a small batch that need not be synced takes the short way: the event
-loop writes it itself.
+Where nothing is under way, small batches that need not be synced take the short way: the event
+loop commits what came in one of its turns itself.
 
 The event loop counts what is under way and moves high watermarks; workers touch neither. A request
 is handed over with one `put`, and a whole drain comes back with one call into the loop."""
@@ -40,9 +40,9 @@ PIPELINED_BYTES = 1 << 20
 answers and prepares the other half. Taking all would let each wait for the other in turn."""
 
 
-BRIEF_BYTES = 64 << 10
-"""A batch up to this size that nobody else is before is written by the event loop itself, unless
-it is to be synced: a write into the page cache takes less than waking a thread."""
+BRIEF_BYTES = 256 << 10
+"""As much as comes in one turn of the event loop, finds no other before it and need not be synced
+is written by the event loop itself: a write into the page cache takes less than waking a thread."""
 
 BRIEF_S = 0.02
 PATIENCE_S = 0.25
@@ -75,9 +75,10 @@ Request = Append | AppendReplica | Task
 class Lane:
     """One worker's queue. All but `queue` belongs to the event loop."""
 
-    __slots__ = ("brief_from", "bytes", "queue", "requests", "thread", "waiting")
+    __slots__ = ("brief_from", "bytes", "here", "queue", "requests", "thread", "waiting")
 
     def __init__(self) -> None:
+        self.here: list[Append] = []
         self.brief_from = 0.0
         self.queue: SimpleQueue[Request | None] = SimpleQueue()
         self.requests = 0
@@ -109,35 +110,59 @@ class IOPool:
     # -- the event loop's side -----------------------------------------------------------------
 
     def append(self, request: Append | AppendReplica) -> Future[AppendResult]:
-        if isinstance(request, Append):
+        if isinstance(request, Append) and not request.shard.syncs:
             lane = self._lanes[request.shard.lane]
-            if not lane.requests and self._is_brief(lane, request):
-                return self._append_here(lane, request)
+            if lane.requests == len(lane.here) and not self._is_full(lane, request.size_bytes):
+                return self._collect(lane, request)
         return self._submit(request)
 
-    def _is_brief(self, lane: Lane, request: Append) -> bool:
-        shard = request.shard
-        if request.size_bytes > BRIEF_BYTES or shard.syncs:
-            return False
-        if lane.brief_from and time.monotonic() < lane.brief_from:
-            return False
-        epoch = shard.epoch if request.epoch is None else request.epoch
-        timestamp = self._clock.now_ms() if shard.stamps else request.scan.max_timestamp
-        return shard.store.takes_at_once(request.size_bytes, timestamp, epoch)
+    # -- the short way -------------------------------------------------------------------------
 
-    def _append_here(self, lane: Lane, request: Append) -> Future[AppendResult]:
-        """The lane's worker is idle and stays so: nobody else hands it anything meanwhile."""
+    def _collect(self, lane: Lane, request: Append) -> Future[AppendResult]:
+        """Wait for the rest of this turn of the event loop: others may come, and one commit serves
+        them all."""
         loop = self._loop
         assert loop is not None, "started first"
         request.future = future = loop.create_future()
         lane.requests += 1
         lane.bytes += request.size_bytes
+        lane.here.append(request)
+        if len(lane.here) == 1:
+            loop.call_soon(self._serve_here, lane)
+        return future
+
+    def _serve_here(self, lane: Lane) -> None:
+        """The lane's worker is idle and stays so: whoever else comes passes these on first."""
+        if not lane.here:
+            return
+        if not self._are_brief(lane):
+            self._pass_on(lane)
+            return
+        collected, lane.here = lane.here, []
         begin = time.monotonic()
-        groups = self._serve((request,))
+        groups = self._serve(collected)
         end = time.monotonic()
         lane.brief_from = end + PATIENCE_S if end - begin > BRIEF_S else 0.0
-        self._deliver(lane, (request,), groups)
-        return future
+        self._deliver(lane, collected, groups)
+
+    def _are_brief(self, lane: Lane) -> bool:
+        if lane.bytes > BRIEF_BYTES or (lane.brief_from and time.monotonic() < lane.brief_from):
+            return False
+        return all(self._is_brief(request, lane.bytes) for request in lane.here)
+
+    def _is_brief(self, request: Append, size_bytes: int) -> bool:
+        shard = request.shard
+        epoch = shard.epoch if request.epoch is None else request.epoch
+        timestamp = self._clock.now_ms() if shard.stamps else request.scan.max_timestamp
+        return shard.store.takes_at_once(size_bytes, timestamp, epoch)
+
+    def _pass_on(self, lane: Lane) -> None:
+        """To the worker, before anybody who came later."""
+        collected, lane.here = lane.here, []
+        for request in collected:
+            lane.queue.put(request)
+
+    # -- the long way --------------------------------------------------------------------------
 
     def run(self, shard: Shard, work: Callable[[], T]) -> Future[T]:
         return self._submit(Task(shard, work))
@@ -160,6 +185,8 @@ class IOPool:
         assert loop is not None, "started first"
         lane = self._lanes[request.shard.lane]
         request.future = future = loop.create_future()
+        if lane.here:
+            self._pass_on(lane)
         if lane.waiting or self._is_full(lane, request.size_bytes):
             lane.waiting.append(request)
         else:
