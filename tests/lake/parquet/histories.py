@@ -10,6 +10,7 @@ from crc32c import crc32c
 from hypothesis import strategies as st
 
 from stratamq.lake.parquet import ColdFile, FileLayout, FileSummary, write_file
+from stratamq.lake.parquet.sinks import Footer
 from stratamq.lake.parquet.sources import BytesSource
 from stratamq.model.record import Record
 from stratamq.wire.kafka.records import Compression, compress, decode_batch, read_header
@@ -18,6 +19,7 @@ from tests.wire import oracle
 from tests.wire.oracle import PlainRecord
 
 ROOM = 1 << 24
+NAME = "test.parquet"
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x08, 0x10, 0x20
 
 pieces = st.binary(max_size=40)
@@ -162,4 +164,10 @@ def written(batches: list[bytes], row_group_bytes: int = 500) -> tuple[bytes, Fi
 
 
 def opened(data: bytes, *, recompressed: bool = False) -> ColdFile:
-    return ColdFile(BytesSource(data), "test.parquet", recompressed=recompressed)
+    return ColdFile(BytesSource(data), NAME, footer_of(data), recompressed=recompressed)
+
+
+def footer_of(data: bytes) -> Footer:
+    """What `write_file` told of an undamaged file."""
+    size = int.from_bytes(data[-8:-4], "little") + 8
+    return Footer(size, crc32c(data[-size:]))

@@ -23,8 +23,9 @@ from stratamq.model.types import Offset
 from stratamq.wire.kafka.records import HEADER_BYTES, BatchHeader, Buffer, read_header
 
 MAGIC = b"SMB1"
-HEAD = Struct("<4sIIII")
-"""magic, entries, unpacked bytes, packed bytes, CRC32C of the packed bytes (little-endian)."""
+HEAD = Struct("<4sIIIII")
+"""magic, entries, checksums of pieces, unpacked bytes, packed bytes, CRC32C of the packed bytes
+(little-endian)."""
 
 ENTRY = Struct(">61sBII")
 """header, kind, first row within the row group, place within the kept bytes (big-endian)."""
@@ -55,7 +56,8 @@ class Entry(NamedTuple):
 
 
 class BlockPlace(NamedTuple):
-    """Where a block lies in the file, and what it covers. `row_group` is -1 when it has no rows."""
+    """Where a block lies in the file, and what it covers. The row group's bytes lie before it, from
+    `group_position` on; `row_group` is -1 when it has no rows."""
 
     position: int
     size: int
@@ -63,6 +65,7 @@ class BlockPlace(NamedTuple):
     last_offset: int
     max_timestamp: int
     row_group: int
+    group_position: int
 
 
 class BlockBuilder:
@@ -87,14 +90,18 @@ class BlockBuilder:
             self._kept.append(bytes(batch))
             self._kept_bytes += len(batch)
 
-    def pack(self) -> bytes:
-        """The block. Bytes of the same place in all entries lie together: they are much alike."""
+    def pack(self, pieces: Sequence[int]) -> bytes:
+        """The block. Bytes of the same place in all entries lie together: they are much alike.
+
+        `pieces` are the checksums of the row group's bytes.
+        """
         table = b"".join(self._entries)
         planes = [table[at :: ENTRY.size] for at in range(ENTRY.size)]
-        raw = b"".join((*planes, *self._kept))
+        crcs = [crc.to_bytes(4, "little") for crc in pieces]
+        raw = b"".join((*planes, *crcs, *self._kept))
         packed = bytes(cramjam.zstd.compress(raw, level=ZSTD_LEVEL))
-        head = HEAD.pack(MAGIC, len(self._entries), len(raw), len(packed), crc32c(packed))
-        return head + packed
+        sizes = len(self._entries), len(pieces), len(raw), len(packed)
+        return HEAD.pack(MAGIC, *sizes, crc32c(packed)) + packed
 
 
 class Block:
@@ -103,12 +110,13 @@ class Block:
     def __init__(self, data: bytes) -> None:
         if len(data) < HEAD.size:
             raise CorruptBatch("a block of batches is cut off")
-        magic, count, raw_bytes, packed_bytes, crc = HEAD.unpack_from(data)
+        magic, count, pieces, raw_bytes, packed_bytes, crc = HEAD.unpack_from(data)
         packed = memoryview(data)[HEAD.size :]
         if magic != MAGIC or len(packed) != packed_bytes or crc32c(packed) != crc:
             raise CorruptBatch("a block of batches does not match its checksum")
         table_bytes = count * ENTRY.size
-        if not table_bytes <= raw_bytes <= RAW_BYTES_MAX:
+        kept_at = table_bytes + 4 * pieces
+        if not kept_at <= raw_bytes <= RAW_BYTES_MAX:
             raise CorruptBatch("a block of batches is smaller than its entries")
         raw = bytearray(raw_bytes)
         if cramjam.zstd.decompress_into(packed, raw) != raw_bytes:
@@ -117,7 +125,9 @@ class Block:
         self._table = bytearray(table_bytes)
         for at in range(ENTRY.size):
             self._table[at :: ENTRY.size] = raw[at * count : (at + 1) * count]
-        self._kept = memoryview(raw)[table_bytes:]
+        self.pieces = memoryview(raw)[table_bytes:kept_at].cast("I")
+        """The checksums of the row group's bytes. (Every machine we run on is little-endian.)"""
+        self._kept = memoryview(raw)[kept_at:]
 
     def __len__(self) -> int:
         return self._count

@@ -21,6 +21,7 @@ from stratamq.lake.parquet.blocks import (
 )
 from stratamq.lake.parquet.names import BLOCKS_KEY, FORMAT_KEY, FORMAT_VERSION
 from stratamq.lake.parquet.schema import BATCH_COLUMNS
+from stratamq.lake.parquet.sinks import PIECE_BYTES, Footer
 from stratamq.lake.parquet.sources import Source, Span, Window
 from stratamq.model.errors import CorruptBatch, CorruptRecord, InvalidInput, UnsupportedFormat
 from stratamq.wire.kafka.records import DECOMPRESSED_MAX, HEADER_BYTES, BatchHeader, read_header
@@ -28,10 +29,7 @@ from stratamq.wire.kafka.records.layout import CHECKED, CHECKED_AT, CODEC_MASK, 
 from stratamq.wire.kafka.records.recompress import recompress
 
 TAIL_BYTES = 64 << 10
-"""Read at once from a file's end. Most footers are smaller, and Arrow asks for as much."""
-
-FOOTER_END_BYTES = 8
-PARQUET_MAGIC = b"PAR1"
+"""Arrow asks for so much of a file's end, whatever the footer's size."""
 
 
 class _Group(NamedTuple):
@@ -45,13 +43,15 @@ class ColdFile:
 
     Keeps the row group it read last, so that a reader who goes on pays for each once. Not for
     several threads at once. `name` is for messages. With `recompressed`, batches come back in the
-    codec they were written with, else unpacked.
+    codec they were written with, else unpacked. `footer` is what `write_file` told of it. Arrow is
+    shown no byte whose checksum was not right.
     """
 
     def __init__(
         self,
         source: Source,
         name: str,
+        footer: Footer,
         *,
         recompressed: bool = False,
         decompressed_max: int = DECOMPRESSED_MAX,
@@ -60,7 +60,7 @@ class ColdFile:
         self._name = name
         self._recompressed = recompressed
         self._decompressed_max = decompressed_max
-        self._tail = self._read_tail()
+        self._tail = self._read_tail(footer)
         self._metadata = self._open((), None).metadata
         self.places: Sequence[BlockPlace] = self._read_places()
         self._last_offsets = [place.last_offset for place in self.places]
@@ -113,7 +113,7 @@ class ColdFile:
             return ()
         place = self.places[number]
         block = Span(place.position, place.size)
-        return (block,) if place.row_group < 0 else (block, self.column_span(place.row_group))
+        return (block,) if place.row_group < 0 else (block, self.column_span(place))
 
     def floor_by_timestamp(self, timestamp: int) -> int:
         """An offset where a search begins: every record before it is older than `timestamp`."""
@@ -174,9 +174,9 @@ class ColdFile:
 
     # -- the file ----------------------------------------------------------------------------------
 
-    def column_span(self, row_group: int, columns: Sequence[str] = BATCH_COLUMNS) -> Span:
-        """Where the columns of a row group lie: one stretch, whatever lies between them."""
-        group = self._metadata.row_group(row_group)
+    def column_span(self, place: BlockPlace, columns: Sequence[str] = BATCH_COLUMNS) -> Span:
+        """The pieces in which columns of a row group lie: one stretch, whatever lies between."""
+        group = self._metadata.row_group(place.row_group)
         chunks = [group.column(index) for index in range(group.num_columns)]
         wanted = [c for c in chunks if c.path_in_schema.split(".")[0] in columns]
         starts = [
@@ -186,27 +186,33 @@ class ColdFile:
             for c in wanted
         ]
         ends = [s + c.total_compressed_size for s, c in zip(starts, wanted, strict=True)]
-        return Span(min(starts), max(ends) - min(starts))
+        first = (min(starts) - place.group_position) // PIECE_BYTES
+        last = -(-(max(ends) - place.group_position) // PIECE_BYTES)
+        start = place.group_position + first * PIECE_BYTES
+        return Span(start, min(place.group_position + last * PIECE_BYTES, place.position) - start)
 
-    def read_columns(self, number: int, columns: Sequence[str] = BATCH_COLUMNS) -> Any:
+    def read_columns(self, number: int, columns: Sequence[str]) -> Any:
         """Columns of the row group that belongs to a block, as a table."""
-        place = self.places[number]
-        span = self.column_span(place.row_group, columns)
+        return self._read_columns(self.places[number], self._read_block(number), columns)
+
+    def _read_columns(self, place: BlockPlace, block: Block, columns: Sequence[str]) -> Any:
+        span = self.column_span(place, columns)
         data = self._source.read_at(*span)
-        try:
-            file = self._open(((span.position, data),), self._metadata)
-            return file.read_row_group(place.row_group, columns=list(columns), use_threads=False)
-        except (pa.ArrowException, OSError) as error:
-            raise self._damage(
-                span.position, place.base_offset, place.last_offset, str(error)
-            ) from error
+        first = (span.position - place.group_position) // PIECE_BYTES
+        if len(data) != span.size or not _pieces_fit(data, block.pieces[first:]):
+            reason = "its columns do not match their checksums"
+            raise self._damage(span.position, place.base_offset, place.last_offset, reason)
+        file = self._open(((span.position, data),), self._metadata)
+        return file.read_row_group(place.row_group, columns=list(columns), use_threads=False)
 
     def _read_group(self, number: int) -> _Group:
         place = self.places[number]
         if self._group is None or self._group.place is not place:
             self._group = None  # one is let go before the next is made
             block = self._read_block(number)
-            rows = rows_of(self.read_columns(number)) if place.row_group >= 0 else None
+            rows = None
+            if place.row_group >= 0:
+                rows = rows_of(self._read_columns(place, block, BATCH_COLUMNS))
             self._group = _Group(place, block, rows)
         return self._group
 
@@ -224,41 +230,36 @@ class ColdFile:
     def _number(self, offset: int) -> int:
         return bisect_left(self._last_offsets, offset)
 
-    def _read_tail(self) -> tuple[int, bytes]:
+    def _read_tail(self, footer: Footer) -> tuple[int, bytes]:
         size = self._source.size_bytes
-        start = max(0, size - TAIL_BYTES)
-        tail = self._source.read_at(start, size - start)
-        if tail[-4:] != PARQUET_MAGIC or len(tail) < FOOTER_END_BYTES:
-            raise self._damage(start, 0, 0, "it does not end as a Parquet file does")
-        footer = int.from_bytes(tail[-8:-4], "little") + FOOTER_END_BYTES
-        if len(tail) < min(footer, size):
-            start = max(0, size - footer)
-            tail = self._source.read_at(start, size - start)
-        return start, tail
+        wanted = min(size, max(footer.size, TAIL_BYTES))
+        tail = self._source.read_at(size - wanted, wanted)
+        if len(tail) != wanted or crc32c(tail[-footer.size :]) != footer.crc:
+            raise self._damage(size - wanted, 0, 0, "its footer does not match its checksum")
+        return size - wanted, tail
 
     def _open(self, pieces: Sequence[tuple[int, bytes]], metadata: Any) -> Any:
         window = Window(self._source.size_bytes, (*pieces, self._tail))
-        try:
-            return pq.ParquetFile(
-                pa.PythonFile(window, mode="r"),
-                metadata=metadata,
-                page_checksum_verification=True,
-            )
-        except (pa.ArrowException, OSError) as error:
-            raise self._damage(self._tail[0], 0, 0, str(error)) from error
+        return pq.ParquetFile(pa.PythonFile(window, mode="r"), metadata=metadata)
 
     def _read_places(self) -> tuple[BlockPlace, ...]:
         notes = self._metadata.metadata or {}
         version = notes.get(FORMAT_KEY.encode(), b"").decode()
         if version != FORMAT_VERSION:
             raise UnsupportedFormat(f"{self._name}: cold format {version!r} is not known")
-        try:
-            return places_from_text(notes[BLOCKS_KEY.encode()])
-        except (KeyError, InvalidInput) as error:
-            raise self._damage(self._tail[0], 0, 0, str(error)) from error
+        return places_from_text(notes[BLOCKS_KEY.encode()])
 
     def _damage(self, position: int, base: int, last: int, reason: str) -> CorruptRecord:
         return CorruptRecord(self._name, position, base, last + 1, reason)
+
+
+def _pieces_fit(data: bytes, crcs: memoryview) -> bool:
+    view = memoryview(data)
+    starts = range(0, len(data), PIECE_BYTES)
+    return len(starts) <= len(crcs) and all(
+        crc32c(view[start : start + PIECE_BYTES]) == crc
+        for start, crc in zip(starts, crcs, strict=False)
+    )
 
 
 assert CHECKED_AT + CHECKED.size == HEADER_BYTES, "the head is written in two parts"

@@ -21,6 +21,7 @@ from stratamq.lake.parquet.blocks import (
 )
 from stratamq.lake.parquet.names import BLOCKS_KEY, FORMAT_KEY, FORMAT_VERSION, VALUES_KEY
 from stratamq.lake.parquet.schema import TYPED_COLUMN, arrow_schema, writer_options
+from stratamq.lake.parquet.sinks import Footer, Tally
 from stratamq.lake.parquet.values.contract import ValueColumns
 from stratamq.model.errors import CorruptBatch
 from stratamq.model.types import NO_TIMESTAMP
@@ -75,6 +76,9 @@ class FileSummary:
     rows: int
     row_groups: int
     size_bytes: int
+    crc: int
+    """CRC32C of the whole file."""
+    footer: Footer
     unparsed: int
     """Values that are not in the declared format; their `data` is null."""
     misfits: int
@@ -124,7 +128,8 @@ class FileWriter:
         self._layout = layout
         typed = layout.values.arrow_type if layout.values else None
         self._schema = arrow_schema(typed)
-        self._sink = pa.PythonFile(sink, mode="w")
+        self._tally = Tally(sink)
+        self._sink = pa.PythonFile(self._tally, mode="w")
         options = writer_options(self._schema, layout.zstd_level, layout.row_group_bytes)
         self._writer = pq.ParquetWriter(self._sink, self._schema, **options)
         self._columns = Columns()
@@ -153,6 +158,7 @@ class FileWriter:
         if self._layout.values:
             notes[VALUES_KEY] = self._layout.values.describe(counts)
         self._writer.add_key_value_metadata({**self._layout.notes, **notes})
+        self._tally.ending()
         self._writer.close()
         return FileSummary(
             base_offset=self._total.base_offset,
@@ -162,7 +168,9 @@ class FileWriter:
             batches=self._batches,
             rows=self._rows,
             row_groups=self._row_groups,
-            size_bytes=self._sink.tell(),
+            size_bytes=self._tally.tell(),
+            crc=self._tally.crc,
+            footer=self._tally.footer(),
             **counts,
         )
 
@@ -212,13 +220,14 @@ class FileWriter:
 
     def _flush(self) -> None:
         """Write the row group, if there are rows, and its block behind it."""
-        rows = self._columns.rows
+        rows, pending = self._columns.rows, self._pending
+        start = self._tally.tell()
+        self._tally.begin_pieces()
         if rows:
             self._writer.write_table(self._table(), row_group_size=rows)
-        block = self._block.pack()
-        position = self._sink.tell()
+        position = self._tally.tell()
+        block = self._block.pack(self._tally.pieces())
         self._sink.write(block)
-        pending = self._pending
         self._places.append(
             BlockPlace(
                 position,
@@ -227,6 +236,7 @@ class FileWriter:
                 pending.last_offset,
                 pending.max_timestamp,
                 self._row_groups if rows else -1,
+                start,
             )
         )
         self._rows += rows
