@@ -67,8 +67,9 @@ class CountingDisk(RealDisk):
 class CountingFile:
     def __init__(self, disk: CountingDisk, file: File) -> None:
         self._disk, self._file = disk, file
-        self.read, self.sync, self.truncate, self.size = (
+        self.read, self.read_at_once, self.sync, self.truncate, self.size = (
             file.read,
+            file.read_at_once,
             file.sync,
             file.truncate,
             file.size,

@@ -95,6 +95,10 @@ class SimFile:
         self._disk.before_read(self._path)
         return bytes(memoryview(self._inode.content)[position : position + size])
 
+    def read_at_once(self, size: int, position: int) -> bytes | None:
+        data = self.read(size, position)
+        return data if len(data) == size else None
+
     def write(self, buffers: Sequence[bytes], position: int, *, durable: bool = False) -> None:
         """A durable write can be cut off, or fail, before its sync and in it: so it is both."""
         self._write(buffers, position)

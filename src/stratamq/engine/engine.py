@@ -229,8 +229,10 @@ class BatchEngine(StorageEngine):
         self, shard: ShardName, offset: Offset, bytes_max: int = 1 << 20
     ) -> FetchResult:
         view, offsets = self._view(shard), self._shard(shard).offsets()
-        data, next_offset = await self._read(shard, lambda: reads.fetch(view, offset, bytes_max))
-        return FetchResult(data, next_offset, offsets)
+        found = reads.fetch_at_once(view, offset, bytes_max)
+        if found is None:
+            found = await self._read(shard, lambda: reads.fetch(view, offset, bytes_max))
+        return FetchResult(*found, offsets)
 
     async def read_raw(self, shard: ShardName, offset: Offset, bytes_max: int = 1 << 20) -> bytes:
         store = self._shard(shard).store

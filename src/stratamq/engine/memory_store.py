@@ -108,6 +108,9 @@ class MemoryShardStore:
                 return b"".join(found) if len(found) > 1 else found[0]
         return b""
 
+    def read_at_once(self, offset: Offset, max_bytes: int, end: Offset) -> bytes | None:
+        return self.read(offset, max_bytes, end) or None
+
     def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset] | None:
         if not self.config.flag("index.key"):
             return None

@@ -131,6 +131,9 @@ class PersistedShardStore:
                 return data
         raise OffsetOutOfRange("a persisted shard", offset, self.start_offset, self.end_offset)
 
+    def read_at_once(self, offset: Offset, max_bytes: int, end: Offset) -> bytes | None:
+        return None
+
     def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset] | None:
         young, old = self.memory.offsets_by_key(key, end), self.disk.offsets_by_key(key, end)
         if young is None or old is None:

@@ -117,6 +117,14 @@ def fetch(view: View, offset: Offset, bytes_max: int) -> tuple[bytes, Offset]:
     return b"", offset
 
 
+def fetch_at_once(view: View, offset: Offset, bytes_max: int) -> tuple[bytes, Offset] | None:
+    """The same without waiting, for consumers that keep up; None where it is not that simple."""
+    if not view.start <= offset < view.end or view.hides():
+        return None
+    data = view.store.read_at_once(offset, bytes_max, view.end)
+    return (data, Offset(walk(data)[-1].last_offset + 1)) if data else None
+
+
 def _behind_gap(view: View, offset: Offset) -> Offset:
     """Nothing to read below the end: compaction took it, so go on at the end; or a batch that
     reaches past the end begins before it, so stay."""

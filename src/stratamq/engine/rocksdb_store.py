@@ -181,6 +181,9 @@ class RocksShardStore:
         where = f"{self.name} in RocksDB, row of offset {last}"
         return CorruptRecord(where, 0, offset, last + 1, "CRC does not match")
 
+    def read_at_once(self, offset: Offset, max_bytes: int, end: Offset) -> bytes | None:
+        return None
+
     def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset] | None:
         return self._by_key(key, end) if self.config.flag("index.key") else None
 

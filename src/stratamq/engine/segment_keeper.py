@@ -22,7 +22,7 @@ from stratamq.engine.shard_folders import HIGH_WATERMARKS, ShardFolders, one_by_
 from stratamq.log.contract import ShardStore
 from stratamq.log.disk import Disk, RealDisk, read_all, replace_file
 from stratamq.log.index import IndexStore
-from stratamq.log.kv import KVStore, RocksKV, make_writable
+from stratamq.log.kv import KVBatch, KVStore, RocksKV, make_writable
 from stratamq.log.shard_log import FileShardLog, finish_destroy
 from stratamq.model.errors import InvalidName, StrataError
 from stratamq.model.types import Offset, ShardName
@@ -49,6 +49,7 @@ class SegmentKeeper:
         sync_all = together if disk is None else one_by_one
         self._folders = ShardFolders(self._disk, self._root, sync_all)
         self._stores: dict[ShardName, FileShardLog] = {}
+        self._empty: list[KVBatch] = []
         self._watermarks: dict[ShardName, Offset] = {}
 
     def open(self) -> Sequence[Kept]:
@@ -92,6 +93,7 @@ class SegmentKeeper:
 
     def reopen(self, spec: ShardSpec, store: ShardStore) -> ShardStore:
         """The index may be what failed, and a log cannot be opened without it."""
+        self._empty.clear()
         make_writable(self._kv)
         return self._open_store(spec)
 
@@ -103,17 +105,26 @@ class SegmentKeeper:
         stored = [group for group in groups if group.batches and self._stored(group)]
         if not stored:
             return
-        rows = self._kv.batch()
+        rows = self._batch()
         logs = [self._stores[group.shard.name] for group in stored]
         for group, log in zip(stored, logs, strict=True):
             log.stage_index(rows, durable=group.shard.syncs)
         if not len(rows):
+            self._empty.append(rows)
             return
         try:
             self._kv.write(rows)
         except StrataError as error:
             for group, log in zip(stored, logs, strict=True):
                 group.error = log.poison(f"its index could not be written: {error}")
+
+    def _batch(self) -> KVBatch:
+        """One that nothing was put into, where there is one: most commits have nothing to say, and
+        making one costs as much as the rest of such a commit."""
+        try:
+            return self._empty.pop()
+        except IndexError:
+            return self._kv.batch()
 
     def _stored(self, group: Group) -> bool:
         """Write and, where promised, sync one shard's batches; whether it went well."""
@@ -136,6 +147,7 @@ class SegmentKeeper:
         for store in self._stores.values():
             store.close()
         self._stores.clear()
+        self._empty.clear()
         self._kv.close()
 
     # -- opening -------------------------------------------------------------------------------

@@ -27,6 +27,9 @@ WRITE_DURABLY: int = getattr(os, "RWF_DSYNC", 0)
 """Write and sync in one call (Linux). The interpreter is given up once instead of twice, so that
 what others do meanwhile hides behind the whole of it. 0 where there is no such call."""
 
+READ_AT_ONCE: int = getattr(os, "RWF_NOWAIT", 0)
+"""Read what is in memory and fail otherwise (Linux). 0 where there is no such call."""
+
 OPEN_FILES_MAX = 4096
 
 GENERATIONS = 1024
@@ -42,6 +45,9 @@ class File(Protocol):
 
     def read(self, size: int, position: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""
+
+    def read_at_once(self, size: int, position: int) -> bytes | None:
+        """The same if all of it is in memory, else None: never waits for the disk."""
 
     def write(self, buffers: Sequence[Buffer], position: int, *, durable: bool = False) -> None:
         """Write all of it or raise OSError (then any part of it may be there). With `durable`,
@@ -94,6 +100,16 @@ class RealFile:
 
     def read(self, size: int, position: int) -> bytes:
         return os.pread(self._fd, size, position)
+
+    def read_at_once(self, size: int, position: int) -> bytes | None:
+        if not READ_AT_ONCE:
+            return None
+        room = bytearray(size)
+        try:
+            found = os.preadv(self._fd, [room], position, READ_AT_ONCE)
+        except OSError:  # not there yet, or a file system that cannot tell: `read` will say
+            return None
+        return bytes(room) if found == size else None
 
     def write(self, buffers: Sequence[Buffer], position: int, *, durable: bool = False) -> None:
         flags = WRITE_DURABLY if durable else 0

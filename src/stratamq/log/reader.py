@@ -209,6 +209,14 @@ def read_intact(view: View, position: int, max_bytes: int, end: Offset, offset: 
     return chunk[:good]
 
 
+def plain_batches(chunk: bytes, offset: Offset, max_bytes: int, end: Offset) -> bytes:
+    """Intact batches at the start of the chunk; none unless the first begins with `offset`."""
+    spans = walk(chunk)
+    if not spans or spans[0].base_offset != offset:
+        return b""
+    return chunk[: _intact_bytes(chunk, max_bytes, end)]
+
+
 def _intact_bytes(chunk: bytes, max_bytes: int, end: Offset) -> int:
     view = memoryview(chunk)
     spans = walk(chunk)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from stratamq.log import names, reader, sidecar
@@ -28,6 +29,11 @@ logger = logging.getLogger(__name__)
 POINT_EVERY_RECORDS = 1000
 """Density of the sparse indexes: 10 million records have 10,000 points."""
 
+AT_ONCE_BYTES = 64 << 10
+"""What an event loop may read and check in passing."""
+
+HINTS_MAX = 8
+
 SIDECARS = (names.OFFSET_INDEX, names.TIME_INDEX)
 
 SPAN_MAX = (1 << 31) - 1
@@ -37,14 +43,14 @@ SPAN_MAX = (1 << 31) - 1
 class Segment(ABC):
     """What active and sealed segments share: where they are, what they span, and reading."""
 
-    __slots__ = ("_hint", "base", "disk", "end", "folder", "index", "path", "size")
+    __slots__ = ("_hints", "base", "disk", "end", "folder", "index", "path", "size")
 
     def __init__(self, disk: Disk, folder: Path, index: ShardIndex, base: Offset) -> None:
         self.disk, self.folder, self.index, self.base = disk, folder, index, base
         self.path = folder / names.segment_file(base, names.LOG)
         self.size = 0
         self.end = base
-        self._hint = (base, 0)
+        self._hints: dict[Offset, int] = {base: 0}
 
     @abstractmethod
     def floor(self, offset: Offset) -> OffsetPoint | None:
@@ -78,8 +84,20 @@ class Segment(ABC):
             return b""
         data = reader.read_intact(view, position, max_bytes, end, offset)
         if data:
-            self._hint = (_next_offset(data), position + len(data))
+            self._remember(_next_offset(data), position + len(data))
         return data
+
+    def read_at_once(self, offset: Offset, max_bytes: int, end: Offset) -> bytes | None:
+        """A little, from where somebody stopped before, without waiting; None unless all is
+        plain."""
+        size, position = self.size, self._hints.get(offset)
+        if position is None or not 0 < size - position <= AT_ONCE_BYTES:
+            return None
+        chunk = self.file().read_at_once(size - position, position)
+        data = b"" if chunk is None else reader.plain_batches(chunk, offset, max_bytes, end)
+        if data:
+            self._remember(_next_offset(data), position + len(data))
+        return data or None
 
     def view(self, size: int) -> reader.View:
         """The segment as it is now. `size` is taken first: a writer raises the end before it."""
@@ -93,8 +111,16 @@ class Segment(ABC):
 
     def _hinted(self, offset: Offset) -> reader.Place | None:
         """A consumer that reads on where it stopped needs no index."""
-        hinted, position = self._hint
-        return reader.Place(position, offset, proven=True) if hinted == offset else None
+        position = self._hints.get(offset)
+        return None if position is None else reader.Place(position, offset, proven=True)
+
+    def _remember(self, offset: Offset, position: int) -> None:
+        """Where some reader will go on. Readers and the writer do this without a lock."""
+        hints = self._hints
+        hints[offset] = position
+        if len(hints) > HINTS_MAX:
+            with suppress(RuntimeError, StopIteration):  # another thread was faster
+                hints.pop(next(iter(hints)), None)
 
 
 def _next_offset(data: bytes) -> Offset:
@@ -141,6 +167,7 @@ class ActiveSegment(Segment):
     def append(self, batches: Sequence[PlacedBatch], *, durable: bool = False) -> None:
         """One write for all. On OSError the file is as long as before as far as readers can
         tell. With `durable` it is synced as well, where nothing older waits for that."""
+        self._remember(self.end, self.size)  # for those who wait at the end
         written = [part for batch in batches for part in batch.parts]
         durable = durable and self.state.synced_position == self.size
         self._hold().write(written, self.size, durable=durable)

@@ -50,6 +50,11 @@ class ShardReads:
     def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
         return self._steady(lambda segments: self._read(segments, offset, max_bytes, end), offset)
 
+    def read_at_once(self, offset: Offset, max_bytes: int, end: Offset) -> bytes | None:
+        """Consumers that keep up read the end of the active segment, which is in memory."""
+        active = self._segments[-1]
+        return active.read_at_once(offset, max_bytes, end) if offset >= active.base else None
+
     def _steady(
         self, look: Callable[[tuple[Segment, ...]], Answer], offset: Offset | None = None
     ) -> Answer:

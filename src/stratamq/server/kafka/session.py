@@ -72,6 +72,7 @@ class KafkaSession:
         self._finishing = False
         self._starved = False
         self._flushes = False
+        self._held_back = False
         self._loop = asyncio.get_running_loop()
 
     # -- what the connection calls -------------------------------------------------------------
@@ -154,10 +155,11 @@ class KafkaSession:
         connection = self._connection
         if self._finishing:
             return
-        if self._may_take():
-            connection.release(Hold.BUSY)
-        else:
+        self._held_back = not self._may_take()
+        if self._held_back:
             connection.hold(Hold.BUSY)
+        else:
+            connection.release(Hold.BUSY)
         if not self._starved and self._server.memory.must_wait(self):
             self._starved = True
             connection.hold(Hold.MEMORY)
@@ -271,7 +273,8 @@ class KafkaSession:
         self._flushes = False
         if self._connection.session is not None:
             self._flush()
-            self._pump()
+            if self._held_back:
+                self._pump()
 
     def _flush(self) -> None:
         """Send what is ready, from the front of the line, while the peer takes it."""

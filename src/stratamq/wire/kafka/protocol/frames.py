@@ -85,6 +85,10 @@ class FrameSplitter:
     def _take(self, count: int) -> bytes:
         """Remove that many bytes from the front; they are there."""
         self._held -= count
+        if count and self._at + count < len(self._pieces[0]):  # the first piece has more than that
+            begin = self._at
+            self._at += count
+            return bytes(self._pieces[0][begin : self._at])
         parts = []
         while count:
             first = self._pieces[0]
