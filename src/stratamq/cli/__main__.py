@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from stratamq.cli.main import app
+from stratamq.cli.entry import main
 
-app(prog_name="stratamq")
+main()

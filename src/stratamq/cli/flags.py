@@ -15,12 +15,12 @@ from typing import Annotated, Any
 
 import typer
 
+from stratamq.cli.failing import EXIT_USAGE, fail
 from stratamq.model.config import ALL_SETTINGS, TOPIC_PREFIX, NodeConfig, flag_name, load
 from stratamq.model.errors import InvalidConfig
 from stratamq.model.node_settings import GROUPS
 from stratamq.model.settings import Setting, Value
 
-EXIT_USAGE = 2
 _PANELS = {setting.name: title for title, group in GROUPS.items() for setting in group}
 
 
@@ -44,12 +44,6 @@ def with_config(command: Callable[..., None]) -> Callable[..., None]:
     with_flags.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     with_flags.__annotations__ = {each.name: each.annotation for each in parameters}
     return with_flags
-
-
-def fail(error: Exception, code: int = 1) -> typer.Exit:
-    """One sentence on standard error, and the exit to raise."""
-    typer.echo(f"stratamq: {error}", err=True)
-    return typer.Exit(code)
 
 
 def _loaded(file: Path | None, given: dict[str, str | None]) -> NodeConfig:

@@ -9,7 +9,7 @@ import sys
 import uvloop
 
 from stratamq.cli import logs
-from stratamq.cli.flags import fail
+from stratamq.cli.failing import fail
 from stratamq.model.config import NodeConfig
 from stratamq.model.errors import StrataError
 from stratamq.node.server import run_node

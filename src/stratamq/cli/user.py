@@ -15,7 +15,8 @@ from typing import Annotated
 import typer
 
 from stratamq.broker.kafka.security.passwords import new_credential
-from stratamq.cli.flags import fail, with_config
+from stratamq.cli.failing import fail
+from stratamq.cli.flags import with_config
 from stratamq.meta.access import DeleteCredential, Mechanism, SaveCredential
 from stratamq.meta.service import MetaService
 from stratamq.meta.store import RocksMetaStore

@@ -1,0 +1,58 @@
+"""The way into the command.
+
+A node that starts takes the short way. Typer and what it stands on take longer to import than the
+node itself; whoever writes `server` and nothing but flags that are known needs none of it. Anything
+else, a question for help or a slip, is Typer's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from stratamq.cli.failing import EXIT_USAGE, fail
+from stratamq.model.config import ALL_SETTINGS, flag_name, load
+from stratamq.model.errors import InvalidConfig
+
+FLAGS = {flag_name(name): name for name in ALL_SETTINGS}
+FILE = "--config"
+
+
+def main() -> None:
+    flags = plain_flags(sys.argv[1:])
+    if flags is None:
+        from stratamq.cli.main import app
+
+        app(prog_name="stratamq")
+    else:
+        start(flags)
+
+
+def plain_flags(words: Sequence[str]) -> dict[str, str] | None:
+    """What `server` was given, by flag; None when that is for Typer to judge."""
+    if not words or words[0] != "server":
+        return None
+    given: dict[str, str] = {}
+    rest = iter(words[1:])
+    for word in rest:
+        flag, is_joined, value = word.partition("=")
+        if not is_joined:
+            value = next(rest, "")
+        if (flag not in FLAGS and flag != FILE) or not value or value.startswith("-"):
+            return None
+        given[flag] = value
+    return given
+
+
+def start(given: dict[str, str]) -> None:
+    from stratamq.cli.server import run_server
+
+    file = given.pop(FILE, None)
+    try:
+        settings = {FLAGS[flag]: value for flag, value in given.items()}
+        config = load(Path(file) if file else None, os.environ, settings)
+    except InvalidConfig as error:
+        raise fail(error, EXIT_USAGE) from None
+    run_server(config)
