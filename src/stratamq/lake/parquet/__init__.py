@@ -6,7 +6,9 @@ where they lie, and when they are made, is decided above. docs/formats/parquet.m
 
 from __future__ import annotations
 
+from stratamq.lake.parquet.lookups import offsets_by_key, offsets_by_tag
 from stratamq.lake.parquet.reading import ColdFile
+from stratamq.lake.parquet.sinks import Footer
 from stratamq.lake.parquet.sources import BytesSource, Source, Span
 from stratamq.lake.parquet.writing import (
     AbortedSpan,
@@ -24,8 +26,11 @@ __all__ = [
     "FileLayout",
     "FileSummary",
     "FileWriter",
+    "Footer",
     "Source",
     "Span",
+    "offsets_by_key",
+    "offsets_by_tag",
     "read_chunks",
     "write_file",
 ]

@@ -1,0 +1,60 @@
+"""Records of a cold file by key and by tag: the column alone is read, where it may hold the answer.
+
+Row groups are passed over by the statistics in the footer, which is at hand. The bloom filters are
+for engines that bring their own reader of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stratamq.lake.parquet.reading import ColdFile
+from stratamq.lake.parquet.schema import KEY_PATH, TAG_PATH
+
+
+def offsets_by_key(file: ColdFile, key: bytes, end: int) -> Iterator[int]:
+    """Offsets below `end` of the records with this key, newest first."""
+    wanted = pa.scalar(key, pa.binary())
+    for number in reversed(range(len(file.places))):
+        if file.places[number].base_offset < end and may_hold(file, number, KEY_PATH, key):
+            table = file.read_columns(number, ("offset", "key"))
+            found = table.column("offset").filter(pc.equal(table.column("key"), wanted))
+            yield from reversed([offset for offset in found.to_pylist() if offset < end])
+
+
+def offsets_by_tag(file: ColdFile, tag: bytes, start: int, end: int) -> Iterator[int]:
+    """Offsets in start..end-1 of the records with this tag, oldest first."""
+    wanted = pa.scalar(tag, pa.binary())
+    for number, place in enumerate(file.places):
+        if place.last_offset < start or place.base_offset >= end:
+            continue
+        if may_hold(file, number, TAG_PATH, tag):
+            table = file.read_columns(number, ("offset", "tags")).combine_chunks()
+            rows = _rows_with(table.column("tags"), wanted)
+            found = table.column("offset").take(rows).to_pylist()
+            yield from (offset for offset in found if start <= offset < end)
+
+
+def _rows_with(tags: Any, wanted: Any) -> Any:
+    """The rows whose list has the tag, each once: a record may say it twice."""
+    hits = pc.equal(pc.list_flatten(tags), wanted)
+    return pc.unique(pc.list_parent_indices(tags).filter(hits))
+
+
+def may_hold(file: ColdFile, number: int, path: str, value: bytes) -> bool:
+    """Whether the statistics leave it open that the column has this value there."""
+    place = file.places[number]
+    if place.row_group < 0:
+        return False
+    group = file.metadata.row_group(place.row_group)
+    chunks = (group.column(index) for index in range(group.num_columns))
+    chunk = next(chunk for chunk in chunks if chunk.path_in_schema == path)
+    known = chunk.statistics if chunk.is_stats_set else None
+    if known is None or not known.has_min_max:
+        # A column without any value has no least one either.
+        return known is None or known.num_values > 0
+    return bool(known.min <= value <= known.max)
