@@ -69,6 +69,10 @@ bench-kafka: setup ## Measure beside Apache Kafka itself, for an hour (ARGS=--qu
 	@scripts/ensure java mvn
 	@$(BIN)/python -m benchmarks.kafka $(ARGS)
 
+.PHONY: bench-tier
+bench-tier: setup ## Measure history: segments to Parquet and back, size, first byte
+	@$(BIN)/python -m benchmarks.lake $(ARGS)
+
 .PHONY: demo
 demo: ## Show the pipeline from devices to tables
 	@echo "The demo comes with the Spark pipelines, which are not built yet."

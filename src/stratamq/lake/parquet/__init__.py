@@ -9,7 +9,7 @@ from __future__ import annotations
 from stratamq.lake.parquet.lookups import offsets_by_key, offsets_by_tag
 from stratamq.lake.parquet.reading import ColdFile
 from stratamq.lake.parquet.sinks import Footer
-from stratamq.lake.parquet.sources import BytesSource, Source, Span
+from stratamq.lake.parquet.sources import BytesSource, FileSource, Source, Span
 from stratamq.lake.parquet.writing import (
     AbortedSpan,
     FileLayout,
@@ -24,6 +24,7 @@ __all__ = [
     "BytesSource",
     "ColdFile",
     "FileLayout",
+    "FileSource",
     "FileSummary",
     "FileWriter",
     "Footer",

@@ -7,7 +7,9 @@ what Arrow raises is damage, and the number of reads is ours to decide.
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 
@@ -40,6 +42,24 @@ class BytesSource:
 
     def read_at(self, position: int, size: int) -> bytes:
         return self._data[position : position + size]
+
+
+class FileSource:
+    """A file on this machine. Close it when done."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_RDONLY)
+        self._size = os.fstat(self._file).st_size
+
+    @property
+    def size_bytes(self) -> int:
+        return self._size
+
+    def read_at(self, position: int, size: int) -> bytes:
+        return os.pread(self._file, size, position)
+
+    def close(self) -> None:
+        os.close(self._file)
 
 
 class Window(io.RawIOBase):

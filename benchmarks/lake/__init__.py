@@ -1,0 +1,1 @@
+"""Speed and size of history: `make bench-tier`."""
