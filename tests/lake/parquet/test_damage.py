@@ -11,9 +11,16 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratamq.lake.parquet import BytesSource, ColdFile
+from stratamq.lake.parquet import BytesSource, ColdFile, FileLayout, FileWriter
+from stratamq.lake.parquet.blocks import Kind, with_crc
 from stratamq.model.errors import CorruptRecord, StrataError, UnsupportedFormat
-from stratamq.wire.kafka.records import Compression, encode_batch, iter_batches, read_header
+from stratamq.wire.kafka.records import (
+    BatchHeader,
+    Compression,
+    encode_batch,
+    iter_batches,
+    read_header,
+)
 from tests.lake.parquet.histories import NAME, body_of, opened, written
 from tests.wire.samples import some_records
 
@@ -87,6 +94,23 @@ def test_the_summary_tells_the_checksums() -> None:
     assert crc32c(DATA[-SUMMARY.footer.size :]) == SUMMARY.footer.crc
     file = ColdFile(BytesSource(DATA), NAME, SUMMARY.footer)
     assert file.read(0, 1, EVERYTHING)
+
+
+class Forgetful(FileWriter):
+    """Notes wrong checksums of batches: as if rows had changed on their way into the file."""
+
+    def _add_rows(self, header: BatchHeader, data: memoryview) -> tuple[bytes, Kind]:
+        head, kind = super()._add_rows(header, data)
+        return with_crc(head, header.crc ^ 1), kind
+
+
+def test_rows_are_held_to_the_checksum_of_their_batch() -> None:
+    sink = io.BytesIO()
+    writer = Forgetful(sink, FileLayout(partition=0))
+    writer.add(BATCHES[0])
+    footer = writer.close().footer
+    with pytest.raises(CorruptRecord, match="checksum of their batch"):
+        ColdFile(BytesSource(sink.getvalue()), NAME, footer).read(0, 1, EVERYTHING)
 
 
 def test_damage_further_on_ends_the_answer_before_it() -> None:

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratamq.lake.parquet import AbortedSpan, FileLayout, read_chunks, write_file
+from stratamq.lake.parquet import AbortedSpan, FileLayout, FileWriter, read_chunks, write_file
 from stratamq.lake.parquet.blocks import Kind
-from stratamq.model.errors import CorruptBatch
+from stratamq.model.errors import BatchTooLarge, CorruptBatch
+from stratamq.model.record import Record
 from stratamq.wire.kafka.records import (
     BatchHeader,
     Compression,
@@ -205,6 +206,26 @@ def test_a_damaged_batch_is_not_converted(at: int) -> None:
     damaged[at] ^= 1
     with pytest.raises(CorruptBatch):
         written([bytes(damaged)])
+
+
+def test_a_batch_that_unpacks_to_too_much_is_not_converted() -> None:
+    bomb = encode_batch([Record(bytes(100_000))], now_ms=1, compression=Compression.ZSTD)
+    assert len(bomb) < 1000
+    layout = FileLayout(partition=0, decompressed_max=50_000)
+    with pytest.raises(BatchTooLarge):
+        write_file([bomb], io.BytesIO(), layout)
+
+
+def test_memory_holds_one_row_group() -> None:
+    """What is written leaves before more is taken: the sink has grown by then."""
+    sink = io.BytesIO()
+    writer = FileWriter(sink, FileLayout(partition=0, row_group_bytes=50_000))
+    grown = [sink.tell()]
+    for number in range(30):
+        writer.add(encode_batch([Record(bytes(10_000))], now_ms=1, base_offset=number))
+        grown.append(sink.tell())
+    assert len(set(grown)) == 1 + 6
+    assert writer.close().row_groups == 6
 
 
 def test_batches_out_of_order_are_not_converted() -> None:
