@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from stratamq.engine.memory_segment import MemorySegment, offsets_of
 from stratamq.log import epochs as epoch_history
-from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter, SegmentInfo, Step
+from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter, SegmentInfo, Step, adjoining
 from stratamq.log.roll import must_roll
 from stratamq.log.snapshots import MemorySnapshots
 from stratamq.model.errors import InvalidInput
@@ -129,7 +129,8 @@ class MemoryShardStore:
 
     def segments(self) -> tuple[SegmentInfo, ...]:
         *sealed, active = self._segments
-        return (*(segment.info(active=False) for segment in sealed), active.info(active=True))
+        told = [segment.info(active=False) for segment in sealed]
+        return adjoining([*told, active.info(active=True)])
 
     # -- history -------------------------------------------------------------------------------
 

@@ -14,7 +14,15 @@ from itertools import chain
 from stratamq.engine.memory_segment import MemorySegment
 from stratamq.engine.memory_store import MemoryShardStore
 from stratamq.log import epochs as epoch_history
-from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter, SegmentInfo, ShardStore, Step
+from stratamq.log.contract import (
+    EpochStart,
+    PlacedBatch,
+    Rewriter,
+    SegmentInfo,
+    ShardStore,
+    Step,
+    adjoining,
+)
 from stratamq.log.snapshots import Snapshots
 from stratamq.model.errors import OffsetOutOfRange
 from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
@@ -160,7 +168,7 @@ class PersistedShardStore:
             for segment in self.disk.segments()
             if segment.base_offset < boundary and segment.size_bytes
         ]
-        return (*(segment._replace(active=False) for segment in old), *young)
+        return adjoining([*(segment._replace(active=False) for segment in old), *young])
 
     # -- history -------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from stratamq.engine.rocksdb_rows import SegmentRow, ShardRows
 from stratamq.engine.rocksdb_snapshots import RowSnapshots
 from stratamq.log import epochs as epoch_history
-from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter, SegmentInfo, Step
+from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter, SegmentInfo, Step, adjoining
 from stratamq.log.kv import KVBatch
 from stratamq.log.roll import must_roll
 from stratamq.log.segment import POINT_EVERY_RECORDS, SPAN_MAX
@@ -214,7 +214,8 @@ class RocksShardStore:
 
     def segments(self) -> tuple[SegmentInfo, ...]:
         *sealed, active = self._segments
-        return (*(segment.info(active=False) for segment in sealed), active.info(active=True))
+        told = [segment.info(active=False) for segment in sealed]
+        return adjoining([*told, active.info(active=True)])
 
     # -- history -------------------------------------------------------------------------------
 

@@ -62,6 +62,14 @@ class SegmentInfo(NamedTuple):
     active: bool
 
 
+def adjoining(found: Sequence[SegmentInfo]) -> tuple[SegmentInfo, ...]:
+    """As they are told: each ends where the next begins, also where compaction has taken whole
+    segments between them. After a restart nobody could tell the difference."""
+    ends = [segment.base_offset for segment in found[1:]]
+    told = [one._replace(end_offset=end) for one, end in zip(found, ends, strict=False)]
+    return (*told, *found[-1:])
+
+
 class EpochStart(NamedTuple):
     """The first offset written under a leader epoch."""
 

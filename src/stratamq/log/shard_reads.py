@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import TypeVar
 
-from stratamq.log.contract import SegmentInfo
+from stratamq.log.contract import SegmentInfo, adjoining
 from stratamq.log.index import ShardIndex
 from stratamq.log.segment import Segment
 from stratamq.model.errors import CorruptRecord, OffsetOutOfRange, StorageError
@@ -122,4 +122,4 @@ class ShardReads:
         return max(segments[-1].base, self._start)
 
     def segments(self) -> tuple[SegmentInfo, ...]:
-        return self._steady(lambda segments: tuple(segment.info() for segment in segments))
+        return self._steady(lambda segments: adjoining([segment.info() for segment in segments]))

@@ -183,6 +183,17 @@ async def test_epochs_and_producers_are_kept(engine: StorageEngine) -> None:
     ]
 
 
+async def test_segments_adjoin_where_one_is_gone(engine: StorageEngine) -> None:
+    await engine.create_shard(spec(cleanup_policy="compact"))
+    await fill_segments(
+        engine, *[[record(b"v", key)] for key in (b"a", b"k", b"k", b"b")], [record(b"v", b"c")]
+    )
+    await engine.compact(S)
+    found = engine.segments(S)
+    assert [segment.base_offset for segment in found] == [0, 2, 3, 4]
+    assert [segment.end_offset for segment in found] == [2, 3, 4, 5]
+
+
 async def test_compacting_nothing_gives_nothing(engine: StorageEngine) -> None:
     await engine.create_shard(spec(cleanup_policy="compact"))
     assert await engine.compact(S) == 0
