@@ -33,7 +33,8 @@ class Wanted(NamedTuple):
 
 
 class Registry:
-    """Shards that are open. One change at a time; look-ups at any time."""
+    """Shards that are open. One change at a time, except that shards on their way out do not wait
+    for each other; look-ups at any time."""
 
     def __init__(self, keeper: Keeper, executor: Executor, checkpoint_ms: int) -> None:
         self._keeper, self._executor = keeper, executor
@@ -43,6 +44,7 @@ class Registry:
         self._changes, self._saves = asyncio.Lock(), asyncio.Lock()
         self._wanted: list[Wanted] = []
         self._creating: asyncio.Task[None] | None = None
+        self._leaving: dict[ShardName, asyncio.Task[None]] = {}
         self._unsaved: set[Shard] = set()
         self._checkpoint: TimerHandle | None = None
         self._saving: asyncio.Task[None] | None = None
@@ -73,6 +75,8 @@ class Registry:
             for shard in self._shards.values():
                 if shard.flush_timer is not None:
                     shard.flush_timer.cancel()
+            if self._leaving:
+                await asyncio.wait(self._leaving.values())
             await self._executor.drain()
             if self._saving is not None:
                 await self._saving
@@ -132,6 +136,8 @@ class Registry:
         for one in wanted:
             if one.spec.name not in self._shards:
                 new.setdefault(one.spec.name, one)
+        if leaving := [self._leaving[name] for name in new if name in self._leaving]:
+            await asyncio.wait(leaving)
         if self._open and len(new) > 1:
             with suppress(Exception):
                 await self._make([one.spec for one in new.values()])
@@ -171,23 +177,35 @@ class Registry:
             shard.high_watermark = shard.store.end_offset
 
     async def delete(self, name: ShardName) -> None:
+        """A caller that gives up does not stop it."""
         async with self._changes:
             self._check_open()
             shard = self._shards.pop(name, None)
-            if shard is None:
-                return
-            shard.gone = True
-            shard.moved()
-            if shard.flush_timer is not None:
-                shard.flush_timer.cancel()
-            self._unsaved.discard(shard)
-            try:
-                await self._executor.run(
-                    shard, lambda: self._keeper.destroy(shard.spec, shard.store)
-                )
-            except StrataError as error:
-                self._keep_for_retry(shard, error)
-                raise
+            if shard is not None:
+                self._dismiss(shard)
+        if name in self._leaving:
+            await asyncio.shield(self._leaving[name])
+
+    def _dismiss(self, shard: Shard) -> None:
+        """From now on nobody finds it, and nobody writes to it."""
+        shard.gone = True
+        shard.moved()
+        if shard.flush_timer is not None:
+            shard.flush_timer.cancel()
+        self._unsaved.discard(shard)
+        task = asyncio.create_task(self._destroy(shard))
+        self._leaving[shard.name] = task
+        task.add_done_callback(lambda _: self._leaving.pop(shard.name))
+
+    async def _destroy(self, shard: Shard) -> None:
+        """When its writer is done with it, it needs none: deletions that wait for the same disk
+        are quicker together."""
+        await self._executor.run(shard, lambda: None)
+        try:
+            await self._executor.call(lambda: self._keeper.destroy(shard.spec, shard.store))
+        except StrataError as error:
+            self._keep_for_retry(shard, error)
+            raise
 
     def _keep_for_retry(self, shard: Shard, error: StrataError) -> None:
         """It is not gone, but nobody should trust what is left of it."""

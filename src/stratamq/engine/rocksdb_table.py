@@ -35,7 +35,8 @@ class ShardTable:
 
     def add(self, specs: Sequence[ShardSpec]) -> list[ShardRows]:
         """Ids may be used again: nothing is left of the shard that had one before."""
-        first = max((U32.unpack(used)[0] for used in self._ids.values()), default=0) + 1
+        used = list(self._ids.values())  # others may be on their way out meanwhile
+        first = max((U32.unpack(one)[0] for one in used), default=0) + 1
         ids = {spec.name: U32.pack(first + number) for number, spec in enumerate(specs)}
         self._write(specs, ids)
         self._ids |= ids
