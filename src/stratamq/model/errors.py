@@ -22,7 +22,13 @@ StrataError
 ├── CorruptRecord                stored bytes are damaged; carries file and position
 ├── StorageError                 the disk said no
 │   ├── DiskFull                 nothing was stored; room makes the shard writable again
-│   └── ShardPoisoned            an fsync failed; only recovery makes the shard writable again
+│   ├── ShardPoisoned            an fsync failed; only recovery makes the shard writable again
+│   └── StoreError               an object store said no
+│       ├── ObjectNotFound
+│       ├── ObjectExists         asked to store only if absent, and it is not
+│       ├── StoreUnavailable     down, slow or busy: worth trying again later
+│       ├── StoreDenied          credentials, permissions, or no such bucket
+│       └── CorruptObject        the bytes are not those that were stored
 ├── CapacityExceeded             a configured limit was met and its policy is to refuse
 ├── NotLeader                    another node leads this shard
 ├── StaleEpoch                   a compare-and-set lost: the epoch it expects has passed
@@ -138,6 +144,30 @@ class DiskFull(StorageError):
 
 
 class ShardPoisoned(StorageError):
+    pass
+
+
+class StoreError(StorageError):
+    pass
+
+
+class ObjectNotFound(StoreError):
+    pass
+
+
+class ObjectExists(StoreError):
+    pass
+
+
+class StoreUnavailable(StoreError):
+    pass
+
+
+class StoreDenied(StoreError):
+    pass
+
+
+class CorruptObject(StoreError):
     pass
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from stratamq.model.kafka_settings import KAFKA_FRONT
 from stratamq.model.security_settings import SECURITY
 from stratamq.model.settings import Setting
+from stratamq.model.store_settings import STORES
 from stratamq.model.transaction_settings import TRANSACTIONS
 
 MIB = 1 << 20
@@ -314,6 +315,7 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
         ),
     ),
     "Transactions": TRANSACTIONS,
+    "Object store": STORES,
     "Logs": (
         Setting(
             name="log.level",

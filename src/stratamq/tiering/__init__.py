@@ -1,0 +1,1 @@
+"""History on object storage: where it lies, what moves it there, how it is read."""

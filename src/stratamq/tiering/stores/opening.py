@@ -1,0 +1,81 @@
+"""From a URL and settings to an open store. Libraries are imported only for the stores that are
+used."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import fields
+from pathlib import Path
+
+from stratamq.model.config import NodeConfig
+from stratamq.model.errors import InvalidConfig
+from stratamq.tiering.stores.backend import Backend
+from stratamq.tiering.stores.directory import DirectoryBackend
+from stratamq.tiering.stores.limits import StoreLimits
+from stratamq.tiering.stores.options import StoreOptions
+from stratamq.tiering.stores.store import Store
+from stratamq.tiering.stores.urls import StoreUrl, parse_url
+
+COLD_FOLDER = "cold"
+
+_LIMITS = {
+    "uploads_max": "store.uploads.max",
+    "reads_max": "store.reads.max",
+    "connect_timeout_ms": "store.connect.timeout.ms",
+    "timeout_ms": "store.timeout.ms",
+    "attempts_max": "store.attempts.max",
+    "backoff_ms": "store.backoff.ms",
+    "backoff_ms_max": "store.backoff.ms.max",
+    "retry_ms_max": "store.retry.ms.max",
+    "part_bytes": "store.part.bytes",
+}
+
+assert set(_LIMITS) == {field.name for field in fields(StoreLimits)}, "each limit is a setting"
+
+
+def options_of(config: NodeConfig) -> StoreOptions:
+    """What a node's settings say of its store."""
+    default = (config.data_dir.absolute() / COLD_FOLDER).as_uri()
+    return StoreOptions(
+        url=config.text("store.url") or default,
+        s3_endpoint=config.text("store.s3.endpoint"),
+        s3_region=config.text("store.s3.region"),
+        s3_path_style=config.flag("store.s3.path.style"),
+        s3_profile=config.text("store.s3.profile"),
+        s3_credentials_file=config.text("store.s3.credentials.file"),
+        hdfs_http_address=config.text("store.hdfs.http.address"),
+        hdfs_user=config.text("store.hdfs.user"),
+        limits=StoreLimits(**{field: config.number(name) for field, name in _LIMITS.items()}),
+    )
+
+
+async def open_store(options: StoreOptions) -> Store:
+    """The store of `options.url`. It need not be up: only a local folder is looked at."""
+    url = parse_url(options.url)
+    backend = await asyncio.to_thread(_backend, url, options)
+    return Store(str(url), backend, options.limits)
+
+
+def _backend(url: StoreUrl, options: StoreOptions) -> Backend:
+    if url.scheme == "file":
+        return DirectoryBackend(Path(url.path))
+    try:
+        return _s3(url, options) if url.scheme == "s3" else _hdfs(url, options)
+    except ModuleNotFoundError as error:
+        raise InvalidConfig(
+            f"{url.scheme}:// needs {error.name}: pip install 'stratamq[lake]'"
+        ) from None
+
+
+def _s3(url: StoreUrl, options: StoreOptions) -> Backend:
+    from stratamq.tiering.stores.s3 import S3Backend
+    from stratamq.tiering.stores.s3_client import make_client
+
+    return S3Backend(make_client(options), url.place, url.path)
+
+
+def _hdfs(url: StoreUrl, options: StoreOptions) -> Backend:
+    from stratamq.tiering.stores.hdfs import HdfsBackend
+    from stratamq.tiering.stores.webhdfs import WebHdfs
+
+    return HdfsBackend(WebHdfs.of(url, options), url.path)

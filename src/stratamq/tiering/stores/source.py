@@ -1,0 +1,89 @@
+"""Bytes on their way into a store, from memory or from a file, checked while they are read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from crc32c import crc32c
+
+from stratamq.model.errors import CorruptObject, InvalidInput, StorageError
+from stratamq.tiering.stores.contract import Pace
+from stratamq.tiering.stores.deadline import Deadline
+from stratamq.tiering.stores.sums import Sums
+
+PIECE_BYTES = 1 << 20
+
+Content = bytes | Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A run of bytes of an object, for one attempt. A file that is no longer what it was when it
+    was summed is refused: the object would not fit its sums."""
+
+    content: Content
+    sums: Sums
+    start: int
+    stop: int
+    deadline: Deadline
+    pace: Pace | None = None
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def read(self) -> bytes:
+        """All of it, in memory: for parts. `start` and `stop` are block boundaries."""
+        self._wait(len(self))
+        data = self._bytes(self.start, self.stop)
+        try:
+            self.sums.check("file", self.start, data)
+        except CorruptObject:
+            raise self._changed() from None
+        return data
+
+    def pieces(self) -> Iterator[bytes]:
+        """The whole object, a mebibyte at a time."""
+        assert (self.start, self.stop) == (0, self.sums.size), "only the whole has one checksum"
+        whole = 0
+        for at in range(0, self.stop, PIECE_BYTES):
+            piece = self._bytes(at, min(at + PIECE_BYTES, self.stop))
+            self._wait(len(piece))
+            self.deadline.check()
+            whole = crc32c(piece, whole)
+            yield piece
+        if whole != self.sums.crc32c:
+            raise self._changed()
+
+    def _bytes(self, start: int, stop: int) -> bytes:
+        if isinstance(self.content, bytes):
+            return self.content[start:stop]
+        data = read_slice(self.content, start, stop)
+        if len(data) != stop - start:
+            raise self._changed()
+        return data
+
+    def _wait(self, size: int) -> None:
+        if self.pace:
+            began = time.monotonic()
+            self.pace(size)
+            self.deadline.extend(time.monotonic() - began)
+
+    def _changed(self) -> InvalidInput:
+        return InvalidInput(f"{self.content!s:.200} changed while it was stored")
+
+
+def read_slice(path: Path, start: int, stop: int) -> bytes:
+    """Those bytes of a local file, fewer at its end. Its errors are not the store's."""
+    data = bytearray(stop - start)
+    done = 0
+    try:
+        with path.open("rb", buffering=0) as file:
+            file.seek(start)
+            while got := file.readinto(memoryview(data)[done:]):
+                done += got
+    except OSError as error:
+        raise StorageError(f"{path}: {error.strerror}") from None
+    return bytes(data[:done])

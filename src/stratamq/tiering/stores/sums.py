@@ -1,0 +1,119 @@
+"""Checksums of an object: one of the whole and one per block, so that ranges can be checked too.
+
+They travel beside the object as one line of text (S3: user metadata, files: an extended attribute),
+which must fit S3's 2 KB: hence at most 256 blocks, and larger blocks for larger objects. The format
+is in docs/formats/object-sums.md.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import os
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from crc32c import crc32c
+
+from stratamq.model.errors import CorruptObject, InvalidInput, StorageError
+
+VERSION = "1"
+MIB = 1 << 20
+BLOCKS_MAX = 256
+BLOCK_BYTES_MIN = MIB
+OBJECT_BYTES_MAX = 16 << 30
+TEXT_BYTES_MAX = 1536
+
+assert BLOCKS_MAX * 4 * 4 // 3 + 64 < TEXT_BYTES_MAX, "S3 keeps 2 KB of metadata in all"
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """CRC32C of an object of `size` bytes, and of each block of `block_bytes` (the last: fewer)."""
+
+    size: int
+    block_bytes: int
+    crc32c: int
+    blocks: tuple[int, ...]
+
+    def widened(self, start: int, stop: int) -> tuple[int, int]:
+        """The blocks around a range: the least that can be checked."""
+        first = start - start % self.block_bytes
+        last = -(-stop // self.block_bytes) * self.block_bytes
+        return first, min(last, self.size)
+
+    def check(self, key: str, start: int, data: bytes | memoryview) -> None:
+        """CorruptObject unless `data`, which begins and ends with a block, is what was stored."""
+        assert start % self.block_bytes == 0, "only whole blocks can be checked"
+        view = memoryview(data)
+        for at in range(0, len(view), self.block_bytes):
+            block = (start + at) // self.block_bytes
+            if crc32c(view[at : at + self.block_bytes]) != self.blocks[block]:
+                raise CorruptObject(f"{key}: wrong bytes from {start + at} on")
+
+    def encode(self) -> str:
+        blocks = base64.b64encode(struct.pack(f"<{len(self.blocks)}I", *self.blocks)).decode()
+        text = f"{VERSION}:{self.size}:{self.block_bytes}:{self.crc32c:08x}:{blocks}"
+        return f"{text}:{crc32c(text.encode()):08x}"
+
+
+def decode(key: str, text: str) -> Sums:
+    """What `encode` wrote, or CorruptObject: the line has a checksum of its own at its end."""
+    body, _, own = text.rpartition(":")
+    fields = body.split(":")
+    if own != f"{crc32c(body.encode()):08x}" or len(fields) != 5 or fields[0] != VERSION:
+        raise CorruptObject(f"{key}: its checksums cannot be read")
+    try:
+        packed = base64.b64decode(fields[4], validate=True)
+        blocks = struct.unpack(f"<{len(packed) // 4}I", packed)
+        return Sums(int(fields[1]), int(fields[2]), int(fields[3], 16), blocks)
+    except (binascii.Error, struct.error, ValueError):
+        raise CorruptObject(f"{key}: its checksums cannot be read") from None
+
+
+def block_bytes_of(size: int) -> int:
+    """The smallest power of two, of a mebibyte or more, that needs at most 256 blocks."""
+    if size > OBJECT_BYTES_MAX:
+        raise InvalidInput(f"an object of {size} bytes is over the limit of {OBJECT_BYTES_MAX}")
+    needed = -(-size // BLOCKS_MAX)
+    return max(BLOCK_BYTES_MIN, 1 << (needed - 1).bit_length() if needed else 0)
+
+
+def sum_bytes(data: bytes) -> Sums:
+    step = block_bytes_of(len(data))
+    view = memoryview(data)
+    return _summed(len(data), step, (view[at : at + step] for at in range(0, len(data), step)))
+
+
+def sum_file(path: Path) -> Sums:
+    """Read a file once, a mebibyte at a time."""
+    try:
+        with path.open("rb", buffering=0) as file:
+            return _sum_open(file, os.fstat(file.fileno()).st_size)
+    except OSError as error:
+        raise StorageError(f"{path}: {error.strerror}") from None
+
+
+def _sum_open(file: io.FileIO, size: int) -> Sums:
+    step = block_bytes_of(size)
+    blocks, whole, done = [], 0, 0
+    while done < size:
+        block, end = 0, min(done + step, size)
+        while done < end:
+            piece = file.read(min(MIB, end - done))
+            if not piece:
+                raise InvalidInput(f"{file.name} became shorter while it was read")
+            block, whole, done = crc32c(piece, block), crc32c(piece, whole), done + len(piece)
+        blocks.append(block)
+    return Sums(size, step, whole, tuple(blocks))
+
+
+def _summed(size: int, step: int, views: Iterable[memoryview]) -> Sums:
+    blocks, whole = [], 0
+    for view in views:
+        blocks.append(crc32c(view))
+        whole = crc32c(view, whole)
+    return Sums(size, step, whole, tuple(blocks))
