@@ -11,7 +11,6 @@ from stratamq.lake.parquet.reading import ColdFile
 from stratamq.lake.parquet.sinks import Footer
 from stratamq.lake.parquet.sources import BytesSource, FileSource, Source, Span
 from stratamq.lake.parquet.writing import (
-    AbortedSpan,
     FileLayout,
     FileSummary,
     FileWriter,
@@ -20,7 +19,6 @@ from stratamq.lake.parquet.writing import (
 )
 
 __all__ = [
-    "AbortedSpan",
     "BytesSource",
     "ColdFile",
     "FileLayout",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +24,7 @@ from stratamq.lake.parquet.schema import TYPED_COLUMN, arrow_schema, writer_opti
 from stratamq.lake.parquet.sinks import Footer, Tally
 from stratamq.lake.parquet.values.contract import ValueColumns
 from stratamq.model.errors import CorruptBatch
+from stratamq.model.producer import AbortedTransaction
 from stratamq.model.types import NO_TIMESTAMP
 from stratamq.wire.kafka.records import (
     DECOMPRESSED_MAX,
@@ -42,14 +43,6 @@ ROW_GROUP_BYTES = 32 << 20
 ZSTD_LEVEL = 1
 
 
-class AbortedSpan(NamedTuple):
-    """A transaction that was rolled back: its producer, its first offset and that of its mark."""
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLayout:
     """What a file holds beside its batches, and how it is cut."""
@@ -58,7 +51,8 @@ class FileLayout:
     row_group_bytes: int = ROW_GROUP_BYTES
     zstd_level: int = ZSTD_LEVEL
     decompressed_max: int = DECOMPRESSED_MAX
-    aborted: Sequence[AbortedSpan] = ()
+    aborted: Sequence[AbortedTransaction] = ()
+    """Those that have records in it, also if they end behind it: the shard knows."""
     values: ValueColumns | None = None
     notes: Mapping[str, str] = field(default_factory=dict)
     """Further entries for the file's metadata, such as the topic's name."""
@@ -283,8 +277,8 @@ class _Extent:
 class _ByProducer:
     """Aborted transactions, found by producer."""
 
-    def __init__(self, spans: Iterable[AbortedSpan]) -> None:
-        self._spans: dict[int, list[AbortedSpan]] = {}
+    def __init__(self, spans: Iterable[AbortedTransaction]) -> None:
+        self._spans: dict[int, list[AbortedTransaction]] = {}
         for span in spans:
             self._spans.setdefault(span.producer_id, []).append(span)
 
