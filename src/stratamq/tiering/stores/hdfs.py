@@ -13,7 +13,13 @@ from collections.abc import Iterable
 
 from crc32c import crc32c
 
-from stratamq.model.errors import CorruptObject, ObjectExists, ObjectNotFound, StoreError
+from stratamq.model.errors import (
+    CorruptObject,
+    ObjectExists,
+    ObjectNotFound,
+    StoreError,
+    StoreUnavailable,
+)
 from stratamq.tiering.stores import walk
 from stratamq.tiering.stores.backend import Head, Tags
 from stratamq.tiering.stores.contract import Page
@@ -50,7 +56,11 @@ class HdfsBackend:
         return Head(found["length"], found["modificationTime"], self._tags(key))
 
     def read(self, key: str, start: int, stop: int, deadline: Deadline) -> bytes:
-        return b"".join(self._hdfs.open(self._path(key), start, stop, deadline))
+        """A DataNode does not say how much it will send: one that stops early is not heard."""
+        data = b"".join(self._hdfs.open(self._path(key), start, stop, deadline))
+        if len(data) < stop - start:
+            raise StoreUnavailable(f"{key}: {len(data)} bytes instead of {stop - start}")
+        return data
 
     def list_page(self, prefix: str, after: str, limit: int) -> Page:
         return walk.page(self._entries, prefix, after, limit)

@@ -64,8 +64,10 @@ class Upload:
         return Tags(self.sums.encode(), self.token)
 
     async def _stored(self) -> Head:
-        """What the store says of the object now: the proof that it has it."""
-        return await self.run(lambda: self.backend.head(self.key))
+        """What the store says of the object now: the proof that it has it. A store that keeps
+        nothing beside objects loses the sums, but the caller has them."""
+        head = await self.run(lambda: self.backend.head(self.key))
+        return head if head.tags else head._replace(tags=self._tags)
 
     def _source(self, start: int, stop: int) -> Source:
         return Source(
