@@ -18,7 +18,7 @@ from stratamq.log.contract import PlacedBatch, SegmentInfo
 from stratamq.log.disk import Buffer, Disk, File, replace_file
 from stratamq.log.index import IndexState, ShardIndex
 from stratamq.log.kv import KVBatch
-from stratamq.log.scan import SCAN_BYTES, Damage, Intact, intact_at, scan
+from stratamq.log.scan import LENGTH_END, SCAN_BYTES, Damage, Intact, intact_at, scan
 from stratamq.log.sidecar import OffsetPoint, OffsetSidecar, TimePoint, TimeSidecar
 from stratamq.model.errors import CorruptRecord
 from stratamq.model.types import NO_TIMESTAMP, Offset, Position, TimestampMs
@@ -230,17 +230,17 @@ class ActiveSegment(Segment):
     def _stage_points(self, rows: KVBatch, batches: Sequence[PlacedBatch]) -> None:
         """A point per POINT_EVERY_RECORDS records, at batch boundaries, as Kafka places them."""
         state = self.state
-        position, since = state.indexed_position, state.records_since_point
+        position, since = int(state.indexed_position), state.records_since_point
         for header, _, _ in batches:
             if header.max_timestamp > state.max_timestamp:
                 state.max_timestamp = header.max_timestamp
                 state.max_timestamp_offset = header.last_offset
             if since >= POINT_EVERY_RECORDS:
-                self._put_points(rows, OffsetPoint(header.last_offset, position))
+                self._put_points(rows, OffsetPoint(header.last_offset, Position(position)))
                 since = 0
             since += header.record_count
-            position = Position(position + header.size_bytes)
-        state.indexed_position, state.records_since_point = position, since
+            position += header.batch_length + LENGTH_END
+        state.indexed_position, state.records_since_point = Position(position), since
         state.indexed_end = batches[-1].header.next_offset
 
     def _put_points(self, rows: KVBatch, point: OffsetPoint) -> None:

@@ -35,6 +35,7 @@ from stratamq.log.kv import KVBatch
 from stratamq.log.recovery import Indexing, recover
 from stratamq.log.rewriting import Rewrite
 from stratamq.log.roll import must_roll
+from stratamq.log.scan import LENGTH_END
 from stratamq.log.segment import SPAN_MAX, ActiveSegment, SealedSegment, Segment
 from stratamq.log.shard_reads import by_base
 from stratamq.log.snapshots import FileSnapshots
@@ -138,8 +139,9 @@ class FileShardLog(Guard):
         """Whether all surely go into the active segment, as nearly always: then none is looked at
         alone."""
         active = self._active
-        added = sum([batch.header.size_bytes for batch in batches])
-        youngest = max([batch.header.max_timestamp for batch in batches])
+        headers = [batch.header for batch in batches]
+        added = sum([header.batch_length for header in headers]) + LENGTH_END * len(headers)
+        youngest = max([header.max_timestamp for header in headers])
         return (
             active.size > 0
             and batches[-1].header.last_offset - active.base <= SPAN_MAX
