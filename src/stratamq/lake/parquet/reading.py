@@ -143,34 +143,30 @@ class ColdFile:
         return self._ahead[1]
 
     def _make(self, group: _Group, entry: Entry, head: bytes) -> bytes:
+        """As it was, or with its records unpacked. Either way its CRC is the one noted for it."""
         if entry.kind is not Kind.ROWS:
             return bytes(entry.kept)
-        header = entry.header
-        plain = header.attributes & ~CODEC_MASK
-        head = head[:CHECKED_AT] + CHECKED.pack(plain, *header[6:])
-        batch = head
+        header, batch = entry.header, head
+        packed = header.attributes & CODEC_MASK
+        if packed:
+            checked = CHECKED.pack(header.attributes & ~CODEC_MASK, *header[6:])
+            batch = head[:CHECKED_AT] + checked
         if header.record_count:
             if group.rows is None:
                 raise CorruptBatch("a batch with records in a block without rows")
-            batch = group.rows.records(
-                entry.first_row,
-                header.record_count,
-                header.base_offset,
-                header.base_timestamp,
-                head,
-            )
+            bases = header.base_offset, header.base_timestamp
+            batch = group.rows.records(entry.first_row, header.record_count, *bases, batch)
         if crc32c(memoryview(batch)[CHECKED_AT:]) != header.crc:
             raise CorruptBatch("the rows do not match the checksum of their batch")
-        placed = PLACE.pack(header.base_offset, len(batch) - LENGTH_END, header.leader_epoch)
-        if plain != header.attributes or len(batch) != header.size_bytes:
-            batch = placed + batch[len(placed) :]
-        return self._repacked(batch, header) if self._recompressed else batch
+        return self._unpacked(batch, header) if packed else batch
 
-    def _repacked(self, batch: bytes, original: BatchHeader) -> bytes:
-        if not original.attributes & CODEC_MASK:
+    def _unpacked(self, batch: bytes, header: BatchHeader) -> bytes:
+        """With its own length; and packed again, if that is wanted."""
+        place = PLACE.pack(header.base_offset, len(batch) - LENGTH_END, header.leader_epoch)
+        batch = place + batch[len(place) :]
+        if not self._recompressed:
             return batch
-        plain = read_header(batch)
-        return recompress(plain, batch, original.compression, self._decompressed_max)
+        return recompress(read_header(batch), batch, header.compression, self._decompressed_max)
 
     # -- the file ----------------------------------------------------------------------------------
 

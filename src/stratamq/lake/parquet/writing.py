@@ -134,6 +134,7 @@ class FileWriter:
         self._places: list[BlockPlace] = []
         self._pending = _Extent()
         self._total = _Extent()
+        self._last_offset = -1
         self._batches = self._rows = self._row_groups = self._unparsed = self._misfits = 0
 
     def add(self, chunk: Buffer) -> None:
@@ -171,7 +172,7 @@ class FileWriter:
     def _add_batch(self, header: BatchHeader, data: memoryview) -> None:
         if not check_crc(data, header):
             raise CorruptBatch(f"the batch at offset {header.base_offset} does not match its CRC")
-        if header.base_offset <= self._total.last_offset or header.last_offset_delta < 0:
+        if header.base_offset <= self._last_offset or header.last_offset_delta < 0:
             raise CorruptBatch(f"the batch at offset {header.base_offset} is out of order")
         first_row = self._columns.rows
         head, kind = bytes(data[:HEADER_BYTES]), Kind.KEPT
@@ -182,8 +183,7 @@ class FileWriter:
         self._block.add(head, kind, first_row, data)
         self._note_run(header)
         self._pending.cover(header)
-        self._total.cover(header)
-        self._batches += 1
+        self._last_offset = header.last_offset
 
     def _add_rows(self, header: BatchHeader, data: memoryview) -> tuple[bytes, Kind]:
         body = record_bytes(header, data, self._layout.decompressed_max)
@@ -199,7 +199,10 @@ class FileWriter:
         )
         if not same:
             return bytes(data[:HEADER_BYTES]), Kind.ROWS_KEPT
-        return with_crc(data, _unpacked_crc(header, body)), Kind.ROWS
+        head = bytes(data[:HEADER_BYTES])
+        if header.attributes & CODEC_MASK:
+            head = with_crc(head, _unpacked_crc(header, body))
+        return head, Kind.ROWS
 
     def _note_run(self, header: BatchHeader) -> None:
         aborted = header.is_transactional and self._aborted.covers(header)
@@ -233,8 +236,10 @@ class FileWriter:
                 start,
             )
         )
+        self._batches += len(self._block)
         self._rows += rows
         self._row_groups += bool(rows)
+        self._total.extend(pending)
         self._block, self._pending = BlockBuilder(), _Extent()
 
     def _table(self) -> Any:
@@ -252,9 +257,7 @@ class FileWriter:
 
 
 def _unpacked_crc(header: BatchHeader, body: Body) -> int:
-    """The CRC the batch has when its records are not compressed. Most have it already."""
-    if not header.attributes & CODEC_MASK:
-        return header.crc
+    """The CRC the batch has when its records are not compressed."""
     checked = CHECKED.pack(header.attributes & ~CODEC_MASK, *header[6:])
     return crc32c(memoryview(body.data)[body.start : body.stop], crc32c(checked))
 
@@ -270,8 +273,16 @@ class _Extent:
         if self.base_offset < 0:
             self.base_offset = header.base_offset
             self.first_timestamp = header.base_timestamp
-        self.last_offset = header.last_offset
-        self.max_timestamp = max(self.max_timestamp, header.max_timestamp)
+        self.last_offset = header.base_offset + header.last_offset_delta
+        if header.max_timestamp > self.max_timestamp:
+            self.max_timestamp = header.max_timestamp
+
+    def extend(self, other: _Extent) -> None:
+        """By what lies behind it."""
+        if self.base_offset < 0:
+            self.base_offset, self.first_timestamp = other.base_offset, other.first_timestamp
+        self.last_offset = other.last_offset
+        self.max_timestamp = max(self.max_timestamp, other.max_timestamp)
 
 
 class _ByProducer:
