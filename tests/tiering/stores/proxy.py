@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from urllib.parse import urlsplit
 
+TRICKLE_S = 0.1
+
 
 class Fault(StrEnum):
     REFUSE = "cut before the request is passed on"
@@ -25,6 +27,7 @@ class Fault(StrEnum):
     WRONG_ANSWER = "a wrong byte in the answer's body"
     WRONG_REQUEST = "a wrong byte in the request's body"
     WRONG_AND_LOST = "a wrong byte in the request's body, and no answer"
+    TRICKLE = "the answer's body a byte at a time"
     STALE = "the answer to the first request like this one"
 
 
@@ -119,6 +122,8 @@ class Proxy:
             writer.write(head + b"\r\n\r\n" + body[: len(body) // 2])
             await writer.drain()
             return False
+        if fault is Fault.TRICKLE:
+            return await _trickle(writer, head, body)
         if fault is Fault.WRONG_ANSWER:
             body = Message(b"", {}, body).spoilt().body
         writer.write(head + b"\r\n\r\n" + body)
@@ -198,6 +203,15 @@ async def _say(writer: asyncio.StreamWriter, fault: Fault) -> bool:
     status = b"500 Internal Server Error" if fault is Fault.ERROR_500 else b"503 Slow Down"
     writer.write(b"HTTP/1.1 %s\r\nContent-Length: 0\r\n\r\n" % status)
     await writer.drain()
+    return True
+
+
+async def _trickle(writer: asyncio.StreamWriter, head: bytes, body: bytes) -> bool:
+    writer.write(head + b"\r\n\r\n")
+    for each in body:
+        writer.write(bytes([each]))
+        await writer.drain()
+        await asyncio.sleep(TRICKLE_S)
     return True
 
 

@@ -200,6 +200,21 @@ async def test_a_store_that_stays_silent_is_a_retriable_error(
     assert time.monotonic() - began < 10 * QUICK.attempts_max * SILENCE_MS / 1000
 
 
+async def test_a_store_that_only_trickles_is_given_up(s3_options: StoreOptions) -> None:
+    """No single wait is too long, and yet the whole would take minutes."""
+    async with proxy_to(s3_options.s3_endpoint) as (proxy, address):
+        limits = replace(QUICK, timeout_ms=SILENCE_MS, attempts_max=2)
+        store = await open_store(replace(s3_options, s3_endpoint=address, limits=limits))
+        await store.put("k", bytes(3000))
+        proxy.spoil(ever=Fault.TRICKLE, only=is_get)
+        began = time.monotonic()
+        with pytest.raises(StoreUnavailable):
+            await store.get_range("k", 0, 3000)
+        assert proxy.met == 2
+        assert time.monotonic() - began < 60
+        await store.close()
+
+
 async def test_wrong_bytes_that_stay_wrong_are_never_returned(lines: tuple[Store, Proxy]) -> None:
     store, proxy = lines
     info = await store.put("k", DATA)

@@ -17,6 +17,7 @@ from datetime import datetime
 from typing import Any
 
 from stratamq.model.errors import CorruptObject, ObjectNotFound, StoreError
+from stratamq.tiering.stores import http_body
 from stratamq.tiering.stores.backend import Head, Tags
 from stratamq.tiering.stores.contract import Listed, Page
 from stratamq.tiering.stores.deadline import Deadline
@@ -24,7 +25,6 @@ from stratamq.tiering.stores.s3_errors import translated
 from stratamq.tiering.stores.source import Source
 
 SUMS, TOKEN = "stratamq-sums", "stratamq-put"
-PIECE_BYTES = 1 << 20
 
 _MD5 = re.compile(r"[0-9a-f]{32}(-\d+)?")
 
@@ -71,10 +71,9 @@ class S3Backend:
         data = bytearray()
         with translated(f"get {key}"):
             answer = self._client.get_object(**self._at(key), Range=f"bytes={start}-{stop - 1}")
-            with answer["Body"] as body:
-                while piece := body.read(PIECE_BYTES):
+            with answer["Body"] as body:  # urllib3's answer, out of botocore's wrapper
+                for piece in http_body.pieces(body, deadline):
                     data += piece
-                    deadline.check()
                     if len(data) > stop - start:  # a store that ignores the range
                         break
         return bytes(data)

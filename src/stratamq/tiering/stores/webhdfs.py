@@ -15,6 +15,7 @@ from urllib3 import BaseHTTPResponse, PoolManager, Timeout
 from urllib3.exceptions import HTTPError
 
 from stratamq.model.errors import InvalidConfig, StoreUnavailable
+from stratamq.tiering.stores import http_body
 from stratamq.tiering.stores.deadline import Deadline
 from stratamq.tiering.stores.hdfs_errors import Standby, remote_error
 from stratamq.tiering.stores.limits import StoreLimits
@@ -23,7 +24,6 @@ from stratamq.tiering.stores.source import Source
 from stratamq.tiering.stores.urls import StoreUrl
 
 HTTP_PORT = 9870
-PIECE_BYTES = 1 << 20
 POOLS_MAX = 64
 ANSWER_BYTES_MAX = 64 << 20
 
@@ -77,9 +77,7 @@ class WebHdfs:
         try:
             if answer.status != 200:
                 _checked(answer)
-            while piece := answer.read(PIECE_BYTES):
-                deadline.check()
-                yield piece
+            yield from http_body.pieces(answer, deadline)
         except (HTTPError, OSError) as error:
             raise StoreUnavailable(f"open {path}: {type(error).__name__}") from None
         finally:
