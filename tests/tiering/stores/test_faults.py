@@ -200,6 +200,17 @@ async def test_a_store_that_stays_silent_is_a_retriable_error(
     assert time.monotonic() - began < 10 * QUICK.attempts_max * SILENCE_MS / 1000
 
 
+async def test_answers_that_stay_cut_off_are_a_retriable_error(lines: tuple[Store, Proxy]) -> None:
+    store, proxy = lines
+    info = await store.put("k", DATA)
+    proxy.spoil(ever=Fault.TRUNCATE, only=is_get)
+    with pytest.raises(StoreUnavailable):
+        await store.get_range("k", 0, len(DATA), info=info)
+    proxy.spoil(ever=Fault.TRUNCATE)
+    with pytest.raises(StoreUnavailable):
+        await store.list_page()
+
+
 async def test_a_store_that_only_trickles_is_given_up(s3_options: StoreOptions) -> None:
     """No single wait is too long, and yet the whole would take minutes."""
     async with proxy_to(s3_options.s3_endpoint) as (proxy, address):

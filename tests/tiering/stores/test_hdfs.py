@@ -20,9 +20,12 @@ from stratamq.model.errors import (
     StoreError,
     StoreUnavailable,
 )
+from stratamq.tiering.stores.deadline import Deadline
 from stratamq.tiering.stores.hdfs_errors import Standby, remote_error
 from stratamq.tiering.stores.opening import open_store
 from stratamq.tiering.stores.options import StoreOptions
+from stratamq.tiering.stores.source import Source
+from stratamq.tiering.stores.sums import sum_bytes
 from stratamq.tiering.stores.urls import parse_url
 from stratamq.tiering.stores.webhdfs import WebHdfs
 from tests.peers.s3 import free_port
@@ -122,6 +125,27 @@ async def test_wrong_bytes_are_found_on_both_ways(hdfs_options: StoreOptions, fa
         await store.close()
     assert await plain.get_range("k", 0, len(DATA)) == DATA
     await plain.close()
+
+
+@pytest.mark.needs("java", "mvn")
+@pytest.mark.timeout(900)
+async def test_what_a_crash_leaves_is_not_seen_and_is_swept_after_its_time(
+    hdfs_options: StoreOptions,
+) -> None:
+    half = Source(
+        content=b"half", sums=sum_bytes(b"half"), start=0, stop=4, deadline=Deadline(9_000, 4)
+    )
+    url = parse_url(hdfs_options.url)
+    hdfs = WebHdfs.of(url, hdfs_options)
+    await asyncio.to_thread(hdfs.create, f"/{url.path}/.uploads/half", half)
+    hdfs.close()
+    store = await open_store(hdfs_options)
+    assert [each.key async for each in store.list()] == []
+    now_ms = int(time.time() * 1000)
+    assert await store.sweep(now_ms - 60_000) == 0
+    assert await store.sweep(now_ms + 60_000) == 1
+    assert await store.sweep(now_ms + 60_000) == 0
+    await store.close()
 
 
 SPOILT = {Fault.WRONG_REQUEST: "PUT", Fault.WRONG_ANSWER: "GET"}

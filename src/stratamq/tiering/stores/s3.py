@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from stratamq.model.errors import CorruptObject, ObjectNotFound, StoreError
+from stratamq.model.errors import CorruptObject, ObjectNotFound, StoreError, StoreUnavailable
 from stratamq.tiering.stores import http_body
 from stratamq.tiering.stores.backend import Head, Tags
 from stratamq.tiering.stores.contract import Listed, Page
@@ -76,6 +76,8 @@ class S3Backend:
                     data += piece
                     if len(data) > stop - start:  # a store that ignores the range
                         break
+        if len(data) < answer["ContentLength"]:
+            raise StoreUnavailable(f"get {key}: cut off after {len(data)} bytes")
         return bytes(data)
 
     def delete(self, key: str) -> None:
