@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stratamq.lake.parquet._columns import Columns, Rows
@@ -36,6 +36,7 @@ def fill(columns: Columns, batch: bytes, header: BatchHeader | None = None) -> b
 
 
 @given(histories)
+@settings(max_examples=60)
 def test_columns_are_those_of_the_twin(history: list[Spec]) -> None:
     batches = plain_batches(history)
     columns = Columns()
@@ -51,6 +52,7 @@ def test_columns_are_those_of_the_twin(history: list[Spec]) -> None:
 
 
 @given(histories)
+@settings(max_examples=60)
 def test_records_are_those_of_the_twin(history: list[Spec]) -> None:
     batches = plain_batches(history)
     rows = rows_for(batches)
@@ -85,6 +87,7 @@ def some_spec() -> Spec:
 
 
 @given(st.data())
+@settings(max_examples=60)
 def test_bytes_that_are_no_records_are_refused_or_taken_never_worse(data: st.DataObject) -> None:
     (batch,) = plain_batches([some_spec()])
     damaged = bytearray(batch)
@@ -101,6 +104,7 @@ def test_bytes_that_are_no_records_are_refused_or_taken_never_worse(data: st.Dat
 
 
 @given(st.data())
+@settings(max_examples=60)
 def test_columns_that_do_not_fit_together_are_refused(data: st.DataObject) -> None:
     """What a damaged file could hold: places that lead elsewhere, buffers that end early."""
     columns = Columns()
@@ -121,6 +125,24 @@ def test_columns_that_do_not_fit_together_are_refused(data: st.DataObject) -> No
     except CorruptBatch:
         return
     assert isinstance(made, bytes)
+
+
+PLACES = {5: "key", 8: "value", 11: "headers", 12: "header names", 14: "header values"}
+
+
+@pytest.mark.parametrize("part", PLACES, ids=PLACES.values())
+@pytest.mark.parametrize("place", [-1, 1 << 20, (1 << 31) - 1], ids=["negative", "past", "far"])
+def test_a_place_outside_its_bytes_is_refused(part: int, place: int) -> None:
+    columns = Columns()
+    fill(columns, plain_batches([some_spec()])[0])
+    lent, (count, headers, _), _ = columns.take()
+    for number in (0, 1, 3):
+        buffers: list[object] = [bytearray(buffer) for buffer in list(lent.values())[:17]]
+        damaged = buffers[part]
+        assert isinstance(damaged, bytearray)
+        damaged[4 * number : 4 * number + 4] = place.to_bytes(4, "little", signed=True)
+        with pytest.raises(CorruptBatch):
+            Rows(count, headers, buffers).records(0, count, 0, 5, b"")
 
 
 def test_more_records_than_rows_are_refused() -> None:

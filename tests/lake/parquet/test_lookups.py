@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stratamq.lake.parquet import offsets_by_key, offsets_by_tag
@@ -30,6 +30,7 @@ def batches_of(log: list[list[Record]]) -> list[bytes]:
 
 
 @given(logs, words, st.integers(0, 45))
+@settings(max_examples=30)
 def test_keys_are_found_newest_first(log: list[list[Record]], key: bytes, end: int) -> None:
     file = opened(written(batches_of(log), 150)[0])
     records = [record for batch in batches_of(log) for record in records_of(batch)]
@@ -38,6 +39,7 @@ def test_keys_are_found_newest_first(log: list[list[Record]], key: bytes, end: i
 
 
 @given(logs, words, st.integers(0, 45), st.integers(0, 45))
+@settings(max_examples=30)
 def test_tags_are_found_oldest_first(
     log: list[list[Record]], tag: bytes, start: int, end: int
 ) -> None:
@@ -48,6 +50,7 @@ def test_tags_are_found_oldest_first(
 
 
 @given(histories)
+@settings(max_examples=30)
 def test_a_history_without_the_key_has_none(history: list[Spec]) -> None:
     file = opened(written(build(history))[0])
     assert (
@@ -56,6 +59,7 @@ def test_a_history_without_the_key_has_none(history: list[Spec]) -> None:
 
 
 @given(logs, st.integers(-1, 61))
+@settings(max_examples=30)
 def test_no_record_before_the_floor_is_young_enough(
     log: list[list[Record]], timestamp: int
 ) -> None:

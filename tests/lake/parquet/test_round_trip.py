@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stratamq.lake.parquet import FileLayout, FileWriter, read_chunks, write_file
@@ -48,6 +48,7 @@ def batches_in(data: bytes) -> list[bytes]:
 
 
 @given(histories, group_sizes)
+@settings(max_examples=50)
 def test_batches_come_back_with_all_they_had(history: list[Spec], group_bytes: int) -> None:
     batches = build(history)
     file = opened(written(batches, group_bytes)[0])
@@ -56,6 +57,7 @@ def test_batches_come_back_with_all_they_had(history: list[Spec], group_bytes: i
 
 
 @given(histories)
+@settings(max_examples=50)
 def test_what_was_not_compressed_comes_back_byte_for_byte(history: list[Spec]) -> None:
     batches = build([spec._replace(codec=Compression.NONE) for spec in history])
     file = opened(written(batches)[0])
@@ -63,6 +65,7 @@ def test_what_was_not_compressed_comes_back_byte_for_byte(history: list[Spec]) -
 
 
 @given(histories)
+@settings(max_examples=50)
 def test_the_codec_comes_back_when_asked_for(history: list[Spec]) -> None:
     batches = build(history)
     file = opened(written(batches)[0], recompressed=True)
@@ -73,6 +76,7 @@ def test_the_codec_comes_back_when_asked_for(history: list[Spec]) -> None:
 
 
 @given(histories, group_sizes, st.data())
+@settings(max_examples=50)
 def test_a_read_keeps_the_promises_of_a_shard_store(
     history: list[Spec], group_bytes: int, data: st.DataObject
 ) -> None:
@@ -105,6 +109,7 @@ def expected(batches: list[bytes], offset: int, max_bytes: int, end: int) -> lis
 
 
 @given(histories, group_sizes)
+@settings(max_examples=50)
 def test_headers_are_read_without_rows(history: list[Spec], group_bytes: int) -> None:
     batches = build(history)
     entries = list(opened(written(batches, group_bytes)[0]).entries())
@@ -121,6 +126,7 @@ def facts(header: BatchHeader) -> tuple[int, ...]:
 
 
 @given(histories)
+@settings(max_examples=50)
 def test_the_summary_is_true(history: list[Spec]) -> None:
     batches = build(history)
     data, summary = written(batches)
@@ -134,6 +140,7 @@ def test_the_summary_is_true(history: list[Spec]) -> None:
 
 
 @given(histories)
+@settings(max_examples=50)
 def test_the_same_batches_make_the_same_file(history: list[Spec]) -> None:
     """A conversion that was cut off and is repeated gives what the first would have given."""
     batches = build(history)

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
-from hypothesis import given
+from hypothesis import given, settings
 
 from stratamq.lake.parquet import FileLayout, write_file
 from stratamq.lake.parquet.schema import arrow_schema
@@ -29,6 +29,7 @@ def messages(batches: list[bytes]) -> list[Any]:
 
 
 @given(histories)
+@settings(max_examples=40)
 def test_rows_are_the_messages(history: list[Spec]) -> None:
     batches = build(history)
     table = pq.read_table(io.BytesIO(written(batches)[0]))
