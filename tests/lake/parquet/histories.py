@@ -168,6 +168,6 @@ def opened(data: bytes, *, recompressed: bool = False) -> ColdFile:
 
 
 def footer_of(data: bytes) -> Footer:
-    """What `write_file` told of an undamaged file."""
+    """What `write_file` told of an undamaged file, but for its index."""
     size = int.from_bytes(data[-8:-4], "little") + 8
-    return Footer(size, crc32c(data[-size:]))
+    return Footer(size, crc32c(data[-size:]), 0, 0)

@@ -1,7 +1,7 @@
 """Records of a cold file by key and by tag: the column alone is read, where it may hold the answer.
 
-Row groups are passed over by the statistics in the footer, which is at hand. The bloom filters are
-for engines that bring their own reader of them.
+Row groups are passed over by the statistics in the footer, which is at hand, and by their bloom
+filters, which one read fetches for the whole file.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stratamq.lake.parquet._columns import filter_may_hold
 from stratamq.lake.parquet.reading import ColdFile
 from stratamq.lake.parquet.schema import KEY_PATH, TAG_PATH
 
@@ -46,15 +47,29 @@ def _rows_with(tags: Any, wanted: Any) -> Any:
 
 
 def may_hold(file: ColdFile, number: int, path: str, value: bytes) -> bool:
-    """Whether the statistics leave it open that the column has this value there."""
+    """Whether it is open that the column has this value there."""
     place = file.places[number]
     if place.row_group < 0:
         return False
     group = file.metadata.row_group(place.row_group)
     chunks = (group.column(index) for index in range(group.num_columns))
     chunk = next(chunk for chunk in chunks if chunk.path_in_schema == path)
+    return _in_range(chunk, value) and _in_filter(file, chunk, value)
+
+
+def _in_range(chunk: Any, value: bytes) -> bool:
     known = chunk.statistics if chunk.is_stats_set else None
     if known is None or not known.has_min_max:
         # A column without any value has no least one either.
         return known is None or known.num_values > 0
     return bool(known.min <= value <= known.max)
+
+
+def _in_filter(file: ColdFile, chunk: Any, value: bytes) -> bool:
+    """A filter is a short head and then its bits, a power of two of bytes."""
+    size = chunk.bloom_filter_length
+    if not size:
+        return True
+    bits = 1 << (size.bit_length() - 1)
+    found = file.index_bytes(chunk.bloom_filter_offset, size)
+    return len(found) < size or filter_may_hold(found[size - bits :], value)

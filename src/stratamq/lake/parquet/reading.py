@@ -60,12 +60,14 @@ class ColdFile:
         self._name = name
         self._recompressed = recompressed
         self._decompressed_max = decompressed_max
+        self._footer = footer
         self._tail = self._read_tail(footer)
         self._metadata = self._open((), None).metadata
         self.places: Sequence[BlockPlace] = self._read_places()
         self._last_offsets = [place.last_offset for place in self.places]
         self._group: _Group | None = None
         self._ahead: tuple[int, bytes] | None = None
+        self._index: bytes | None = None
 
     @property
     def metadata(self) -> Any:
@@ -200,6 +202,15 @@ class ColdFile:
             raise self._damage(span.position, place.base_offset, place.last_offset, reason)
         file = self._open(((span.position, data),), self._metadata)
         return file.read_row_group(place.row_group, columns=list(columns), use_threads=False)
+
+    def index_bytes(self, position: int, size: int) -> memoryview:
+        """A part of the index, such as a bloom filter. Empty when the index is damaged: it only
+        helps to skip, and is read as a whole, once."""
+        start = self._source.size_bytes - self._footer.size - self._footer.index_size
+        if self._index is None:
+            index = self._source.read_at(start, self._footer.index_size)
+            self._index = index if crc32c(index) == self._footer.index_crc else b""
+        return memoryview(self._index)[position - start : position - start + size]
 
     def _read_group(self, number: int) -> _Group:
         place = self.places[number]

@@ -16,10 +16,13 @@ PIECE_BYTES = 1 << 18
 
 class Footer(NamedTuple):
     """The end of a file, with its last eight bytes. Parquet has no checksum for it, and Arrow may
-    end the process over a damaged one: whoever reads a file has to know these two."""
+    end the process over a damaged one: whoever reads a file has to know these numbers. The index is
+    what lies before it: bloom filters and page index."""
 
     size: int
     crc: int
+    index_size: int
+    index_crc: int
 
 
 class Tally:
@@ -82,4 +85,5 @@ class Tally:
     def footer(self) -> Footer:
         end = b"".join(self._end or ())
         size = int.from_bytes(end[-8:-4], "little") + FOOTER_END_BYTES
-        return Footer(size, crc32c(end[-size:]))
+        index = end[:-size]
+        return Footer(size, crc32c(end[-size:]), len(index), crc32c(index))
