@@ -4,8 +4,9 @@ from stratamq.wire.kafka.records import Buffer
 
 PART_NAMES: tuple[str, ...]
 
-class Lent(Buffer):  # type: ignore[misc]
+class Lent:
     def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
 
 class Columns:
     @property

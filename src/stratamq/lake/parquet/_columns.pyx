@@ -4,7 +4,7 @@
 `Columns` takes the records of batches and lays them out as Arrow does; `Rows` takes what Arrow read
 from a file and writes records of it; `Typed` parses values into columns of a declared schema. What
 is read may be damaged: a pointer moves only after it was held against the end of its bytes. The
-plain-Python twin of all three is `tests/lake/parquet/oracle.py`.
+plain-Python twins are `oracle.py` and `values_oracle.py` in `tests/lake/parquet`.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
@@ -44,5 +44,7 @@ include "_fill.pxi"
 include "_rows.pxi"
 include "_bloom.pxi"
 include "_typed.pxi"
+include "_json_text.pxi"
+include "_json_number.pxi"
 include "_json.pxi"
 include "_avro.pxi"
