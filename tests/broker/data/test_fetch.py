@@ -72,6 +72,23 @@ async def test_from_an_offset_on(rig: Rig) -> None:
     assert answer.preferred_read_replica == -1
 
 
+async def test_old_clients_are_told_that_they_cannot_read_zstd(rig: Rig) -> None:
+    await rig.core.topics.create("t", config={"compression.type": "zstd"})
+    await write(rig, b"packed")
+    (old,) = await fetched(rig, request(part()), version=9)
+    assert old.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert not old.records
+    (new,) = await fetched(rig, request(part()), version=10)
+    assert values(new) == [b"packed"]
+
+
+async def test_old_clients_read_everything_else(rig: Rig) -> None:
+    await rig.core.topics.create("t", config={"compression.type": "lz4"})
+    await write(rig, b"packed")
+    (old,) = await fetched(rig, request(part()), version=4)
+    assert values(old) == [b"packed"]
+
+
 async def test_errors_are_per_partition(rig: Rig) -> None:
     await rig.core.topics.create("t")
     await write(rig, b"a")

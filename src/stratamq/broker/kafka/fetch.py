@@ -15,18 +15,23 @@ from stratamq.broker.kafka.fetch_reading import (
     Reading,
     Stability,
     Told,
+    refusal,
 )
 from stratamq.broker.kafka.fetch_sessions import FetchSessions, Plan, changed
 from stratamq.broker.kafka.room import Room
 from stratamq.broker.kafka.topics import Refused
 from stratamq.model.errors import StrataError
+from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.fetch import (
+    FetchablePartitionResponse,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
 )
+from stratamq.wire.kafka.records import Compression, read_header, walk
 
 BY_ID_SINCE = 13
+ZSTD_SINCE = 10
 GATHER_S = 0.005
 """Who wants more than one byte waits a little between looks: bytes come in bursts."""
 
@@ -68,6 +73,8 @@ class Fetch:
         except Refused as refusal:
             return FetchResponse(error_code=refusal.code, responses=[])
         told = (await self._read(plan, request)).told
+        if caller.version < ZSTD_SINCE:
+            told = [(key, _for_old_clients(answer)) for key, answer in told]
         if plan.session is not None:
             told = [one for one in told if changed(plan.session, *one)]
         elif plan.session_id:
@@ -112,6 +119,15 @@ class Fetch:
                     return
             async with asyncio.timeout(timeout_s):
                 await event.wait()
+
+
+def _for_old_clients(answer: FetchablePartitionResponse) -> FetchablePartitionResponse:
+    """They would take zstd for damage: an error says what is wrong."""
+    records = answer.records or b""
+    codecs = {read_header(records, span.position).compression for span in walk(records)}
+    if Compression.ZSTD in codecs:
+        return refusal(answer.partition_index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    return answer
 
 
 def _by_topic(told: Sequence[Told]) -> list[FetchableTopicResponse]:
