@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -85,6 +86,18 @@ async def test_ranges_are_as_of_a_file(store: Store, start: int, stop: int) -> N
     assert await store.get_range("large", start, stop, info=info) == LARGE[start:stop]
     pieces = [piece async for piece in store.stream("large", start, stop)]
     assert b"".join(pieces) == LARGE[start:stop]
+
+
+async def test_a_stream_that_is_left_or_fails_leaves_nothing_running(store: Store) -> None:
+    info = await store.put("large", LARGE)
+    before = asyncio.all_tasks()
+    async with contextlib.aclosing(store.stream("large")) as stream:
+        assert LARGE.startswith(await anext(stream))
+    assert asyncio.all_tasks() == before
+    await store.delete("large")
+    with pytest.raises(ObjectNotFound):
+        await anext(store.stream("large", info=info))
+    assert asyncio.all_tasks() == before
 
 
 @pytest.mark.parametrize(("start", "stop"), [(-1, 1), (2, 1), (0, 65 * MIB)])

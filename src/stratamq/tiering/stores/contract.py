@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -74,8 +74,8 @@ class ObjectStore(Protocol):
 
     def stream(
         self, key: str, start: int = 0, stop: int | None = None, *, info: ObjectInfo | None = None
-    ) -> AsyncIterator[bytes]:
-        """The same, piece by piece."""
+    ) -> AsyncGenerator[bytes, None]:
+        """The same, piece by piece, one of them read ahead."""
 
     async def list_page(
         self, prefix: str = "", *, after: str = "", limit: int = PAGE_KEYS_MAX

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -23,6 +24,9 @@ T = TypeVar("T")
 
 RANGE_BYTES_MAX = 64 << 20
 """What one range may hold in memory. Who wants more reads it as a stream."""
+
+READ_AHEAD = 1
+"""Pieces of a stream that are fetched while one is being used."""
 
 
 class Store:
@@ -97,21 +101,21 @@ class Store:
 
     async def stream(
         self, key: str, start: int = 0, stop: int | None = None, *, info: ObjectInfo | None = None
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         found = info or await self.head(key)
         end = found.size if stop is None else min(stop, found.size)
-        ahead: asyncio.Task[bytes] | None = None
+        reads: deque[asyncio.Task[bytes]] = deque()
         try:
             for first, last in ranges.windows(start, end, found.sums):
-                following = asyncio.ensure_future(self.get_range(key, first, last, info=found))
-                piece, ahead = (await ahead if ahead else None), following
-                if piece is not None:
-                    yield piece
-            if ahead:
-                yield await ahead
+                reads.append(asyncio.create_task(self.get_range(key, first, last, info=found)))
+                if len(reads) > READ_AHEAD:
+                    yield await reads.popleft()
+            while reads:
+                yield await reads.popleft()
         finally:
-            if ahead:
-                ahead.cancel()
+            for read in reads:
+                read.cancel()
+            await asyncio.gather(*reads, return_exceptions=True)
 
     async def list_page(
         self, prefix: str = "", *, after: str = "", limit: int = PAGE_KEYS_MAX
