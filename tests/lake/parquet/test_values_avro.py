@@ -8,6 +8,7 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -137,6 +138,27 @@ def test_a_string_that_is_no_text_does_not_fit() -> None:
     schema = {"type": "record", "name": "R", "fields": [{"name": "s", "type": "string"}]}
     columns = value_columns("avro", json.dumps(schema))
     assert parsed([b"\x02\xff", b"\x02a"], columns) == ([{"s": None}, {"s": "a"}], 0, 1)
+
+
+LONG = b"\xfe\xff\xff\xff\xff\xff\x1f"
+"""A length of 2**47 - 1 bytes."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("string", LONG + b"abc"),
+        ("bytes", LONG + b"abc"),
+        ({"type": "fixed", "name": "F", "size": 1 << 40}, b"abc"),
+        ({"type": "map", "values": "int"}, b"\x02" + LONG + b"abc"),
+        ({"type": "array", "items": "string"}, b"\x01" + LONG + b"abc"),
+    ],
+    ids=["string", "bytes", "fixed", "map", "array"],
+)
+def test_a_length_past_the_end_is_unparsed(kind: Any, value: bytes) -> None:
+    fields = [{"name": "f", "type": kind}, LEAVES[0]]
+    columns = value_columns("avro", json.dumps({"type": "record", "name": "R", "fields": fields}))
+    assert parsed([value], columns) == ([None], 1, 0)
 
 
 def test_a_count_of_items_without_bytes_costs_nothing() -> None:
