@@ -35,6 +35,7 @@ from tests.lake.parquet.histories import (
     histories,
     meaning,
     opened,
+    records_of,
     written,
 )
 from tests.wire.samples import some_records
@@ -137,6 +138,10 @@ def test_the_summary_is_true(history: list[Spec]) -> None:
     assert summary.base_offset == (headers[0].base_offset if headers else -1)
     assert summary.last_offset == (headers[-1].last_offset if headers else -1)
     assert summary.max_timestamp == max([-1, *(h.max_timestamp for h in headers)])
+    messages = [b for b, h in zip(batches, headers, strict=True) if not h.is_control]
+    stamps = [record.timestamp for batch in messages for record in records_of(batch)]
+    dates = [stamp for stamp in stamps if 0 <= stamp <= 253402300799999]
+    assert summary.min_timestamp == min(dates, default=-1)
 
 
 @given(histories)

@@ -48,6 +48,12 @@ def runs(values: Sequence[bool], ends: Sequence[int], column: str) -> pa.Array:
     return pc.run_end_decode(encoded)
 
 
+def least_ms(timestamps: pa.Array) -> int | None:
+    """The smallest there is, in ms."""
+    least: int | None = pc.min(timestamps.cast(pa.int64())).as_py()
+    return least
+
+
 def rows_of(table: pa.Table) -> Rows:
     """A row group, read back. Only the columns that batches are made from are asked for."""
     part: dict[str, pa.Array] = {name: _whole(table.column(name)) for name in BATCH_COLUMNS}

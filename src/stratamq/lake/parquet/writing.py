@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from crc32c import crc32c
 
 from stratamq.lake.parquet._columns import Columns
-from stratamq.lake.parquet.arrays import constant, runs, take_arrays
+from stratamq.lake.parquet.arrays import constant, least_ms, runs, take_arrays
 from stratamq.lake.parquet.blocks import (
     BlockBuilder,
     BlockPlace,
@@ -64,8 +64,10 @@ class FileSummary:
 
     base_offset: int
     last_offset: int
-    first_timestamp: int
+    min_timestamp: int
+    """The smallest date of a row, in ms; -1 without one."""
     max_timestamp: int
+    """The largest that any batch has."""
     batches: int
     rows: int
     row_groups: int
@@ -135,6 +137,7 @@ class FileWriter:
         self._pending = _Extent()
         self._total = _Extent()
         self._last_offset = -1
+        self._min_timestamp: int | None = None
         self._batches = self._rows = self._row_groups = self._unparsed = self._misfits = 0
 
     def add(self, chunk: Buffer) -> None:
@@ -158,7 +161,7 @@ class FileWriter:
         return FileSummary(
             base_offset=self._total.base_offset,
             last_offset=self._total.last_offset,
-            first_timestamp=self._total.first_timestamp,
+            min_timestamp=-1 if self._min_timestamp is None else self._min_timestamp,
             max_timestamp=self._total.max_timestamp,
             batches=self._batches,
             rows=self._rows,
@@ -245,6 +248,8 @@ class FileWriter:
     def _table(self) -> Any:
         rows = self._columns.rows
         arrays = take_arrays(self._columns)
+        found = [self._min_timestamp, least_ms(arrays["timestamp"])]
+        self._min_timestamp = min((stamp for stamp in found if stamp is not None), default=None)
         arrays["partition"] = constant(self._layout.partition, "partition", rows)
         arrays["aborted"] = runs(self._run_values, self._run_ends, "aborted")
         self._run_values, self._run_ends = [], []
@@ -267,12 +272,11 @@ class _Extent:
 
     def __init__(self) -> None:
         self.base_offset = self.last_offset = -1
-        self.first_timestamp = self.max_timestamp = int(NO_TIMESTAMP)
+        self.max_timestamp = int(NO_TIMESTAMP)
 
     def cover(self, header: BatchHeader) -> None:
         if self.base_offset < 0:
             self.base_offset = header.base_offset
-            self.first_timestamp = header.base_timestamp
         self.last_offset = header.base_offset + header.last_offset_delta
         if header.max_timestamp > self.max_timestamp:
             self.max_timestamp = header.max_timestamp
@@ -280,7 +284,7 @@ class _Extent:
     def extend(self, other: _Extent) -> None:
         """By what lies behind it."""
         if self.base_offset < 0:
-            self.base_offset, self.first_timestamp = other.base_offset, other.first_timestamp
+            self.base_offset = other.base_offset
         self.last_offset = other.last_offset
         self.max_timestamp = max(self.max_timestamp, other.max_timestamp)
 
