@@ -54,7 +54,8 @@ class Store:
     # -- writing -----------------------------------------------------------------------------------
 
     async def put(self, key: str, data: bytes, *, if_absent: bool = False) -> ObjectInfo:
-        return await self._put(key, data, sum_bytes(data), None, if_absent)
+        sums = await self._write(lambda: sum_bytes(data))
+        return await self._put(key, data, sums, None, if_absent)
 
     async def put_file(
         self, key: str, path: Path, *, if_absent: bool = False, pace: Pace | None = None
