@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 from pathlib import Path
 
@@ -227,6 +228,21 @@ def test_a_damaged_batch_is_not_converted(at: int) -> None:
     damaged[at] ^= 1
     with pytest.raises(CorruptBatch):
         written([bytes(damaged)])
+
+
+def test_a_conversion_that_failed_leaves_the_sink_alone(tmp_path: Path) -> None:
+    """Also when its writer is collected, which is when pyarrow would write a footer."""
+    good = encode_batch(some_records(3), now_ms=1)
+    path = tmp_path / "cold.parquet"
+    sink = io.BytesIO()
+    with pytest.raises(CorruptBatch):
+        write_file([good, good], sink, FileLayout(partition=0, row_group_bytes=1))
+    gc.collect()
+    assert not sink.getvalue().endswith(b"PAR1")
+    with path.open("wb") as file, pytest.raises(CorruptBatch):
+        write_file([good, good], file, FileLayout(partition=0))
+    gc.collect()
+    assert b"stratamq" not in path.read_bytes()
 
 
 def test_a_batch_that_unpacks_to_too_much_is_not_converted() -> None:

@@ -29,7 +29,7 @@ class Tally:
     """Passes bytes on to the sink. The sink stays open when this is closed."""
 
     def __init__(self, sink: BinaryIO) -> None:
-        self._sink = sink
+        self._sink: BinaryIO | None = sink
         self._size = 0
         self._crc = 0
         self._pieces: list[int] = []
@@ -43,7 +43,8 @@ class Tally:
         return self._crc
 
     def write(self, data: bytes) -> int:
-        self._sink.write(data)
+        if self._sink is not None:
+            self._sink.write(data)
         self._size += len(data)
         self._crc = crc32c(data, self._crc)
         self._add_pieces(memoryview(data))
@@ -55,7 +56,13 @@ class Tally:
         return self._size
 
     def flush(self) -> None:
-        self._sink.flush()
+        if self._sink is not None:
+            self._sink.flush()
+
+    def abandon(self) -> None:
+        """Nothing reaches the sink any more: a writer that is dropped still writes its footer, at
+        a time when the sink is somebody else's, or closed."""
+        self._sink = None
 
     def close(self) -> None:
         self.closed = True

@@ -40,6 +40,9 @@ from stratamq.wire.kafka.records.layout import CHECKED, CODEC_MASK
 ROW_GROUP_BYTES = 32 << 20
 """Unpacked. Larger ones gain nothing in size; a random read has to unpack a whole one."""
 
+ROW_GROUP_BYTES_MAX = 1 << 30
+"""pyarrow would split one of more than 64 million rows, and its columns cannot hold 2 GiB."""
+
 ZSTD_LEVEL = 1
 
 
@@ -88,9 +91,13 @@ def write_file(chunks: Iterable[Buffer], sink: BinaryIO, layout: FileLayout) -> 
     unpacks to too much; the sink then holds nothing of use.
     """
     writer = FileWriter(sink, layout)
-    for chunk in chunks:
-        writer.add(chunk)
-    return writer.close()
+    try:
+        for chunk in chunks:
+            writer.add(chunk)
+        return writer.close()
+    except BaseException:
+        writer.abandon()
+        raise
 
 
 def read_chunks(file: BinaryIO, chunk_bytes: int = 4 << 20) -> Iterator[memoryview]:
@@ -121,6 +128,7 @@ class FileWriter:
     """Takes batches, writes row groups. Nothing can be read before `close`."""
 
     def __init__(self, sink: BinaryIO, layout: FileLayout) -> None:
+        assert 0 < layout.row_group_bytes <= ROW_GROUP_BYTES_MAX
         self._layout = layout
         typed = layout.values.arrow_type if layout.values else None
         self._schema = arrow_schema(typed)
@@ -171,6 +179,10 @@ class FileWriter:
             footer=self._tally.footer(),
             **counts,
         )
+
+    def abandon(self) -> None:
+        """Leave the sink as it is. It holds nothing of use."""
+        self._tally.abandon()
 
     def _add_batch(self, header: BatchHeader, data: memoryview) -> None:
         if not check_crc(data, header):
