@@ -169,8 +169,8 @@ def _reading(cold: Cold, warm: list[float]) -> Row:
 def _seeking(cold: Cold) -> Row:
     found = first_bytes_ms(cold)
     return Row(
-        what="first byte of a random read, file on local disk",
+        what=f"first byte of a random read, file on local disk, {SEEKS} reads",
         ours=f"p50 {statistics.median(found):.0f} ms, max {max(found):.0f} ms",
-        goal="<= 100 ms",
-        met=statistics.median(found) <= 100,
+        goal="all <= 100 ms",
+        met=max(found) <= 100,
     )

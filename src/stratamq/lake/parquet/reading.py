@@ -247,7 +247,10 @@ class ColdFile:
 
     def _open(self, pieces: Sequence[tuple[int, bytes]], metadata: Any) -> Any:
         window = Window(self._source.size_bytes, (*pieces, self._tail))
-        return pq.ParquetFile(pa.PythonFile(window, mode="r"), metadata=metadata)
+        file = pa.PythonFile(window, mode="r")
+        return pq.ParquetFile(
+            file, metadata=metadata, pre_buffer=False
+        )  # it is all here: no threads
 
     def _read_places(self) -> tuple[BlockPlace, ...]:
         notes = self._metadata.metadata or {}
