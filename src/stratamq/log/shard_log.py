@@ -354,9 +354,10 @@ class FileShardLog(Guard):
             if old not in self._segments:
                 prepared.abandon()
                 return
+            end = min(found.base for found in self._segments if found.base > old.base)
             if prepared.changed:
                 self._replace(prepared)
-            self._deletions.forget(lambda at: at in marks and old.base <= at < old.end)
+            self._deletions.forget(lambda at: at in marks and old.base <= at < end)
 
     def _take_back(self, prepared: Rewrite, rows: KVBatch) -> None:
         """Rows of what is gone, unless the segment was cut since: others may be at their

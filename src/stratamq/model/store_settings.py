@@ -91,7 +91,7 @@ STORES: tuple[Setting, ...] = (
         doc="Longest wait before the second attempt; each further one may wait twice as long.",
     ),
     Setting(
-        name="store.backoff.ms.max",
+        name="store.backoff.max.ms",
         default=5_000,
         minimum=1,
         doc="Longest wait before any attempt. The wait itself is drawn at random below it.",

@@ -25,7 +25,7 @@ _LIMITS = {
     "timeout_ms": "store.timeout.ms",
     "attempts_max": "store.attempts.max",
     "backoff_ms": "store.backoff.ms",
-    "backoff_ms_max": "store.backoff.ms.max",
+    "backoff_ms_max": "store.backoff.max.ms",
     "retry_ms_max": "store.retry.ms.max",
     "part_bytes": "store.part.bytes",
 }
