@@ -55,8 +55,7 @@ async def test_what_comes_in_one_turn_is_committed_together() -> None:
 async def test_whoever_comes_behind_takes_those_before_along() -> None:
     """To the worker, in the order in which they came."""
     commit = Open()
-    brief, synced = shard("s_0", flush="os"), shard("s_0", flush="sync")
-    synced.store = brief.store
+    brief = shard(flush="os")
     done: list[int] = []
     async with pool_of(commit) as pool:
         first = pool.append(append(brief, b"x"))

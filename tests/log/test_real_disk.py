@@ -3,6 +3,7 @@ must not be kinder or stricter where no trouble was asked for."""
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -214,6 +215,37 @@ def test_short_writes_are_finished(
     file.write(buffers, 5, durable=durable)
     assert file.read(1 << 20, 5) == b"".join(buffers)
     assert asked == {os.RWF_DSYNC if durable else 0}
+
+
+@pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.EINVAL])
+def test_a_system_that_does_not_know_the_flag_is_asked_to_write_and_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    real_pwritev, synced = os.pwritev, []
+
+    def old_pwritev(fd: int, buffers: Any, position: int, flags: int = 0) -> int:
+        if flags:
+            raise OSError(code, os.strerror(code))
+        return real_pwritev(fd, buffers, position)
+
+    monkeypatch.setattr(os, "pwritev", old_pwritev)
+    monkeypatch.setattr(os, "fdatasync", synced.append)
+    file = RealFile(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    file.write([b"a", b"b"], 0, durable=True)
+    assert file.read(9, 0) == b"ab"
+    assert len(synced) == 1
+
+
+def test_a_durable_write_that_fails_otherwise_is_not_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> int:
+        raise OSError(errno.EIO, "broken")
+
+    file = RealFile(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    monkeypatch.setattr(os, "pwritev", broken)
+    with pytest.raises(OSError, match="broken"):
+        file.write([b"a"], 0, durable=True)
 
 
 def test_a_durable_write_is_synced_where_the_system_cannot_do_both_at_once(

@@ -11,6 +11,7 @@ Promises, as on a POSIX file system:
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import shutil
@@ -26,6 +27,9 @@ IOV_MAX = 1024
 WRITE_DURABLY: int = getattr(os, "RWF_DSYNC", 0)
 """Write and sync in one call (Linux). The interpreter is given up once instead of twice, so that
 what others do meanwhile hides behind the whole of it. 0 where there is no such call."""
+
+UNKNOWN_FLAG = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
+"""What systems say that have the call but not the flag, such as some sandboxes for containers."""
 
 READ_AT_ONCE: int = getattr(os, "RWF_NOWAIT", 0)
 """Read what is in memory and fail otherwise (Linux). 0 where there is no such call."""
@@ -116,7 +120,7 @@ class RealFile:
         for first in range(0, len(buffers), IOV_MAX):
             group = buffers[first : first + IOV_MAX]
             wanted = sum(map(len, group))
-            written = os.pwritev(self._fd, group, position, flags)
+            written = self._pwritev(group, position, flags)
             position += written
             if written < wanted:  # a nearly full disk, or over 2 GiB at once
                 self._write_rest(b"".join(group)[written:], position, flags)
@@ -127,8 +131,18 @@ class RealFile:
     def _write_rest(self, rest: bytes, position: int, flags: int) -> None:
         view = memoryview(rest)
         while view:
-            written = os.pwritev(self._fd, [view], position, flags)
+            written = self._pwritev([view], position, flags)
             view, position = view[written:], position + written
+
+    def _pwritev(self, buffers: Sequence[Buffer], position: int, flags: int) -> int:
+        try:
+            return os.pwritev(self._fd, buffers, position, flags)
+        except OSError as error:
+            if not flags or error.errno not in UNKNOWN_FLAG:
+                raise
+        written = os.pwritev(self._fd, buffers, position)  # nothing was written before
+        self.sync()
+        return written
 
     def sync(self) -> None:
         os.fdatasync(self._fd)
