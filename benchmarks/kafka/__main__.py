@@ -41,8 +41,7 @@ def main(words: Sequence[str]) -> None:
         rows += loaded(machine, chosen, rounds, memory=not asked.only)
     print(as_markdown(rows))
     if not asked.only:
-        kind = "--quick" if asked.quick else ""
-        text = page(rows, rounds, kind, date.today(), load_before)
+        text = page(rows, rounds, " ".join(words), date.today(), load_before)
         RESULTS.write_text(text)
 
 

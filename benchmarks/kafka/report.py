@@ -42,6 +42,7 @@ def page(rows: Sequence[Row], rounds: int, arguments: str, today: date, load_bef
             "",
             f"`{command}`, {today}, rounds: {rounds}; {machine()}.",
             f"Load average before it began: {load_before:.1f}{_judged(load_before)}.",
+            "[Where the time goes](kafka-profile.md).",
             "",
             NOTES,
             as_markdown(rows),
