@@ -1,0 +1,128 @@
+"""Files on object storage, as the Meta Service knows them: what a shard's history and table are.
+
+A shard's files never overlap. A `final` one holds a whole sealed segment: once it is here, the
+local copy may go. The others make the newest records of a table visible early; the log still has
+what they hold, and a larger or final one takes their place later.
+
+An object that nothing names any more is *retired*: it is deleted some time after, when no reader
+can be using it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from stratamq.model.types import NO_TIMESTAMP, Offset, ShardName, TimestampMs
+
+
+class TierObject(NamedTuple):
+    """An object of the store. `crc` is the CRC32C of all its bytes."""
+
+    key: str
+    size: int
+    crc: int
+
+
+class ParquetEnd(NamedTuple):
+    """Sizes and checksums of a Parquet file's footer and of the index before it."""
+
+    size: int
+    crc: int
+    index_size: int
+    index_crc: int
+
+
+class TierKey(NamedTuple):
+    shard: ShardName
+    base_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierFile:
+    """One stretch of a shard, `base_offset..end_offset - 1`, in one or two formats.
+
+    `log` is the segment as it was, with its sidecars `index` and `timeindex`. `columns` says what
+    the typed columns are, the same text for the same columns; empty without any. `log_bytes` is
+    what the stretch takes in the log.
+    """
+
+    shard: ShardName
+    base_offset: Offset
+    end_offset: Offset
+    final: bool
+    parquet: TierObject | None = None
+    parquet_end: ParquetEnd | None = None
+    log: TierObject | None = None
+    index: TierObject | None = None
+    timeindex: TierObject | None = None
+    rows: int = 0
+    batches: int = 0
+    log_bytes: int = 0
+    min_timestamp: TimestampMs = NO_TIMESTAMP
+    max_timestamp: TimestampMs = NO_TIMESTAMP
+    unparsed: int = 0
+    misfits: int = 0
+    columns: str = ""
+    created_ms: TimestampMs = NO_TIMESTAMP
+
+    @property
+    def key(self) -> TierKey:
+        return TierKey(self.shard, self.base_offset)
+
+    @property
+    def objects(self) -> tuple[TierObject, ...]:
+        found = (self.parquet, self.log, self.index, self.timeindex)
+        return tuple(one for one in found if one is not None)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(one.size for one in self.objects)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetiredObject:
+    """An object that no file names any more, since then."""
+
+    object_key: str
+    size: int
+    since_ms: TimestampMs
+
+    @property
+    def key(self) -> str:
+        return self.object_key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitFiles:
+    """Give a shard files, in place of others, all at once.
+
+    `replace` names the files that go by their base offsets: NotFound when one is not there. What is
+    added must not overlap what stays, nor hold less than what it replaces (InvalidInput). Repeating
+    a commit that was done changes nothing.
+    """
+
+    shard: ShardName
+    add: tuple[TierFile, ...] = ()
+    replace: tuple[Offset, ...] = ()
+    now_ms: TimestampMs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropFiles:
+    """Forget files that lie wholly below a shard's start: retention or a trim took them."""
+
+    shard: ShardName
+    below: Offset
+    now_ms: TimestampMs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetObjects:
+    """Retired objects that were deleted."""
+
+    object_keys: tuple[str, ...]
+
+
+TierEntity = TierFile | RetiredObject
+TierCommand = CommitFiles | DropFiles | ForgetObjects
