@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from stratamq.meta import access as a
 from stratamq.meta import commands as c
+from stratamq.meta import tier
 from stratamq.meta import transactions as x
 from stratamq.meta.apply import RULES, apply
 from stratamq.meta.entities import Entity, TopicPhase
@@ -23,7 +25,7 @@ from stratamq.model.errors import StrataError
 from stratamq.model.segment import Event, has_leader
 from stratamq.model.shard import shard_name
 from stratamq.model.transaction import State as TransactionState
-from stratamq.model.types import NodeId, Offset, TopicId
+from stratamq.model.types import NodeId, Offset, TimestampMs, TopicId
 from tests.meta.support import after, creating, topic, with_nodes
 
 ids = st.sampled_from([TopicId(digit * 32) for digit in "abc"])
@@ -72,6 +74,29 @@ transactions = st.builds(
     groups=st.frozensets(groups),
 )
 
+objects = st.builds(tier.TierObject, st.sampled_from(["k", "ü/k", "k2"]), st.just(1), st.just(2))
+files = st.builds(
+    tier.TierFile,
+    shard=shards,
+    base_offset=offsets,
+    end_offset=st.integers(-1, 9).map(Offset),
+    final=st.booleans(),
+    parquet=st.none() | objects,
+    parquet_end=st.none() | st.just(tier.ParquetEnd(1, 2, 3, 4)),
+    log=st.none() | objects,
+    index=st.none() | objects,
+)
+
+
+@st.composite
+def file_commits(draw: st.DrawFn) -> tier.CommitFiles:
+    shard = draw(shards)
+    add = draw(st.lists(files, max_size=2))
+    own = [replace(file, shard=shard) if draw(st.integers(0, 9)) else file for file in add]
+    bases = tuple(draw(st.lists(offsets, max_size=2)))
+    return tier.CommitFiles(shard=shard, add=tuple(own), replace=bases, now_ms=TimestampMs(7))
+
+
 STRATEGIES: dict[type, st.SearchStrategy[c.Command]] = {
     c.CreateTopic: st.builds(
         c.CreateTopic, topic=st.builds(topic, names, ids, st.integers(0, 3)), creator=nodes
@@ -97,6 +122,13 @@ STRATEGIES: dict[type, st.SearchStrategy[c.Command]] = {
     c.ChangeSegment: st.builds(c.ChangeSegment, **at_epoch, event=st.sampled_from(Event)),
     c.RemoveSegment: st.builds(c.RemoveSegment, **segment),
     c.UpdateIsr: st.builds(c.UpdateIsr, **at_epoch, isr=replicas, leader=st.none() | nodes),
+    tier.CommitFiles: file_commits(),
+    tier.DropFiles: st.builds(
+        tier.DropFiles, shard=shards, below=offsets, now_ms=st.just(TimestampMs(8))
+    ),
+    tier.ForgetObjects: st.builds(
+        tier.ForgetObjects, object_keys=st.lists(objects.map(lambda one: one.key)).map(tuple)
+    ),
     c.RegisterNode: st.builds(c.RegisterNode, node_id=nodes, address=st.just("n")),
     c.LoseNode: st.builds(c.LoseNode, node_id=nodes),
     c.CommitOffsets: st.builds(c.CommitOffsets, group=groups, offsets=entries),
@@ -181,6 +213,11 @@ def check_laws(state: MetaState) -> None:
     for waiting in state.pending.values():
         assert waiting
         assert {key.shard for key in waiting} <= set(state.shards)
+    assert set(state.files) <= set(state.shards)
+    for several in state.files.values():
+        assert several
+        for left, right in pairwise(several):
+            assert left.base_offset < left.end_offset <= right.base_offset
     check_segments(state)
 
 
@@ -208,6 +245,9 @@ def entities(state: MetaState) -> Iterator[Entity]:
     yield from state.shards.values()
     for several in state.segments.values():
         yield from several
+    for some in state.files.values():
+        yield from some
+    yield from state.retired.values()
     yield from state.nodes.values()
     for offsets_of in state.groups.values():
         yield from offsets_of.values()

@@ -14,8 +14,10 @@ from stratamq.meta import (
     rules_access,
     rules_groups,
     rules_shards,
+    rules_tier,
     rules_topics,
     rules_transactions,
+    tier,
     transactions,
 )
 from stratamq.meta.commands import Command
@@ -38,6 +40,9 @@ RULES: dict[type, Callable[[MetaState, Any], list[Event]]] = {
     commands.ChangeSegment: rules_shards.change_segment,
     commands.RemoveSegment: rules_shards.remove_segment,
     commands.UpdateIsr: rules_shards.update_isr,
+    tier.CommitFiles: rules_tier.commit_files,
+    tier.DropFiles: rules_tier.drop_files,
+    tier.ForgetObjects: rules_tier.forget_objects,
     commands.RegisterNode: rules_topics.register_node,
     commands.LoseNode: rules_topics.lose_node,
     commands.CommitOffsets: rules_groups.commit_offsets,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stratamq.meta.access import AlterQuota, CreateAcl, DeleteAcl, DeleteCredential, SaveCredential
+from stratamq.meta.tier import TierCommand
 from stratamq.meta.transactions import DeleteTransaction, SaveTransaction, TakeProducerIds
 from stratamq.model.segment import Event as SegmentEvent
 from stratamq.model.topic import Topic
@@ -262,6 +263,7 @@ Command = (
     | ConfirmSealed
     | ChangeSegment
     | RemoveSegment
+    | TierCommand
     | UpdateIsr
     | RegisterNode
     | LoseNode

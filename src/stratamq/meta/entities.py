@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from stratamq.meta.access import AccessEntity, CredentialKey, QuotaScope
+from stratamq.meta.tier import TierEntity, TierKey
 from stratamq.meta.transactions import ProducerEntity
 from stratamq.model.access import AclRule
 from stratamq.model.segment import State
@@ -176,12 +177,20 @@ class GroupMeta:
 
 GroupEntity = GroupOffset | PendingOffset | GroupMeta
 Entity = (
-    TopicMeta | ShardMeta | SegmentMeta | NodeMeta | GroupEntity | AccessEntity | ProducerEntity
+    TopicMeta
+    | ShardMeta
+    | SegmentMeta
+    | NodeMeta
+    | TierEntity
+    | GroupEntity
+    | AccessEntity
+    | ProducerEntity
 )
 EntityKey = (
     TopicId
     | ShardName
     | SegmentKey
+    | TierKey
     | NodeId
     | OffsetKey
     | PendingKey

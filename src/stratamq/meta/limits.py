@@ -14,6 +14,7 @@ from stratamq.meta.commands import (
     SaveGroup,
 )
 from stratamq.meta.state import MetaState
+from stratamq.meta.tier import CommitFiles
 from stratamq.meta.transactions import SaveTransaction
 from stratamq.model.errors import CapacityExceeded
 
@@ -30,6 +31,7 @@ class MetaLimits:
     acls_max: int = 10_000
     credentials_max: int = 100_000
     quotas_max: int = 10_000
+    files_max: int = 1_000_000
     pending_commands_max: int = 10_000  # met: callers wait
     watch_updates_max: int = 10_000  # met: the watcher's updates are dropped; it reads a snapshot
 
@@ -54,6 +56,9 @@ def check_limits(state: MetaState, command: Command, limits: MetaLimits) -> None
             _check("credentials_max", len(state.credentials) + 1, limits.credentials_max)
         case AlterQuota(scope=scope) if scope not in state.quotas:
             _check("quotas_max", len(state.quotas) + 1, limits.quotas_max)
+        case CommitFiles(add=add, replace=gone):
+            there = sum(len(files) for files in state.files.values())
+            _check("files_max", there + len(add) - len(gone), limits.files_max)
         case _:
             pass
 

@@ -24,6 +24,7 @@ from stratamq.meta.entities import (
     TopicMeta,
     TopicPhase,
 )
+from stratamq.meta.tier import ParquetEnd, RetiredObject, TierFile, TierObject
 from stratamq.meta.transactions import ProducerIds, TransactionMeta
 from stratamq.model.access import AclRule
 from stratamq.model.errors import InvalidInput, StorageError
@@ -48,6 +49,10 @@ def row_key(entity: Entity) -> bytes:
             return b"s" + entity.name.encode()
         case SegmentMeta():
             return b"g" + entity.shard.encode() + b"/%010d" % entity.seq
+        case TierFile():
+            return b"f" + entity.shard.encode() + b"/%020d" % entity.base_offset
+        case RetiredObject():
+            return b"d" + entity.object_key.encode()
         case NodeMeta():
             return b"n%010d" % entity.node_id
         case GroupOffset():
@@ -132,6 +137,15 @@ def _segment(fields: Fields) -> SegmentMeta:
     return SegmentMeta(**{**fields, **nodes, "state": State(fields["state"])})
 
 
+def _file(fields: Fields) -> TierFile:
+    objects = {
+        name: TierObject(*fields[name]) if fields[name] else None
+        for name in ("parquet", "log", "index", "timeindex")
+    }
+    end = fields["parquet_end"]
+    return TierFile(**{**fields, **objects, "parquet_end": ParquetEnd(*end) if end else None})
+
+
 def _transaction_fields(entity: TransactionMeta) -> Fields:
     names = {name: sorted(getattr(entity, name)) for name in ("shards", "groups")}
     return {**_plain_fields(entity), **names}
@@ -146,6 +160,8 @@ _FIELDS: dict[type, Callable[[Any], Fields]] = {
     TopicMeta: _topic_fields,
     ShardMeta: _plain_fields,
     SegmentMeta: _plain_fields,
+    TierFile: _plain_fields,
+    RetiredObject: _plain_fields,
     NodeMeta: _plain_fields,
     GroupOffset: _plain_fields,
     PendingOffset: _plain_fields,
@@ -161,6 +177,8 @@ _ENTITIES: dict[bytes, Callable[[Fields], Entity]] = {
     b"t": _topic,
     b"s": lambda fields: ShardMeta(**fields),
     b"g": _segment,
+    b"f": _file,
+    b"d": lambda fields: RetiredObject(**fields),
     b"n": lambda fields: NodeMeta(**fields),
     b"o": lambda fields: GroupOffset(**fields),
     b"p": lambda fields: PendingOffset(**fields),

@@ -21,6 +21,7 @@ from stratamq.meta.commands import (
 )
 from stratamq.meta.entities import FIRST_EPOCH, SegmentMeta, ShardMeta, TopicPhase
 from stratamq.meta.events import Event, Put, Removed
+from stratamq.meta.rules_tier import drop_all
 from stratamq.meta.state import MetaState
 from stratamq.model.errors import (
     AlreadyExists,
@@ -76,7 +77,7 @@ def remove_shard(state: MetaState, command: RemoveShard) -> list[Event]:
     if shard_name(shard.topic_id, shard.partition + 1) in state.shards:
         raise AlreadyExists(f"{shard.name} is not the last shard of its topic")
     segments: list[Event] = [Removed(segment) for segment in state.segments_of(shard.name)]
-    return [*segments, Removed(shard)]
+    return [*segments, *drop_all(state, shard), Removed(shard)]
 
 
 def create_segment(state: MetaState, command: CreateSegment) -> list[Event]:

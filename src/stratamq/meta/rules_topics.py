@@ -18,6 +18,7 @@ from stratamq.meta.configs import altered
 from stratamq.meta.entities import NodeMeta, TopicMeta, TopicPhase
 from stratamq.meta.events import Event, Put, Removed
 from stratamq.meta.names import check_topic_name
+from stratamq.meta.rules_tier import drop_all
 from stratamq.meta.state import MetaState
 from stratamq.model.errors import AlreadyExists, InvalidConfig, InvalidName, NotFound, TopicNotFound
 from stratamq.model.types import TopicId
@@ -83,7 +84,7 @@ def remove_topic(state: MetaState, command: RemoveTopic) -> list[Event]:
     events: list[Event] = []
     for shard in shards:
         events += [Removed(segment) for segment in state.segments_of(shard.name)]
-        events.append(Removed(shard))
+        events += [*drop_all(state, shard), Removed(shard)]
     names = {shard.name for shard in shards}
     for offsets in state.groups.values():
         events += [Removed(offset) for shard, offset in offsets.items() if shard in names]

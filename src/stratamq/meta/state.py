@@ -3,7 +3,8 @@
 Laws
 ----
 1.  Shards of a topic are numbered 0, 1, 2, ... without holes.
-2.  Segments of a shard are numbered without holes, oldest first.
+2.  Segments of a shard are numbered without holes, oldest first. Its files on object storage are
+    in the order of their offsets and do not overlap.
 3.  No two topics have names that are equal when `.` and `_` are.
 4.  `revision` counts the changes of everything but groups and producers, which nobody watches.
 """
@@ -29,12 +30,13 @@ from stratamq.meta.entities import (
 from stratamq.meta.events import Event, Put
 from stratamq.meta.names import collision_key
 from stratamq.meta.pmap import PMap
+from stratamq.meta.tier import RetiredObject, TierFile
 from stratamq.meta.transactions import ProducerIds, TransactionMeta
 from stratamq.model.access import AclRule
 from stratamq.model.errors import NotFound, ShardNotFound, TopicNotFound
 from stratamq.model.segment import has_leader
 from stratamq.model.shard import shard_name
-from stratamq.model.types import NodeId, ShardName, TopicId
+from stratamq.model.types import NodeId, Offset, ShardName, TopicId
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -64,6 +66,8 @@ class MetaState:
     topics: PMap[TopicId, TopicMeta] = field(default_factory=PMap)
     shards: PMap[ShardName, ShardMeta] = field(default_factory=PMap)
     segments: PMap[ShardName, tuple[SegmentMeta, ...]] = field(default_factory=PMap)
+    files: PMap[ShardName, tuple[TierFile, ...]] = field(default_factory=PMap)
+    retired: PMap[str, RetiredObject] = field(default_factory=PMap)
     nodes: PMap[NodeId, NodeMeta] = field(default_factory=PMap)
     groups: PMap[str, Offsets] = field(default_factory=PMap)
     members: PMap[str, GroupMeta] = field(default_factory=PMap)
@@ -103,6 +107,9 @@ class MetaState:
     def segments_of(self, shard: ShardName) -> tuple[SegmentMeta, ...]:
         return self.segments.get(shard, ())
 
+    def files_of(self, shard: ShardName) -> tuple[TierFile, ...]:
+        return self.files.get(shard, ())
+
     def segment(self, shard: ShardName, seq: int) -> SegmentMeta:
         for segment in self.segments_of(shard):
             if segment.seq == seq:
@@ -119,11 +126,16 @@ class MetaState:
 def evolve(state: MetaState, events: Sequence[Event]) -> MetaState:
     """The state after the events. The revision counts one step, however many events made it."""
     offsets = [event for event in events if isinstance(event.entity, GroupOffset)]
+    files = [event for event in events if isinstance(event.entity, TierFile)]
     watched = any(not isinstance(event.entity, _UNWATCHED) for event in events)
     for event in events:
         state = _moved(state, event)
-    groups = _groups_moved(state.groups, offsets)
-    return replace(state, revision=state.revision + watched, groups=groups)
+    return replace(
+        state,
+        revision=state.revision + watched,
+        groups=_groups_moved(state.groups, offsets),
+        files=_files_moved(state.files, files),
+    )
 
 
 def _moved(state: MetaState, event: Event) -> MetaState:
@@ -137,8 +149,10 @@ def _moved(state: MetaState, event: Event) -> MetaState:
             return _segment_moved(state, segment, present)
         case NodeMeta() as node:
             return replace(state, nodes=_table(state.nodes, node.node_id, node, present))
-        case GroupOffset():
-            return state  # a commit touches many at once: see _groups_moved
+        case GroupOffset() | TierFile():
+            return state  # a commit touches many at once: see below
+        case RetiredObject() as retired:
+            return replace(state, retired=_table(state.retired, retired.key, retired, present))
         case GroupMeta() as group:
             return replace(state, members=_table(state.members, group.group, group, present))
         case PendingOffset() as pending:
@@ -222,11 +236,36 @@ def _groups_moved(groups: PMap[str, Offsets], events: Sequence[Event]) -> PMap[s
     return groups
 
 
+def _files_moved(
+    files: PMap[ShardName, tuple[TierFile, ...]], events: Sequence[Event]
+) -> PMap[ShardName, tuple[TierFile, ...]]:
+    """Each shard's files are put in order once."""
+    changed: dict[ShardName, dict[Offset, TierFile]] = {}
+    for event in events:
+        file = event.entity
+        assert isinstance(file, TierFile), "the caller sorted them out"
+        if file.shard not in changed:
+            changed[file.shard] = {one.base_offset: one for one in files.get(file.shard, ())}
+        if isinstance(event, Put):
+            changed[file.shard][file.base_offset] = file
+        else:
+            changed[file.shard].pop(file.base_offset, None)
+    for shard, some in changed.items():
+        files = _table(files, shard, _by_offset(some.values()), bool(some))
+    return files
+
+
+def _by_offset(files: Iterable[TierFile]) -> tuple[TierFile, ...]:
+    return tuple(sorted(files, key=lambda file: file.base_offset))
+
+
 def restored(entities: Iterable[Entity], revision: int) -> MetaState:
     """The state that holds these entities: what `evolve` would give step by step, at once."""
     topics: dict[TopicId, TopicMeta] = {}
     shards: dict[ShardName, ShardMeta] = {}
     segments: dict[ShardName, list[SegmentMeta]] = {}
+    files: dict[ShardName, list[TierFile]] = {}
+    retired: dict[str, RetiredObject] = {}
     nodes: dict[NodeId, NodeMeta] = {}
     groups: dict[str, dict[ShardName, GroupOffset]] = {}
     members: dict[str, GroupMeta] = {}
@@ -246,6 +285,10 @@ def restored(entities: Iterable[Entity], revision: int) -> MetaState:
             case SegmentMeta():
                 segments.setdefault(entity.shard, []).append(entity)
                 _load(loads, entity, +1)
+            case TierFile():
+                files.setdefault(entity.shard, []).append(entity)
+            case RetiredObject():
+                retired[entity.key] = entity
             case NodeMeta():
                 nodes[entity.key] = entity
             case GroupOffset():
@@ -270,6 +313,8 @@ def restored(entities: Iterable[Entity], revision: int) -> MetaState:
         topics=PMap(topics),
         shards=PMap(shards),
         segments=PMap({shard: _in_order(some) for shard, some in segments.items()}),
+        files=PMap({shard: _by_offset(some) for shard, some in files.items()}),
+        retired=PMap(retired),
         nodes=PMap(nodes),
         groups=PMap(groups),
         members=PMap(members),

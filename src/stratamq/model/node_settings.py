@@ -10,6 +10,7 @@ from stratamq.model.kafka_settings import KAFKA_FRONT
 from stratamq.model.security_settings import SECURITY
 from stratamq.model.settings import Setting
 from stratamq.model.store_settings import STORES
+from stratamq.model.tier_settings import TABLES, TIERING
 from stratamq.model.transaction_settings import TRANSACTIONS
 
 MIB = 1 << 20
@@ -177,6 +178,12 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             doc="Users and client ids with a quota. Met: one more is refused.",
         ),
         Setting(
+            name="meta.files.max",
+            default=1_000_000,
+            minimum=1,
+            doc="Files on object storage. Met: segments stay on local disks.",
+        ),
+        Setting(
             name="meta.pending.commands.max",
             default=10_000,
             minimum=1,
@@ -316,6 +323,8 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
     ),
     "Transactions": TRANSACTIONS,
     "Object store": STORES,
+    "Tiering": TIERING,
+    "Tables": TABLES,
     "Logs": (
         Setting(
             name="log.level",

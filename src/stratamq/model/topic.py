@@ -9,6 +9,7 @@ from typing import cast
 
 from stratamq.model.settings import Setting, Value, parse_all
 from stratamq.model.topic_accepted import ACCEPTED
+from stratamq.model.topic_tier import TIER_SETTINGS
 from stratamq.model.types import TopicId
 
 KEEP_FOREVER = -1
@@ -181,6 +182,7 @@ TOPIC_SETTINGS: dict[str, Setting] = {
             fixed=True,
             doc="EngineMemory: write sealed segments to disk in the background. Fixed at creation.",
         ),
+        *TIER_SETTINGS,
         *ACCEPTED,
     )
 }

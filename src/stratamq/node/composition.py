@@ -54,6 +54,7 @@ _META_LIMITS = {
     "acls_max": "meta.acls.max",
     "credentials_max": "meta.credentials.max",
     "quotas_max": "meta.quotas.max",
+    "files_max": "meta.files.max",
     "pending_commands_max": "meta.pending.commands.max",
     "watch_updates_max": "meta.watch.updates.max",
 }
