@@ -7,7 +7,7 @@ import math
 import struct
 from typing import Any
 
-from stratamq.lake.parquet.values.schema import Field
+from stratamq.lake.declared.schema import Field
 
 LIMITS = {
     "int": (-(2**31), 2**31 - 1),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from stratamq.lake.parquet.values.columns import ValueFormat, value_columns
+from stratamq.lake.declared import Field, ValueFormat, check_follows, parse_schema
+from stratamq.lake.parquet.values.columns import value_columns
 from stratamq.lake.parquet.values.contract import ParsedValues, ValueColumns
-from stratamq.lake.parquet.values.evolution import check_follows
-from stratamq.lake.parquet.values.schema import Field, parse_schema
 
 __all__ = [
     "Field",

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
 
+from stratamq.lake.declared import Field, ValueFormat, declared
 from stratamq.lake.parquet._columns import KINDS, Lent, Typed
 from stratamq.lake.parquet.values.contract import ParsedValues, ValueColumns
-from stratamq.lake.parquet.values.schema import Field, parse_schema
 from stratamq.model.errors import InvalidConfig
 
 ARROW_TYPES = {
@@ -43,12 +42,6 @@ NodeSpec = tuple[int, bytes, int, int, int, int, int, bool]
 """kind, name, first child, number of children, null branch, least, most, visible"""
 
 
-class ValueFormat(StrEnum):
-    NONE = "none"
-    JSON = "json"
-    AVRO = "avro"
-
-
 def value_columns(
     value_format: str, schema: str = "", prefix_bytes: int = 0
 ) -> ValueColumns | None:
@@ -57,13 +50,10 @@ def value_columns(
     `prefix_bytes` lie before each value and are not of its format, such as the five bytes with
     which a schema registry's clients name the schema.
     """
-    if value_format == ValueFormat.NONE:
+    found = declared(value_format, schema)
+    if found is None:
         return None
-    if value_format not in tuple(ValueFormat):
-        raise InvalidConfig(f"lake.value.format: {value_format!r} is not none, json or avro")
-    if not schema.strip():
-        raise InvalidConfig(f"lake.value.schema: {value_format} values need one")
-    return DeclaredValues(ValueFormat(value_format), parse_schema(schema), schema, prefix_bytes)
+    return DeclaredValues(found.format, found.root, schema, prefix_bytes)
 
 
 class DeclaredValues:
