@@ -7,7 +7,7 @@ it with `StorageDriverManager.register`; the rest of the node does not notice.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 
 from stratamq.engine.acks import Acks
 from stratamq.engine.contract import (
@@ -167,6 +167,16 @@ class StorageAdapter(ABC):
     def end_of_epoch(self, shard: ShardName, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
         """The largest known epoch <= `epoch`, and where it ends; (-1, -1) when there is none."""
         return NO_EPOCH, NO_OFFSET
+
+    # -- history: a place without tiers has everything where it is, and nothing deleted by marks --
+
+    async def local_start(self, shard: ShardName) -> Offset:
+        """What is before it is on object storage only."""
+        return (await self.offsets(shard)).start
+
+    async def deleted(self, shard: ShardName) -> Set[Offset]:
+        """Offsets deleted one by one that are still somewhere. Nobody is shown them."""
+        return frozenset()
 
     # -- transactions: a place without them takes none, and has nothing that is undecided -------
 

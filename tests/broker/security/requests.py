@@ -19,6 +19,7 @@ from stratamq.wire.kafka.protocol.messages import (
     group_offsets,
     groups,
     groups_admin,
+    lake,
     log_offsets,
     metadata,
     produce,
@@ -281,6 +282,12 @@ SAMPLES: Mapping[type, Sample] = {
     log_offsets.ListOffsetsRequest: Sample(listed, NO_TOPIC),
     log_offsets.OffsetForLeaderEpochRequest: Sample(epochs, NO_TOPIC),
     log_offsets.DeleteRecordsRequest: Sample(records_deleted, NO_TOPIC),
+    lake.DescribeLakeRequest: Sample(
+        fixed(lake.DescribeLakeRequest(topics=[lake.LakeTopic(name=TOPIC)])), NO_TOPIC
+    ),
+    lake.FlushLakeRequest: Sample(
+        fixed(lake.FlushLakeRequest(topics=[lake.LakeTopic(name=TOPIC)])), NO_TOPIC
+    ),
     metadata.MetadataRequest: Sample(described, NO_TOPIC),
     metadata.DescribeTopicPartitionsRequest: Sample(
         fixed(

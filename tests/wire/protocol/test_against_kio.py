@@ -21,7 +21,7 @@ from tests.wire.protocol.kio_twin import (
     our_shape,
     twin_of,
 )
-from tests.wire.protocol.support import CASES, Case, case_name, messages, wired
+from tests.wire.protocol.support import KAFKAS, Case, case_name, messages, wired
 
 
 def check_both_ways(case: Case, data: st.DataObject) -> None:
@@ -50,14 +50,14 @@ def without_default_structs(message: Any, version: int) -> Any:
     return message
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_name)
+@pytest.mark.parametrize("case", KAFKAS, ids=case_name)
 def test_fields_types_nulls_and_tags_are_the_same(case: Case) -> None:
     twin = twin_of(*case)
     assert our_shape(*case) == kio_shape(twin)
     assert (case[1] in message_of(case[0]).flexible) is twin.__flexible__
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_name)
+@pytest.mark.parametrize("case", KAFKAS, ids=case_name)
 @settings(max_examples=3)
 @given(data=st.data())
 def test_each_reads_what_the_other_writes(case: Case, data: st.DataObject) -> None:
@@ -65,7 +65,7 @@ def test_each_reads_what_the_other_writes(case: Case, data: st.DataObject) -> No
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("case", CASES, ids=case_name)
+@pytest.mark.parametrize("case", KAFKAS, ids=case_name)
 @settings(max_examples=100)
 @given(data=st.data())
 def test_each_reads_what_the_other_writes_at_length(case: Case, data: st.DataObject) -> None:

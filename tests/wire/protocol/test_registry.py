@@ -36,8 +36,15 @@ KAFKA_4 = """
 """
 
 
-def test_the_table_is_that_of_kafka_4() -> None:
-    expected = [row.split() for row in KAFKA_4.strip().replace("\n", "|").split("|")]
+OURS = """
+32000 DescribeLake 0 0+ | 32001 FlushLake 0 0+
+"""
+
+
+def test_the_table_is_that_of_kafka_4_and_ours() -> None:
+    expected = [
+        row.split() for row in (KAFKA_4.strip() + OURS.rstrip()).replace("\n", "|").split("|")
+    ]
     assert {key: (api.name, api.versions, api.flexible) for key, api in APIS.items()} == {
         int(key): (name, versions_of(versions), versions_of(flexible))
         for key, name, versions, flexible in expected

@@ -12,6 +12,7 @@ from stratamq.broker.kafka.security import (
     on_cluster,
     on_data,
     on_groups,
+    on_lake,
     on_topics,
     on_transactions,
 )
@@ -28,6 +29,7 @@ from stratamq.wire.kafka.protocol.messages import (
     group_offsets,
     groups,
     groups_admin,
+    lake,
     log_offsets,
     metadata,
     produce,
@@ -268,6 +270,15 @@ TRANSACTIONS: Mapping[type, Entry] = {
     ),
 }
 
+LAKE: Mapping[type, Entry] = {
+    lake.DescribeLakeRequest: Entry(
+        needs="READ topic", judge=_topics(O.READ, on_lake.hidden, lake.DescribeLakeResponse)
+    ),
+    lake.FlushLakeRequest: Entry(
+        needs="ALTER topic", judge=_topics(O.ALTER, on_lake.not_flushed, lake.FlushLakeResponse)
+    ),
+}
+
 ADMINISTRATION: Mapping[type, Entry] = {
     metadata.DescribeClusterRequest: Entry(
         needs="nothing; DESCRIBE cluster to be told one's rights",
@@ -318,5 +329,6 @@ TABLE: Mapping[type, Entry] = {
     **TOPICS,
     **GROUPS,
     **TRANSACTIONS,
+    **LAKE,
     **ADMINISTRATION,
 }

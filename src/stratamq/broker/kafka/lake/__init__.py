@@ -1,0 +1,1 @@
+"""The APIs about history and tables, which Kafka does not have."""

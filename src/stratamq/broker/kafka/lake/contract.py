@@ -1,0 +1,30 @@
+"""What these APIs need to know of tiering. Given to them, since few nodes need all of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from stratamq.meta.tier import TierFile
+from stratamq.model.topic import Topic
+from stratamq.model.types import ShardName
+
+
+class Flushed(NamedTuple):
+    """What a flush made visible."""
+
+    files: int
+    rows: int
+
+
+class Lake(Protocol):
+    @property
+    def store_url(self) -> str: ...
+
+    def files(self, shard: ShardName) -> tuple[TierFile, ...]:
+        """What the object store has of a shard, oldest first."""
+
+    def table(self, topic: Topic) -> str | None:
+        """The name of the topic's Iceberg table, if it is one."""
+
+    async def flush(self, topic: Topic) -> Flushed:
+        """Make all that is decided visible in the topic's table."""

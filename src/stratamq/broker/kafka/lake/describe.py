@@ -1,0 +1,93 @@
+"""DescribeLake: where a topic's records are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stratamq.broker.kafka.admin.answers import failure
+from stratamq.broker.kafka.contract import Caller, Services
+from stratamq.broker.kafka.lake.contract import Lake
+from stratamq.broker.kafka.topics import lead, uuid_of
+from stratamq.meta.configs import storage_name
+from stratamq.meta.tier import TierFile
+from stratamq.model.errors import StrataError
+from stratamq.model.shard import shard_name
+from stratamq.model.topic import Topic
+from stratamq.wire.kafka.protocol.messages.lake import (
+    DescribedLake,
+    DescribeLakeRequest,
+    DescribeLakeResponse,
+    LakeFile,
+    LakePartition,
+)
+
+
+class DescribeLake:
+    def __init__(self, services: Services, lake: Lake) -> None:
+        self._services, self._lake = services, lake
+
+    async def describe(self, request: DescribeLakeRequest, caller: Caller) -> DescribeLakeResponse:
+        return DescribeLakeResponse(topics=[await self._topic(one.name) for one in request.topics])
+
+    async def _topic(self, name: str) -> DescribedLake:
+        try:
+            topic = self._services.broker_cache.topic(name)
+            partitions = [await self._partition(topic, one) for one in range(topic.partitions)]
+        except StrataError as error:
+            code, message = failure(error)
+            return DescribedLake(name=name, error_code=code, error_message=message)
+        return DescribedLake(
+            name=name,
+            topic_id=uuid_of(topic),
+            store_url=self._lake.store_url,
+            value_format=str(topic.config["lake.value.format"]),
+            value_schema=str(topic.config["lake.value.schema"]),
+            table=self._lake.table(topic),
+            partitions=partitions,
+        )
+
+    async def _partition(self, topic: Topic, number: int) -> LakePartition:
+        shard = shard_name(topic.topic_id, number)
+        try:
+            lead(self._services, topic, number)
+            driver = await self._services.drivers.driver(storage_name(topic.config))
+            # In this order: what leaves the disks meanwhile is seen twice, never missed.
+            local_start = await driver.local_start(shard)
+            files = self._lake.files(shard)
+            start, committed, _ = await driver.offsets(shard)
+            deleted = await driver.deleted(shard)
+            ends = [file.end_offset for file in files]
+            return LakePartition(
+                partition_index=number,
+                start_offset=start,
+                local_start_offset=local_start,
+                high_watermark=committed,
+                last_stable_offset=await driver.last_stable_offset(shard),
+                local_bytes=sum(segment.size_bytes for segment in driver.segments(shard)),
+                deleted=sorted(offset for offset in deleted if ends and offset < ends[-1]),
+                files=_files(files),
+            )
+        except StrataError as error:
+            return LakePartition(partition_index=number, error_code=failure(error).code)
+
+
+def _files(files: Sequence[TierFile]) -> list[LakeFile]:
+    return [
+        LakeFile(
+            base_offset=file.base_offset,
+            end_offset=file.end_offset,
+            final=file.final,
+            parquet_key=file.parquet.key if file.parquet else None,
+            parquet_size=file.parquet.size if file.parquet else 0,
+            log_key=file.log.key if file.log else None,
+            log_size=file.log.size if file.log else 0,
+            rows=file.rows,
+            min_timestamp=file.min_timestamp,
+            max_timestamp=file.max_timestamp,
+            log_bytes=file.log_bytes,
+            unparsed=file.unparsed,
+            misfits=file.misfits,
+            columns=file.columns,
+        )
+        for file in files
+    ]

@@ -1,0 +1,33 @@
+"""The APIs about history and tables, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stratamq.broker.kafka.admin.deadline import Workshop
+from stratamq.broker.kafka.contract import Handled, Services
+from stratamq.broker.kafka.lake.contract import Lake
+from stratamq.broker.kafka.lake.describe import DescribeLake
+from stratamq.broker.kafka.lake.flush import FlushLake
+from stratamq.wire.kafka.protocol.messages.lake import DescribeLakeRequest, FlushLakeRequest
+
+
+class LakeApis:
+    """The family."""
+
+    def __init__(self, services: Services, lake: Lake) -> None:
+        self._services, self._lake = services, lake
+        self._workshop = Workshop()
+
+    def handlers(self) -> Mapping[type, Handled]:
+        flush = FlushLake(self._services, self._lake, self._workshop)
+        return {
+            DescribeLakeRequest: Handled(DescribeLake(self._services, self._lake).describe),
+            FlushLakeRequest: Handled(flush.flush),
+        }
+
+    async def start(self) -> None:
+        pass
+
+    async def stop(self) -> None:
+        await self._workshop.stop()

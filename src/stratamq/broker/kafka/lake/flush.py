@@ -1,0 +1,37 @@
+"""FlushLake: what is in the log becomes visible in the table."""
+
+from __future__ import annotations
+
+from stratamq.broker.kafka.admin.answers import LATE, Failure, failure
+from stratamq.broker.kafka.admin.deadline import Workshop
+from stratamq.broker.kafka.contract import Caller, Services
+from stratamq.broker.kafka.lake.contract import Lake
+from stratamq.model.errors import StrataError
+from stratamq.wire.kafka.protocol.messages.lake import (
+    FlushedLake,
+    FlushLakeRequest,
+    FlushLakeResponse,
+    LakeTopic,
+)
+
+
+class FlushLake:
+    def __init__(self, services: Services, lake: Lake, workshop: Workshop) -> None:
+        self._services, self._lake, self._workshop = services, lake, workshop
+
+    async def flush(self, request: FlushLakeRequest, caller: Caller) -> FlushLakeResponse:
+        answers = await self._workshop.each(
+            request.topics, self._topic, request.timeout_ms, lambda one: _failed(one, LATE)
+        )
+        return FlushLakeResponse(topics=answers)
+
+    async def _topic(self, wanted: LakeTopic) -> FlushedLake:
+        try:
+            done = await self._lake.flush(self._services.broker_cache.topic(wanted.name))
+        except StrataError as error:
+            return _failed(wanted, failure(error))
+        return FlushedLake(name=wanted.name, files=done.files, rows=done.rows)
+
+
+def _failed(wanted: LakeTopic, why: Failure) -> FlushedLake:
+    return FlushedLake(name=wanted.name, error_code=why.code, error_message=why.message)

@@ -1,0 +1,116 @@
+"""What Kafka has no messages for: where a topic's history lies, and making its table current.
+
+They are ours alone. Their keys are far above Kafka's, and a client that does not know them passes
+them over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stratamq.wire.kafka.protocol.schema import (
+    BOOL,
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    UUID,
+    array,
+    request,
+    response,
+    struct,
+    wire,
+)
+
+
+@struct
+class LakeTopic:
+    name: str = wire(STRING)
+
+
+@request(key=32000, versions="0", flexible="0+")
+class DescribeLakeRequest:
+    """Where topics' records are: one consistent cut, with every file of the object store."""
+
+    topics: Sequence[LakeTopic] = wire(array(LakeTopic))
+
+
+@struct
+class LakeFile:
+    """Offsets base..end-1. One that is not final holds what the log still has."""
+
+    base_offset: int = wire(INT64)
+    end_offset: int = wire(INT64)
+    final: bool = wire(BOOL)
+    parquet_key: str | None = wire(STRING, nullable=True, default=None)
+    parquet_size: int = wire(INT64, default=0)
+    log_key: str | None = wire(STRING, nullable=True, default=None)
+    log_size: int = wire(INT64, default=0)
+    rows: int = wire(INT64)
+    min_timestamp: int = wire(INT64)
+    max_timestamp: int = wire(INT64)
+    log_bytes: int = wire(INT64)
+    unparsed: int = wire(INT64, default=0)
+    misfits: int = wire(INT64, default=0)
+    columns: str = wire(STRING, default="")
+
+
+@struct
+class LakePartition:
+    """`deleted` are offsets in files that were deleted one by one and are still in them."""
+
+    partition_index: int = wire(INT32)
+    error_code: int = wire(INT16, default=0)
+    start_offset: int = wire(INT64, default=-1)
+    local_start_offset: int = wire(INT64, default=-1)
+    high_watermark: int = wire(INT64, default=-1)
+    last_stable_offset: int = wire(INT64, default=-1)
+    local_bytes: int = wire(INT64, default=0)
+    deleted: Sequence[int] = wire(array(INT64), default=())
+    files: Sequence[LakeFile] = wire(array(LakeFile), default=())
+
+
+@struct
+class DescribedLake:
+    """`table` is the Iceberg table's name, where there is one."""
+
+    error_code: int = wire(INT16, default=0)
+    error_message: str | None = wire(STRING, nullable=True, default=None)
+    name: str = wire(STRING)
+    topic_id: bytes = wire(UUID, default=bytes(16))
+    store_url: str = wire(STRING, default="")
+    value_format: str = wire(STRING, default="none")
+    value_schema: str = wire(STRING, default="")
+    table: str | None = wire(STRING, nullable=True, default=None)
+    partitions: Sequence[LakePartition] = wire(array(LakePartition), default=())
+
+
+@response(key=32000, versions="0", flexible="0+")
+class DescribeLakeResponse:
+    throttle_time_ms: int = wire(INT32, default=0)
+    topics: Sequence[DescribedLake] = wire(array(DescribedLake))
+
+
+@request(key=32001, versions="0", flexible="0+")
+class FlushLakeRequest:
+    """Make everything that is decided visible in the topics' tables."""
+
+    topics: Sequence[LakeTopic] = wire(array(LakeTopic))
+    timeout_ms: int = wire(INT32, default=60000)
+
+
+@struct
+class FlushedLake:
+    """What became visible by it."""
+
+    error_code: int = wire(INT16, default=0)
+    error_message: str | None = wire(STRING, nullable=True, default=None)
+    name: str = wire(STRING)
+    files: int = wire(INT32, default=0)
+    rows: int = wire(INT64, default=0)
+
+
+@response(key=32001, versions="0", flexible="0+")
+class FlushLakeResponse:
+    throttle_time_ms: int = wire(INT32, default=0)
+    topics: Sequence[FlushedLake] = wire(array(FlushedLake))
