@@ -1,0 +1,153 @@
+"""Ranges of objects, out of blocks: from the local disk where they are, else from the store."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from typing import NamedTuple
+
+from stratamq.lake.parquet import Span
+from stratamq.meta.tier import TierObject
+from stratamq.tiering.cold.block_files import BlockFiles, BlockName
+from stratamq.tiering.stores.sums import block_bytes_of
+
+REQUEST_BYTES = 4 << 20
+"""Neighbouring blocks are asked for together, up to so many bytes: several requests at once are
+faster than a long one, and very short ones cost more than they bring."""
+
+Fetch = Callable[[TierObject, int, int], Future[bytes]]
+"""Begins to read start..stop-1 of an object; checked bytes come out of it."""
+
+Wait = Callable[["Future[bytes]"], bytes]
+
+
+class _Run(NamedTuple):
+    """Blocks first..last of an object, in one request."""
+
+    first: int
+    last: int
+
+
+class BlockCache:
+    """For any number of threads. However many want a block, it is fetched once at a time.
+
+    Blocks are as large as those an object's sums are made of: nothing is read that is not wanted,
+    or not wanted to check what is.
+    """
+
+    def __init__(self, fetch: Fetch, wait: Wait, files: BlockFiles) -> None:
+        self._fetch, self._wait, self._files = fetch, wait, files
+        self._lock = threading.Lock()
+        self._loading: dict[BlockName, Future[bytes]] = {}
+
+    def read(self, target: TierObject, span: Span) -> bytes:
+        """Exactly these bytes."""
+        if not span.size:
+            return b""
+        step = block_bytes_of(target.size)
+        first, last = span.position // step, (span.position + span.size - 1) // step
+        blocks = self._load(target, range(first, last + 1))
+        start = span.position - first * step
+        if len(blocks) == 1:
+            return blocks[0][start : start + span.size]
+        views = [memoryview(block) for block in blocks]
+        views[0] = views[0][start:]
+        views[-1] = views[-1][: span.position + span.size - last * step]
+        return b"".join(views)
+
+    def load(self, target: TierObject, span: Span) -> None:
+        """Have these bytes on disk, for somebody who comes after. Nothing is done where they would
+        not be kept."""
+        stop = min(span.position + span.size, target.size)
+        if span.position >= stop:
+            return
+        step = block_bytes_of(target.size)
+        for run in _runs(range(span.position // step, (stop - 1) // step + 1), step):
+            wanted = [n for n in range(run.first, run.last + 1) if self._is_missing(target, n)]
+            if wanted and self._files.is_writing():
+                self._load(target, wanted)
+
+    def forget(self, target: TierObject) -> None:
+        """Nothing that is held of the object is used any more: it is fetched anew."""
+        step = block_bytes_of(target.size)
+        names = [BlockName(target.key, number) for number in range(-(-target.size // step))]
+        with self._lock:
+            for name in names:
+                self._loading.pop(name, None)
+        for name in names:
+            self._files.drop(name)
+
+    def _is_missing(self, target: TierObject, number: int) -> bool:
+        name = BlockName(target.key, number)
+        return name not in self._loading and not self._files.has(name)
+
+    def _load(self, target: TierObject, numbers: Sequence[int]) -> list[bytes]:
+        names = [BlockName(target.key, number) for number in numbers]
+        mine, waits = {}, []
+        with self._lock:
+            for name in names:
+                if name not in self._loading:
+                    mine[name] = self._loading[name] = _promised()
+                waits.append(self._loading[name])
+        try:
+            self._fill(target, mine)
+        except BaseException as error:
+            for future in mine.values():
+                if not future.done():
+                    future.set_exception(error)
+            raise
+        finally:
+            self._settled(mine)
+        return [self._wait(future) for future in waits]
+
+    def _settled(self, mine: dict[BlockName, Future[bytes]]) -> None:
+        with self._lock:
+            for name, future in mine.items():
+                if self._loading.get(name) is future:
+                    del self._loading[name]
+
+    def _fill(self, target: TierObject, mine: dict[BlockName, Future[bytes]]) -> None:
+        """From disk; what is not there, by requests that are all under way at once."""
+        missing = []
+        for name, future in mine.items():
+            if (data := self._files.get(name)) is not None:
+                future.set_result(data)
+            else:
+                missing.append(name.number)
+        step = block_bytes_of(target.size)
+        runs = list(_runs(missing, step))
+        asked = [
+            self._fetch(target, run.first * step, min((run.last + 1) * step, target.size))
+            for run in runs
+        ]
+        for run, request in zip(runs, asked, strict=True):
+            data = self._wait(request)
+            for number in range(run.first, run.last + 1):
+                at = (number - run.first) * step
+                block = data if run.first == run.last else data[at : at + step]
+                name = BlockName(target.key, number)
+                mine[name].set_result(block)
+                self._files.put(name, block)
+
+
+def _promised() -> Future[bytes]:
+    """One that nobody can cancel: others wait for it too."""
+    future: Future[bytes] = Future()
+    future.set_running_or_notify_cancel()
+    return future
+
+
+def _runs(numbers: Sequence[int], step: int) -> Iterator[_Run]:
+    """Neighbours together, up to REQUEST_BYTES."""
+    most = max(1, REQUEST_BYTES // step)
+    run: _Run | None = None
+    for number in numbers:
+        if run and number == run.last + 1 and number - run.first < most:
+            run = run._replace(last=number)
+            continue
+        if run:
+            yield run
+        run = _Run(number, number)
+    if run:
+        yield run

@@ -1,0 +1,140 @@
+"""What files are read from: objects of the store, by way of the cache or straight from a folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Protocol
+
+from stratamq.lake.parquet import Span
+from stratamq.meta.tier import TierObject
+from stratamq.model.errors import CorruptObject, ObjectNotFound, StoreDenied, StoreUnavailable
+from stratamq.tiering.cold.ahead import Ahead
+from stratamq.tiering.cold.block_files import BlockFiles
+from stratamq.tiering.cold.bridge import Bridge
+from stratamq.tiering.cold.cache import BlockCache
+from stratamq.tiering.stores.contract import ObjectInfo, ObjectStore
+
+
+class ObjectSource(Protocol):
+    """One object. A `lake.parquet.Source` that can be told what comes, and to look again."""
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """Exactly these bytes. ObjectNotFound, StoreUnavailable, CorruptObject."""
+
+    def expect(self, span: Span) -> None:
+        """These bytes will be wanted soon. Returns at once."""
+
+    def forget(self) -> None:
+        """What was read was wrong: read from the store itself the next time."""
+
+
+Objects = Callable[[TierObject], ObjectSource]
+
+
+class FolderObjects:
+    """Objects of a `file://` store. They are on a disk already, and a cache would copy them from
+    one to another; what they hold has checksums of its own."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def __call__(self, target: TierObject) -> ObjectSource:
+        return FolderSource(self._root, target)
+
+
+class FolderSource:
+    """An open file, which stays readable when its name is removed. Closed by its last holder."""
+
+    def __init__(self, root: Path, target: TierObject) -> None:
+        self._target, self._file = target, -1
+        try:
+            self._file = os.open(root / target.key, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            if not root.is_dir():
+                raise StoreUnavailable(f"{root} is gone") from None
+            raise ObjectNotFound(target.key) from None
+        except PermissionError as error:
+            raise StoreDenied(f"{target.key}: {error.strerror}") from None
+        except OSError as error:
+            raise StoreUnavailable(f"{target.key}: {error.strerror}") from None
+        if (size := os.fstat(self._file).st_size) != target.size:
+            raise CorruptObject(f"{target.key}: has {size} bytes instead of {target.size}")
+
+    def __del__(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+
+    @property
+    def size_bytes(self) -> int:
+        return self._target.size
+
+    def read_at(self, position: int, size: int) -> bytes:
+        try:
+            data = os.pread(self._file, size, position)
+        except OSError as error:
+            raise StoreUnavailable(f"{self._target.key}: {error.strerror}") from None
+        if len(data) != size:
+            raise CorruptObject(f"{self._target.key}: ends before byte {position + size}")
+        return data
+
+    def expect(self, span: Span) -> None:
+        """The kernel reads ahead by itself."""
+
+    def forget(self) -> None:
+        """Nothing is kept."""
+
+
+class CachedObjects:
+    """Objects of a store that is elsewhere."""
+
+    def __init__(self, store: ObjectStore, bridge: Bridge, files: BlockFiles, ahead: Ahead) -> None:
+        self._store, self._bridge, self._ahead = store, bridge, ahead
+        self._infos: dict[str, ObjectInfo] = {}
+        self.cache = BlockCache(self._fetch, bridge.wait, files)
+
+    def __call__(self, target: TierObject) -> ObjectSource:
+        return CachedSource(target, self.cache, self._ahead)
+
+    def _fetch(self, target: TierObject, start: int, stop: int) -> Future[bytes]:
+        async def read() -> bytes:
+            info = self._infos.get(target.key) or await self._look(target)
+            return await self._store.get_range(target.key, start, stop, info=info)
+
+        return self._bridge.start(read)
+
+    async def _look(self, target: TierObject) -> ObjectInfo:
+        """The object's sums, once: without them each range would ask for them first."""
+        info = await self._store.head(target.key)
+        if info.size != target.size:
+            raise CorruptObject(f"{target.key}: has {info.size} bytes instead of {target.size}")
+        if len(self._infos) >= INFOS_MAX:
+            self._infos.clear()
+        self._infos[target.key] = info
+        return info
+
+
+INFOS_MAX = 4096
+
+
+class CachedSource:
+    def __init__(self, target: TierObject, cache: BlockCache, ahead: Ahead) -> None:
+        self._target, self._cache, self._ahead = target, cache, ahead
+
+    @property
+    def size_bytes(self) -> int:
+        return self._target.size
+
+    def read_at(self, position: int, size: int) -> bytes:
+        return self._cache.read(self._target, Span(position, size))
+
+    def expect(self, span: Span) -> None:
+        self._ahead.submit(lambda: self._cache.load(self._target, span))
+
+    def forget(self) -> None:
+        self._cache.forget(self._target)
