@@ -12,6 +12,7 @@ from stratamq.adapter.shards import TopicTimeouts
 from stratamq.engine.contract import OffsetStrategy
 from stratamq.meta.commands import CommitOffset, CreateTopic
 from stratamq.meta.entities import TopicPhase
+from stratamq.meta.tier import CommitFiles, TierFile, TierObject
 from stratamq.model.errors import (
     AlreadyExists,
     CapacityExceeded,
@@ -24,7 +25,7 @@ from stratamq.model.errors import (
 from stratamq.model.record import Record
 from stratamq.model.shard import shard_name
 from stratamq.model.topic import StorageType, Topic
-from stratamq.model.types import NodeId, Offset, TopicId
+from stratamq.model.types import NodeId, Offset, TimestampMs, TopicId
 from tests.adapter.support import Crash, World
 
 SHORT = TopicTimeouts(topic_s=0.3, shard_s=0.15)
@@ -429,3 +430,54 @@ async def test_a_crash_forgets_offsets_with_the_topic(tmp_path: Path) -> None:
             await delete(world)
     async with World(tmp_path) as world:
         assert await world.groups.groups() == []
+
+
+# -- what a topic's values are ---------------------------------------------------------------------
+
+SCHEMA = '{"type":"record","name":"r","fields":[{"name":"id","type":"long"}%s]}'
+NARROW = {"lake.value.format": "json", "lake.value.schema": SCHEMA % ""}
+WIDE = {"lake.value.schema": SCHEMA % ',{"name":"city","type":["null","string"]}'}
+OTHER = {"lake.value.schema": SCHEMA.replace("long", "string") % ""}
+
+
+@pytest.mark.parametrize(
+    ("config", "wrong"),
+    [
+        ({"lake.value.format": "avro"}, "avro values need one"),
+        ({"lake.value.format": "json", "lake.value.schema": "{"}, "lake.value.schema"),
+        ({"lake.value.format": "xml"}, "not one of none, json, avro"),
+    ],
+)
+async def test_values_are_declared_with_a_schema_that_can_be_read(
+    world: World, config: dict[str, str], wrong: str
+) -> None:
+    with pytest.raises(InvalidConfig, match=wrong):
+        await world.manager.create("orders", config=config)
+
+
+async def test_a_schema_grows_and_does_not_change(world: World) -> None:
+    await world.manager.create("orders", config=NARROW)
+    topic = await world.manager.alter_config("orders", WIDE)
+    for refused in (NARROW, OTHER):
+        with pytest.raises(InvalidConfig, match=r"lake\.value\.schema"):
+            await world.manager.alter_config("orders", refused)
+        with pytest.raises(InvalidConfig, match=r"lake\.value\.schema"):
+            world.manager.check_alteration(topic, lambda _, put=refused: (put, ()))
+
+
+async def test_a_column_of_an_old_file_keeps_its_type(world: World) -> None:
+    """Also when the topic has declared nothing since."""
+    topic = await world.manager.create("orders", config=NARROW)
+    file = TierFile(
+        shard=shard_name(topic.topic_id, 0),
+        base_offset=Offset(0),
+        end_offset=Offset(5),
+        final=True,
+        log=TierObject("k", 1, 2),
+        columns='[["id","long"]]',
+    )
+    await world.meta.submit(CommitFiles(shard=file.shard, add=(file,), now_ms=TimestampMs(1)))
+    await world.manager.alter_config("orders", reset=["lake.value.format", "lake.value.schema"])
+    with pytest.raises(InvalidConfig, match="id is long and cannot become string"):
+        await world.manager.alter_config("orders", {"lake.value.format": "json", **OTHER})
+    await world.manager.alter_config("orders", NARROW)

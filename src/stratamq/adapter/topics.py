@@ -27,6 +27,7 @@ from weakref import WeakValueDictionary
 from stratamq.adapter.drivers import StorageDriverManager
 from stratamq.adapter.repair import HalfGrown, half_grown, ready_topics, unfinished_topics
 from stratamq.adapter.shards import Placement, ShardManager, TopicTimeouts
+from stratamq.adapter.table_config import check_declared, columns_of_files, declares_anew
 from stratamq.adapter.timing import in_time
 from stratamq.meta.caches import BrokerCacheManager
 from stratamq.meta.client import MetaClient
@@ -117,7 +118,9 @@ class TopicManager:
 
     def config_of(self, given: Mapping[str, object]) -> TopicConfig:
         """What a topic that is created with this would be configured with; or InvalidConfig."""
-        return topic_config({**self._defaults, **given}, self._drivers.storage_types)
+        config = topic_config({**self._defaults, **given}, self._drivers.storage_types)
+        check_declared(None, config)
+        return config
 
     async def _create(self, topic: Topic, placement: Placement | None) -> None:
         await self._meta.submit(CreateTopic(topic=topic, creator=self._node))
@@ -199,6 +202,7 @@ class TopicManager:
         async with self._lock(name):
             topic = self._cache.topic(name)
             put, reset = plan(topic.config)
+            await self._check_table(topic, put, reset)
             change = AlterTopicConfig(
                 topic_id=topic.topic_id,
                 put=self._with_defaults(put, reset),
@@ -212,7 +216,20 @@ class TopicManager:
     def check_alteration(self, topic: Topic, plan: ConfigPlan) -> None:
         """InvalidConfig where `alter_config_by` would raise it; nothing is changed."""
         put, reset = plan(topic.config)
-        altered(topic.config, self._with_defaults(put, reset), reset)
+        check_declared(topic.config, self._altered(topic, put, reset))
+
+    async def _check_table(
+        self, topic: Topic, put: Mapping[str, object], reset: Collection[str]
+    ) -> None:
+        after = self._altered(topic, put, reset)
+        if declares_anew(topic.config, after):
+            files = columns_of_files(await self._meta.snapshot(), topic.topic_id)
+            check_declared(topic.config, after, files)
+
+    def _altered(
+        self, topic: Topic, put: Mapping[str, object], reset: Collection[str]
+    ) -> TopicConfig:
+        return altered(topic.config, self._with_defaults(put, reset), reset)
 
     def _with_defaults(
         self, put: Mapping[str, object], reset: Collection[str]
