@@ -31,6 +31,8 @@ StrataError
 │       └── CorruptObject        the bytes are not those that were stored
 ├── CapacityExceeded             a configured limit was met and its policy is to refuse
 ├── NotLeader                    another node leads this shard
+├── Unreachable                  a node cannot be connected to, or the connection broke
+├── Denied                       a node knows the caller, or not, and says no
 ├── StaleEpoch                   a compare-and-set lost: the epoch it expects has passed
 ├── TimedOut                     a step took longer than its configured time
 └── Closed                       the engine, shard or node is shut down
@@ -176,6 +178,14 @@ class CapacityExceeded(StrataError):
 
 
 class NotLeader(StrataError):
+    pass
+
+
+class Unreachable(StrataError):
+    pass
+
+
+class Denied(StrataError):
     pass
 
 

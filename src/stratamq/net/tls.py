@@ -1,4 +1,4 @@
-"""TLS: the server's certificate, and who the client says it is."""
+"""TLS: certificates of servers and clients, and who a client says it is."""
 
 from __future__ import annotations
 
@@ -59,6 +59,21 @@ def server_context(
     except (OSError, ssl.SSLError) as error:
         raise InvalidConfig(f"TLS: {certificate} and {key} cannot be used ({error})") from None
     context.verify_mode = _VERIFY[client_auth]
+    return context
+
+
+def client_context(
+    *, authorities: Path | None = None, certificate: Path | None = None, key: Path | None = None
+) -> ssl.SSLContext:
+    """For connections that we make. Without `authorities`, those that the system trusts."""
+    try:
+        context = ssl.create_default_context(cafile=authorities)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if certificate is not None:
+            context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        named = ", ".join(str(file) for file in (authorities, certificate, key) if file)
+        raise InvalidConfig(f"TLS: {named} cannot be used ({error})") from None
     return context
 
 

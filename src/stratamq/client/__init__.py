@@ -1,0 +1,36 @@
+"""A small client over the Kafka protocol: for followers, Spark's executors, the CLI and users.
+
+`options` says where and how, `pool` keeps connections, `router` finds the right node and tries
+again, and each family of calls has a file. `Client` is for asyncio, `BlockingClient` for threads.
+"""
+
+from __future__ import annotations
+
+from stratamq.client.blocking import BlockingClient
+from stratamq.client.client import EARLIEST, LATEST, Client
+from stratamq.client.cluster import ClusterView, TopicPartition, TopicView
+from stratamq.client.committed import Aborted, visible_batches
+from stratamq.client.fetching import Fetched, FetchLimits
+from stratamq.client.options import ClientOptions, Login, Server, TlsFiles, options_of
+from stratamq.client.transactions import Handle, Transaction
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "Aborted",
+    "BlockingClient",
+    "Client",
+    "ClientOptions",
+    "ClusterView",
+    "FetchLimits",
+    "Fetched",
+    "Handle",
+    "Login",
+    "Server",
+    "TlsFiles",
+    "TopicPartition",
+    "TopicView",
+    "Transaction",
+    "options_of",
+    "visible_batches",
+]

@@ -1,0 +1,131 @@
+"""The client for asyncio: everything in this package under one name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from stratamq.client import groups, offsets, producing, topics, transactions
+from stratamq.client.cluster import ClusterView, TopicPartition, TopicView
+from stratamq.client.fetching import Fetched, FetchLimits, fetch
+from stratamq.client.options import ClientOptions
+from stratamq.client.router import Router
+from stratamq.wire.kafka.protocol import Buffer
+from stratamq.wire.kafka.records import Compression
+
+EARLIEST, LATEST = offsets.EARLIEST, offsets.LATEST
+_LIMITS = FetchLimits()
+
+
+class Client:
+    """Belongs to one event loop. Connections are made when they are needed.
+
+    Every call tries again, within `ClientOptions.retry_ms_max`, what failed for a reason that may
+    pass: a lost connection, a leader that moved. Errors are those of `stratamq.model.errors`.
+    """
+
+    def __init__(self, options: ClientOptions) -> None:
+        self.options = options
+        self._router = Router(options)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Requests under way fail."""
+        self._router.close()
+
+    # -- topics --------------------------------------------------------------------------------
+
+    async def cluster(self) -> ClusterView:
+        """Nodes and all topics."""
+        return await self._router.cluster()
+
+    async def describe_topics(self, names: Sequence[str]) -> dict[str, TopicView]:
+        """TopicNotFound names the first that is not there."""
+        return dict((await self._router.cluster(names)).topics)
+
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int = topics.DEFAULT,
+        replicas: int = topics.DEFAULT,
+        configs: Mapping[str, str] | None = None,
+    ) -> None:
+        await topics.create_topic(self._router, name, partitions, replicas, configs or {})
+
+    async def delete_topic(self, name: str) -> None:
+        await topics.delete_topic(self._router, name)
+
+    async def add_partitions(self, name: str, count: int) -> None:
+        await topics.add_partitions(self._router, name, count)
+
+    # -- reading -------------------------------------------------------------------------------
+
+    async def list_offsets(
+        self, asked: offsets.Asked, *, committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        return await offsets.list_offsets(self._router, asked, committed=committed)
+
+    async def fetch(
+        self,
+        place: TopicPartition,
+        offset: int,
+        limits: FetchLimits = _LIMITS,
+        *,
+        committed: bool = False,
+    ) -> Fetched:
+        return await fetch(self._router, place, offset, limits, committed=committed)
+
+    async def group_offsets(self, group: str) -> dict[TopicPartition, groups.GroupOffset]:
+        return await groups.group_offsets(self._router, group)
+
+    # -- writing -------------------------------------------------------------------------------
+
+    async def produce(self, place: TopicPartition, batch: Buffer, acks: int = producing.ALL) -> int:
+        """A batch as it is. Sent again after a lost answer, it may be stored twice."""
+        return await producing.produce(self._router, place, batch, acks=acks)
+
+    async def sender(self, compression: Compression = Compression.NONE) -> producing.Sender:
+        """An idempotent producer: each record is stored once, whatever is lost on the way."""
+        who = await producing.init_producer(self._router)
+        return producing.Sender(self._router, who, compression=compression)
+
+    async def begin(
+        self,
+        transactional_id: str,
+        *,
+        timeout_ms: int = transactions.TIMEOUT_MS,
+        compression: Compression = Compression.NONE,
+    ) -> transactions.Transaction:
+        return await transactions.begin(
+            self._router, transactional_id, timeout_ms=timeout_ms, compression=compression
+        )
+
+    async def fence(self, transactional_id: str) -> transactions.Handle:
+        return await transactions.fence(self._router, transactional_id)
+
+    async def describe_transaction(self, transactional_id: str) -> transactions.Described:
+        return await transactions.describe(self._router, transactional_id)
+
+    async def end(self, handle: transactions.Handle, *, commit: bool) -> None:
+        await transactions.end(self._router, handle, commit=commit)
+
+    async def commit_offset(
+        self,
+        handle: transactions.Handle,
+        group: str,
+        place: TopicPartition,
+        offset: int,
+        note: str = "",
+    ) -> None:
+        await transactions.commit_offset(self._router, handle, group, place, offset, note)

@@ -1,0 +1,181 @@
+"""One connection to a node: requests out, answers back to whoever asked."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib.metadata import version
+from typing import NamedTuple, TypeVar
+
+from stratamq.client.failures import check
+from stratamq.client.options import ClientOptions, Server
+from stratamq.client.sasl import exchange
+from stratamq.client.versions import Offered, offered_by, version_for
+from stratamq.model.errors import Closed, Denied, TimedOut, Unreachable
+from stratamq.net.connection import Connection
+from stratamq.net.dial import dial
+from stratamq.net.tls import TlsContext
+from stratamq.wire.kafka.protocol import (
+    APIS,
+    FrameSplitter,
+    ProtocolError,
+    Response,
+    decode_response,
+    encode_request,
+)
+from stratamq.wire.kafka.protocol.messages.api_versions import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
+from stratamq.wire.kafka.protocol.messages.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from stratamq.wire.kafka.protocol.schema import message_of
+
+T = TypeVar("T")
+API_VERSIONS_VERSION = 3
+
+
+class _Asked(NamedTuple):
+    key: int
+    version: int
+    answer: asyncio.Future[object]
+
+
+class NodeConnection:
+    """A `net` Session. Many requests may be under way; a broken connection fails all of them."""
+
+    def __init__(self, connection: Connection, server: Server, client_id: str) -> None:
+        self.server = server
+        self._connection, self._client_id = connection, client_id
+        self._splitter = FrameSplitter()
+        self._asked: dict[int, _Asked] = {}
+        self._next_id = 0
+        self._offered: Offered = {}
+        self._ended: str | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._ended is None and not self._connection.is_closing
+
+    async def ask(self, request: object, answer: type[T], timeout_s: float) -> T:
+        """The answer to one request. Unreachable or TimedOut when there is none."""
+        key = message_of(type(request)).key
+        return await self._ask(request, answer, version_for(key, self._offered), timeout_s)
+
+    async def greet(self, timeout_s: float) -> None:
+        """Learn what the node speaks. Nothing else can be asked before."""
+        greeting = ApiVersionsRequest(
+            client_software_name="stratamq", client_software_version=version("stratamq")
+        )
+        told = await self._ask(greeting, ApiVersionsResponse, API_VERSIONS_VERSION, timeout_s)
+        self._offered = offered_by(told)
+
+    def close(self) -> None:
+        self._connection.abort()
+
+    async def _ask(self, request: object, answer: type[T], version: int, timeout_s: float) -> T:
+        if self._ended is not None:
+            raise Unreachable(self._ended)
+        key = message_of(type(request)).key
+        self._next_id += 1
+        number = self._next_id
+        future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        self._asked[number] = _Asked(key, version, future)
+        self._connection.write(encode_request(request, version, number, self._client_id))
+        try:
+            async with asyncio.timeout(timeout_s):
+                body = await future
+        except TimeoutError:
+            # Its answer would still come, in its turn: nothing else may wait behind a node that
+            # is silent.
+            self.close()
+            raise TimedOut(
+                f"{self.server}: no answer to {APIS[key].name} in {timeout_s:g} s"
+            ) from None
+        finally:
+            self._asked.pop(number, None)
+        assert isinstance(body, answer), "the protocol's tables pair requests and responses"
+        return body
+
+    # -- Session -------------------------------------------------------------------------------
+
+    def received(self, data: bytes) -> None:
+        self._splitter.feed(data)
+        try:
+            while (frame := self._splitter.next_frame()) is not None:
+                self._answered(frame)
+        except ProtocolError as error:
+            self._end(f"{self.server}: what it answers cannot be read ({error})")
+            self.close()
+
+    def _answered(self, frame: bytes) -> None:
+        asked = self._asked.get(int.from_bytes(frame[:4], "big", signed=True))
+        if asked is None or asked.answer.done():
+            return
+        response: Response = decode_response(frame, asked.key, asked.version)
+        asked.answer.set_result(response.body)
+
+    def sent(self) -> None:
+        pass
+
+    def is_busy(self) -> bool:
+        return bool(self._asked)
+
+    def finish(self) -> None:
+        self._connection.close()
+
+    def ended(self) -> None:
+        self._end(f"{self.server} closed the connection")
+
+    def _end(self, reason: str) -> None:
+        if self._ended is None:
+            self._ended = reason
+        for asked in list(self._asked.values()):
+            if not asked.answer.done():
+                asked.answer.set_exception(Unreachable(reason))
+
+
+async def connect(server: Server, options: ClientOptions, tls: TlsContext | None) -> NodeConnection:
+    """Connected, greeted and logged in."""
+    timeout_s = options.connect_ms_max / 1000
+    made: list[NodeConnection] = []
+
+    def session(connection: Connection) -> NodeConnection:
+        made.append(NodeConnection(connection, server, options.client_id))
+        return made[0]
+
+    await dial(server.host, server.port, session, tls=tls, timeout_s=timeout_s)
+    if not made:
+        raise Closed(f"{server} closed the connection")
+    node = made[0]
+    try:
+        await node.greet(timeout_s)
+        if options.login is not None:
+            await _log_in(node, options, timeout_s)
+    except BaseException:
+        node.close()
+        raise
+    return node
+
+
+async def _log_in(node: NodeConnection, options: ClientOptions, timeout_s: float) -> None:
+    login = options.login
+    assert login is not None, "the caller looked"
+    handshake = SaslHandshakeRequest(mechanism=login.mechanism)
+    shaken = await node.ask(handshake, SaslHandshakeResponse, timeout_s)
+    if shaken.error_code:
+        offered = ", ".join(shaken.mechanisms)
+        raise Denied(f"{node.server} does not offer {login.mechanism} but {offered}")
+    steps = exchange(login)
+    token = next(steps)
+    while True:
+        request = SaslAuthenticateRequest(auth_bytes=token)
+        told = await node.ask(request, SaslAuthenticateResponse, timeout_s)
+        check(told.error_code, f"{node.server}: {login.user!r} cannot log in", told.error_message)
+        try:
+            token = steps.send(bytes(told.auth_bytes))
+        except StopIteration:
+            return

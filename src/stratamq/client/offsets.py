@@ -1,0 +1,73 @@
+"""Where logs begin and end, and what lies at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from stratamq.client.cluster import TopicPartition
+from stratamq.client.failures import check
+from stratamq.client.options import Server
+from stratamq.client.router import Router, gathered
+from stratamq.model.errors import StrataError
+from stratamq.wire.kafka.protocol.messages.log_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+LATEST = -1
+EARLIEST = -2
+CONSUMER = -1
+
+Asked = Mapping[TopicPartition, int]
+"""A timestamp in ms for each partition, or LATEST or EARLIEST."""
+
+
+async def list_offsets(
+    router: Router, asked: Asked, *, committed: bool
+) -> dict[TopicPartition, int]:
+    """The offset of each; -1 where no record is that new.
+
+    LATEST is the last stable offset if `committed`, else the high watermark.
+    """
+
+    async def once() -> dict[TopicPartition, int]:
+        groups = await router.by_leader(list(asked))
+        parts = [_ask(router, server, asked, some, committed) for server, some in groups.items()]
+        found: dict[TopicPartition, int] = {}
+        for part in await gathered(parts):
+            found.update(part)
+        return found
+
+    def moved(error: StrataError) -> None:
+        router.forget([place.topic for place in asked], error)
+
+    return await router.retried(once, moved) if asked else {}
+
+
+async def _ask(
+    router: Router,
+    server: Server,
+    asked: Asked,
+    places: Sequence[TopicPartition],
+    committed: bool,
+) -> dict[TopicPartition, int]:
+    by_topic: dict[str, list[ListOffsetsPartition]] = {}
+    for place in places:
+        one = ListOffsetsPartition(partition_index=place.partition, timestamp=asked[place])
+        by_topic.setdefault(place.topic, []).append(one)
+    request = ListOffsetsRequest(
+        replica_id=CONSUMER,
+        isolation_level=int(committed),
+        topics=[ListOffsetsTopic(name=name, partitions=some) for name, some in by_topic.items()],
+    )
+    node = await router.node(server)
+    told = await node.ask(request, ListOffsetsResponse, router.request_s)
+    found = {}
+    for topic in told.topics:
+        for part in topic.partitions:
+            place = TopicPartition(topic.name, part.partition_index)
+            check(part.error_code, f"offsets of {place}")
+            found[place] = part.offset
+    return found

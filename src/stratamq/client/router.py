@@ -1,0 +1,177 @@
+"""Requests to the right node: a leader, a coordinator, or anybody."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from stratamq.client.cluster import ClusterView, TopicPartition, cluster_of
+from stratamq.client.connection import NodeConnection
+from stratamq.client.failures import MOVED, Refusal, check
+from stratamq.client.options import ClientOptions, Server
+from stratamq.client.pool import Pool
+from stratamq.client.retrying import retried
+from stratamq.model.errors import StrataError, TopicNotFound, Unreachable
+from stratamq.wire.kafka.protocol import ErrorCode
+from stratamq.wire.kafka.protocol.messages.groups import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from stratamq.wire.kafka.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+
+T = TypeVar("T")
+GROUP, TRANSACTION = 0, 1
+_COORDINATOR_MOVED = (
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+)
+
+
+class Router:
+    """Knows the cluster as it was last seen, and looks again when somebody says otherwise."""
+
+    def __init__(self, options: ClientOptions) -> None:
+        self.options = options
+        self._pool = Pool(options)
+        self._cluster = ClusterView(nodes={})
+        self._coordinators: dict[tuple[int, str], Server] = {}
+
+    def close(self) -> None:
+        self._pool.close()
+
+    async def retried(
+        self,
+        attempt: Callable[[], Awaitable[T]],
+        failed: Callable[[StrataError], None] = lambda error: None,
+    ) -> T:
+        return await retried(attempt, self.options, failed)
+
+    # -- anybody -------------------------------------------------------------------------------
+
+    async def any_node(self) -> NodeConnection:
+        """The first that answers: those named at the start, then those they told of."""
+        servers = dict.fromkeys([*self.options.servers, *self._cluster.nodes.values()])
+        failures: list[str] = []
+        for server in servers:
+            try:
+                return await self._pool.get(server)
+            except Unreachable as error:
+                failures.append(str(error))
+        raise Unreachable("no node can be reached: " + "; ".join(failures))
+
+    async def ask_any(self, request: object, answer: type[T]) -> T:
+        node = await self.any_node()
+        return await node.ask(request, answer, self.request_s)
+
+    @property
+    def request_s(self) -> float:
+        return self.options.request_ms_max / 1000
+
+    # -- metadata ------------------------------------------------------------------------------
+
+    async def cluster(self, topics: Sequence[str] | None = None) -> ClusterView:
+        """A fresh look at these topics, or at all. TopicNotFound names the first that is not."""
+        return await self.retried(lambda: self._look(topics))
+
+    async def _look(self, topics: Sequence[str] | None) -> ClusterView:
+        wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        response = await self.ask_any(request, MetadataResponse)
+        for topic in response.topics:
+            if topics is not None and topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise TopicNotFound(f"there is no topic {topic.name!r}")
+            if topics is not None:
+                check(topic.error_code, f"topic {topic.name!r}")
+        seen = cluster_of(response)
+        self._cluster = self._cluster.with_topics(seen) if topics is not None else seen
+        return seen
+
+    # -- leaders -------------------------------------------------------------------------------
+
+    async def leader(self, place: TopicPartition) -> Server:
+        server = self._cluster.leader(place)
+        if server is None:
+            seen = await self._look([place.topic])
+            server = seen.leader(place)
+            count = len(seen.topics[place.topic].partitions)
+            if place.partition >= count:
+                raise TopicNotFound(f"{place.topic!r} has {count} partitions, not {place}")
+        if server is None:
+            raise Refusal(ErrorCode.LEADER_NOT_AVAILABLE, str(place))
+        return server
+
+    async def on_leader(
+        self, place: TopicPartition, attempt: Callable[[NodeConnection], Awaitable[T]]
+    ) -> T:
+        """By the node that leads; another one when that has moved."""
+
+        async def once() -> T:
+            node = await self._pool.get(await self.leader(place))
+            return await attempt(node)
+
+        return await self.retried(once, lambda error: self._moved(place.topic, error))
+
+    def _moved(self, topic: str, error: StrataError) -> None:
+        if not isinstance(error, Refusal) or error.code in MOVED:
+            known = {name: view for name, view in self._cluster.topics.items() if name != topic}
+            self._cluster = ClusterView(nodes=self._cluster.nodes, topics=known)
+
+    # -- coordinators --------------------------------------------------------------------------
+
+    async def on_coordinator(
+        self, kind: int, key: str, attempt: Callable[[NodeConnection], Awaitable[T]]
+    ) -> T:
+        """By the node that keeps the group or transactional id `key`."""
+
+        async def once() -> T:
+            server = self._coordinators.get((kind, key)) or await self._find(kind, key)
+            return await attempt(await self._pool.get(server))
+
+        def moved(error: StrataError) -> None:
+            if not isinstance(error, Refusal) or error.code in _COORDINATOR_MOVED:
+                self._coordinators.pop((kind, key), None)
+
+        return await self.retried(once, moved)
+
+    async def _find(self, kind: int, key: str) -> Server:
+        request = FindCoordinatorRequest(key=key, key_type=kind)
+        told = await self.ask_any(request, FindCoordinatorResponse)
+        check(told.error_code, f"coordinator of {key!r}", told.error_message)
+        server = self._coordinators[kind, key] = Server(told.host, told.port)
+        return server
+
+    async def by_leader(
+        self, places: Sequence[TopicPartition]
+    ) -> dict[Server, list[TopicPartition]]:
+        """Grouped by who leads them now."""
+        missing = {place.topic for place in places if self._cluster.leader(place) is None}
+        if missing:
+            await self._look(sorted(missing))
+        found: dict[Server, list[TopicPartition]] = {}
+        for place in places:
+            found.setdefault(await self.leader(place), []).append(place)
+        return found
+
+    async def node(self, server: Server) -> NodeConnection:
+        return await self._pool.get(server)
+
+    def forget(self, topics: Sequence[str], error: StrataError) -> None:
+        for topic in topics:
+            self._moved(topic, error)
+
+
+async def gathered(calls: Sequence[Awaitable[T]]) -> list[T]:
+    """All of them, or the first failure once all have ended."""
+    done = await asyncio.gather(*calls, return_exceptions=True)
+    results: list[T] = []
+    for one in done:
+        if isinstance(one, BaseException):
+            raise one
+        results.append(one)
+    return results

@@ -1,0 +1,73 @@
+"""Topics: make, delete, widen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stratamq.client.failures import check
+from stratamq.client.router import Router
+from stratamq.wire.kafka.protocol import NO_UUID
+from stratamq.wire.kafka.protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+
+DEFAULT = -1
+
+
+async def create_topic(
+    router: Router, name: str, partitions: int, replicas: int, configs: Mapping[str, str]
+) -> None:
+    """AlreadyExists, InvalidConfig or InvalidName say why not."""
+    entries = [CreatableTopicConfig(name=key, value=value) for key, value in configs.items()]
+    topic = CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replicas,
+        assignments=[],
+        configs=entries,
+    )
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=router.options.request_ms_max)
+
+    async def once() -> None:
+        told = (await router.ask_any(request, CreateTopicsResponse)).topics[0]
+        check(told.error_code, f"topic {name!r}", told.error_message)
+
+    await router.retried(once)
+
+
+async def delete_topic(router: Router, name: str) -> None:
+    state = DeleteTopicState(name=name, topic_id=NO_UUID)
+    request = DeleteTopicsRequest(
+        topics=[state], topic_names=[name], timeout_ms=router.options.request_ms_max
+    )
+
+    async def once() -> None:
+        told = (await router.ask_any(request, DeleteTopicsResponse)).responses[0]
+        if told.error_code:
+            check(told.error_code, f"topic {name!r}", told.error_message)
+
+    await router.retried(once)
+
+
+async def add_partitions(router: Router, name: str, count: int) -> None:
+    """So that the topic has `count` of them."""
+    topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
+    request = CreatePartitionsRequest(
+        topics=[topic], timeout_ms=router.options.request_ms_max, validate_only=False
+    )
+
+    async def once() -> None:
+        told = (await router.ask_any(request, CreatePartitionsResponse)).results[0]
+        check(told.error_code, f"topic {name!r}", told.error_message)
+
+    await router.retried(once)
+    await router.cluster([name])

@@ -1,0 +1,57 @@
+"""Connections that we make."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import ssl
+from collections.abc import Callable
+
+from stratamq.model.errors import Unreachable
+from stratamq.net.connection import Connection, Session
+from stratamq.net.tls import TlsContext
+
+WATER_BYTES = (4 << 20, 1 << 20)
+"""How much may wait to be sent before the session is told, and how little before it may go on."""
+
+_numbers = itertools.count(1)
+
+
+class _OpenGate:
+    """Whoever we called may come in."""
+
+    def admit(self, connection: Connection) -> bool:
+        return True
+
+    def left(self, connection: Connection) -> None:
+        pass
+
+
+async def dial(
+    host: str,
+    port: int,
+    make_session: Callable[[Connection], Session],
+    *,
+    tls: TlsContext | None = None,
+    timeout_s: float = 10.0,
+) -> Connection:
+    """A connection that is ready. Unreachable, in one sentence, when there is none in time."""
+
+    def made() -> Connection:
+        return Connection(next(_numbers), _OpenGate(), make_session, WATER_BYTES)
+
+    try:
+        async with asyncio.timeout(timeout_s):
+            loop = asyncio.get_running_loop()
+            _, connection = await loop.create_connection(made, host, port, ssl=tls)
+    except TimeoutError:
+        raise Unreachable(f"{host}:{port} does not answer within {timeout_s:g} s") from None
+    except ssl.SSLError as error:
+        raise Unreachable(f"{host}:{port}: TLS failed ({error.reason or error})") from None
+    except OSError as error:
+        raise Unreachable(f"{host}:{port} cannot be reached ({_reason(error)})") from None
+    return connection
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)
