@@ -30,6 +30,8 @@ class Ledger:
     """Before and after of a rewrite that is under way: one of them, whole."""
     gaps: set[int] = field(default_factory=set)
     starts: set[int] = field(default_factory=lambda: {0})
+    local_starts: set[int] = field(default_factory=lambda: {0})
+    """Where what is kept here may begin: below it others have everything."""
     end_min: int = 0
     deleted: set[int] = field(default_factory=set)
     deleted_maybe: set[int] = field(default_factory=set)
@@ -88,15 +90,24 @@ class Ledger:
         self.end_min = max(self.end_min, start)
         self.deleted_maybe.clear()
 
+    def begin_offload(self, local_start: int) -> None:
+        self.local_starts.add(local_start)
+
+    def end_offload(self, local_start: int) -> None:
+        self.local_starts = {local_start}
+        self.certain = {base: data for base, data in self.certain.items() if base >= local_start}
+
     def begin_restart(self, start: int) -> None:
         self.starts.add(start)
+        self.starts |= self.local_starts
+        self.local_starts.add(0)
         self.certain, self.unsynced = {}, {}
         self.end_min = 0
         self.deleted_maybe |= self.deleted
         self.deleted = set()
 
     def end_restart(self, start: int) -> None:
-        self.starts, self.end_min = {start}, start
+        self.starts, self.end_min, self.local_starts = {start}, start, {0}
         self.possible, self.gaps = {}, set()
         self.deleted_maybe.clear()
 
@@ -137,7 +148,7 @@ class Ledger:
         content = read_log(log)
         self._check_batches(log, content)
         self._check_ends(log, content)
-        check_order(log, content, self.gaps)
+        check_order(log, content, self.gaps | offloaded(log))
         check_lookups(log, content)
         check_epochs(log, content)
         deleted = set(log.deleted())
@@ -156,7 +167,9 @@ class Ledger:
         found: dict[int, bytes] = {header.base_offset: data for header, data in content.batches}
         for base, data in found.items():
             assert data in self.possible.get(base, ()), f"invented: a batch at {base}"
-        for base, data in self.certain.items():
+        here = {base: data for base, data in self.certain.items() if base >= log._offloaded}
+        assert min(found, default=log.end_offset) >= log._offloaded, "kept in two places"
+        for base, data in here.items():
             assert base in found, f"lost: the acknowledged batch at {base}"
             assert found[base] == data, f"changed: the acknowledged batch at {base}"
         if self.either is not None:
@@ -166,6 +179,8 @@ class Ledger:
 
     def _check_ends(self, log: FileShardLog, content: Content) -> None:
         assert log.start_offset in self.starts
+        assert log._offloaded in self.local_starts, "offloaded further than anybody asked for"
+        assert log.end_offset >= log.local_start, "offsets would be given twice"
         assert log.end_offset >= self.end_min, "offsets would be given twice"
         limit = max(
             (_next(data) for batches in self.possible.values() for data in batches), default=0
@@ -175,6 +190,11 @@ class Ledger:
 
 def _next(data: bytes) -> int:
     return read_header(data).next_offset
+
+
+def offloaded(log: FileShardLog) -> set[int]:
+    """Offsets that others have."""
+    return set(range(log.start_offset, log.local_start))
 
 
 def check_order(log: FileShardLog, content: Content, gaps: set[int]) -> None:

@@ -105,6 +105,12 @@ class Rig:
         self.log.trim(Offset(start))
         self.ledger.end_trim(start)
 
+    def offload(self, end: int) -> None:
+        bases = [info.base_offset for info in self.log.segments()]
+        self.ledger.begin_offload(max(base for base in bases if base <= end))
+        self.log.offload(Offset(end))
+        self.ledger.end_offload(self.log.local_start)
+
     def restart(self, start: int) -> None:
         self.ledger.begin_restart(start)
         self.log.restart(Offset(start))

@@ -192,6 +192,69 @@ def trim_unsynced(rig: Rig) -> None:
     rig.ack()
 
 
+def offload(rig: Rig) -> None:
+    rig.offload(6)
+    rig.commit(2)
+    rig.offload(12)
+    rig.commit(1, 1)
+
+
+def offload_everything_sealed(rig: Rig) -> None:
+    """The active segment stays, whatever is asked for."""
+    rig.delete(1, 8)
+    rig.offload(100)
+    rig.commit(3)
+    rig.roll()
+    rig.offload(17)
+    rig.commit(2)
+
+
+def offload_then_change(rig: Rig) -> None:
+    rig.offload(6)
+    rig.rewrite(0, lambda offset: offset % 2 == 0)
+    rig.truncate(9)
+    rig.commit(2, 1)
+    rig.trim(3)
+    rig.commit(1)
+
+
+def offload_then_truncate_all(rig: Rig) -> None:
+    """Nothing is left here, and offsets go on where others end."""
+    rig.offload(6)
+    rig.truncate(6)
+    rig.commit(4)
+
+
+def offload_then_truncate_below_compacted(rig: Rig) -> None:
+    rig.offload(6)
+    rig.rewrite(0, lambda offset: True)
+    rig.truncate(8)
+    rig.commit(1, 3)
+
+
+def offload_then_trim(rig: Rig) -> None:
+    rig.offload(12)
+    rig.trim(4)
+    rig.trim(12)
+    rig.trim(14)
+    rig.commit(2)
+
+
+def offload_then_restart(rig: Rig) -> None:
+    rig.offload(12)
+    rig.restart(3)
+    rig.commit(4, 1, 3)
+
+
+def offload_epochs(rig: Rig) -> None:
+    """Which leaders wrote what others have is still known here."""
+    rig.offload(6)
+    rig.commit(2, epoch=8)
+    rig.roll()
+    rig.offload(20)
+    rig.commit(1, epoch=9)
+
+
 def restart_forward(rig: Rig) -> None:
     rig.restart(100)
     rig.commit(4, 1, 3)
@@ -265,6 +328,18 @@ SCENARIOS = (
     Scenario("trim", three_segments, trim),
     Scenario("trim all", three_segments, trim_all),
     Scenario("trim unsynced", three_segments, trim_unsynced),
+    Scenario("offload", three_segments, offload),
+    Scenario("offload everything sealed", three_segments, offload_everything_sealed),
+    Scenario("offload, then change", three_segments, offload_then_change),
+    Scenario("offload, then truncate all", three_segments, offload_then_truncate_all),
+    Scenario(
+        "offload, then truncate below compacted",
+        three_segments,
+        offload_then_truncate_below_compacted,
+    ),
+    Scenario("offload, then trim", three_segments, offload_then_trim),
+    Scenario("offload, then restart", three_segments, offload_then_restart),
+    Scenario("offload epochs", epochs, offload_epochs),
     Scenario("restart forward", three_segments, restart_forward),
     Scenario("restart backward", three_segments, restart_backward),
     Scenario("restart twice", three_segments, restart_twice),

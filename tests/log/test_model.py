@@ -12,10 +12,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from stratamq.log import segment
 from stratamq.log.contract import PlacedBatch
+from stratamq.model.errors import OffsetOutOfRange
 from stratamq.model.types import Offset
 from stratamq.wire.kafka.records import Compression, drop_records, read_header
 from tests.log.crashing import CUTS, DAMAGING, FATES, KILLED, Fate
-from tests.log.ledger import check_epochs, check_lookups, check_order
+from tests.log.ledger import check_epochs, check_lookups, check_order, offloaded
 from tests.log.rig import Rig, batches_of
 from tests.log.support import ROOM, batch, batches_from, read_log, record
 from tests.twins.disk import Power
@@ -37,7 +38,7 @@ class LogModel(RuleBasedStateMachine):
         self.stored: dict[int, bytes] = {}
         self.gaps: set[int] = set()
         self.deleted: set[int] = set()
-        self.start = self.end = 0
+        self.start = self.end = self.local_start = 0
         self.epoch = 0
 
     def teardown(self) -> None:
@@ -70,7 +71,7 @@ class LogModel(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
-        end = data.draw(st.integers(self.start, self.end))
+        end = data.draw(st.integers(max(self.start, self.local_start), self.end))
         self.rig.log.truncate(Offset(end))
         cut = [
             base for base, stored in self.stored.items() if read_header(stored).last_offset >= end
@@ -78,6 +79,7 @@ class LogModel(RuleBasedStateMachine):
         for base in cut:
             del self.stored[base]
         self.end = max(min([end, *cut]), self.start)
+        assert self.end >= self.local_start
         self.deleted = {offset for offset in self.deleted if offset < self.end}
         assert self.rig.log.end_offset == self.end
 
@@ -87,10 +89,28 @@ class LogModel(RuleBasedStateMachine):
         self.rig.log.trim(Offset(self.start))
         self.deleted = {offset for offset in self.deleted if offset >= self.start}
 
+    @rule(data=st.data())
+    def offload(self, data: st.DataObject) -> None:
+        """Whole sealed segments; the model's start, marks and epochs stay as they are."""
+        end = data.draw(st.integers(self.local_start, self.end + 1))
+        bases = [info.base_offset for info in self.rig.log.segments()[1:]]
+        self.rig.log.offload(Offset(end))
+        self.local_start = max([base for base in bases if base <= end], default=self.local_start)
+        self.stored = {base: data for base, data in self.stored.items() if base >= self.local_start}
+        assert self.rig.log.local_start == max(self.start, self.local_start)
+
+    @rule(data=st.data())
+    def truncate_what_was_offloaded(self, data: st.DataObject) -> None:
+        assume(self.start < self.local_start < self.end)
+        end = data.draw(st.integers(self.start, self.local_start - 1))
+        with pytest.raises(OffsetOutOfRange):
+            self.rig.log.truncate(Offset(end))
+
     @rule(start=st.integers(0, 300))
     def restart(self, start: int) -> None:
         self.rig.log.restart(Offset(start))
         self.start = self.end = start
+        self.local_start = 0
         self.stored, self.gaps, self.deleted = {}, set(), set()
 
     @precondition(lambda self: self.end > self.start)
@@ -150,7 +170,7 @@ class LogModel(RuleBasedStateMachine):
             if read_header(stored).last_offset >= self.start
         }
         assert {header.base_offset: found for header, found in content.batches} == visible
-        check_order(log, content, self.gaps)
+        check_order(log, content, self.gaps | offloaded(log))
         assert set(log.deleted()) == self.deleted
         if content.batches:
             check_epochs(log, content)

@@ -5,13 +5,22 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from operator import attrgetter
+from pathlib import Path
 
 from stratamq.engine.memory_segment import MemorySegment, offsets_of
 from stratamq.log import epochs as epoch_history
-from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter, SegmentInfo, Step, adjoining
+from stratamq.log.contract import (
+    EpochStart,
+    PlacedBatch,
+    Rewriter,
+    SegmentInfo,
+    Step,
+    adjoining,
+    below,
+)
 from stratamq.log.roll import must_roll
 from stratamq.log.snapshots import MemorySnapshots
-from stratamq.model.errors import InvalidInput
+from stratamq.model.errors import InvalidInput, OffsetOutOfRange
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import EARLIEST, LeaderEpoch, Offset, TimestampMs
 from stratamq.wire.kafka.records import (
@@ -34,7 +43,16 @@ class MemoryShardStore:
     The segments are a tuple that is replaced whole, so that readers need no lock.
     """
 
-    __slots__ = ("_deleted", "_epochs", "_segments", "_start", "_weigh", "config", "snapshots")
+    __slots__ = (
+        "_deleted",
+        "_epochs",
+        "_offloaded",
+        "_segments",
+        "_start",
+        "_weigh",
+        "config",
+        "snapshots",
+    )
 
     def __init__(
         self,
@@ -44,7 +62,7 @@ class MemoryShardStore:
     ) -> None:
         self.config = config
         self._weigh = weigh
-        self._start = start
+        self._start, self._offloaded = start, EARLIEST
         self._segments: tuple[MemorySegment, ...] = (MemorySegment(start),)
         self._epochs: epoch_history.History = ()
         self._deleted: set[Offset] = set()
@@ -53,6 +71,10 @@ class MemoryShardStore:
     @property
     def start_offset(self) -> Offset:
         return self._start
+
+    @property
+    def local_start(self) -> Offset:
+        return max(self._start, self._offloaded)
 
     @property
     def end_offset(self) -> Offset:
@@ -158,6 +180,8 @@ class MemoryShardStore:
         end = max(end, self._start)
         if end >= self.end_offset:
             return
+        if end < self._offloaded:
+            raise OffsetOutOfRange("a shard in memory", end, self._offloaded, self.end_offset)
         kept = bisect_right(self._segments, end, key=by_base) - 1
         # What lay before the first segment may have been compacted away.
         cut = self._segments[kept].cut(end) if kept >= 0 else MemorySegment(end)
@@ -181,8 +205,16 @@ class MemoryShardStore:
         self._epochs = epoch_history.cut_start(self._epochs, start)
         self._forget(lambda offset: offset >= start)
 
+    def offload(self, end: Offset) -> None:
+        if count := below(self._segments, end):
+            self._offloaded = self._segments[count].base
+            self._replace(self._segments[count:])
+
+    def files_of(self, base_offset: Offset) -> tuple[Path, ...]:
+        return ()
+
     def restart(self, start: Offset) -> None:
-        self._start = start
+        self._start, self._offloaded = start, min(self._offloaded, start)
         self._replace((MemorySegment(start),))
         self._epochs = ()
         self._deleted = set()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from itertools import chain
+from pathlib import Path
 
 from stratamq.engine.memory_segment import MemorySegment
 from stratamq.engine.memory_store import MemoryShardStore
@@ -98,6 +99,10 @@ class PersistedShardStore:
     @property
     def start_offset(self) -> Offset:
         return self._start
+
+    @property
+    def local_start(self) -> Offset:
+        return max(self._start, self.disk.local_start)
 
     @property
     def end_offset(self) -> Offset:
@@ -216,6 +221,13 @@ class PersistedShardStore:
         else:
             self.memory.trim(start)
             self.disk.restart(self.memory.snapshot()[0].base)
+
+    def offload(self, end: Offset) -> None:
+        """Only what is on disk: what is in memory alone goes there first."""
+        self.disk.offload(end)
+
+    def files_of(self, base_offset: Offset) -> tuple[Path, ...]:
+        return self.disk.files_of(base_offset)
 
     def restart(self, start: Offset) -> None:
         self._start = start

@@ -10,6 +10,7 @@
 | deletion mark | id `D` offset u64                                |                               |
 | epoch         | id `E` epoch u32                                 | start offset u64              |
 | start         | id `F`                                           | start offset u64              |
+| local start   | id `L`                                           | offset u64: offloaded below   |
 | snapshot      | id `S` offset u64                                | see docs/formats              |
 | key, tag, time point                                             || as in `stratamq.log.index`
 |
@@ -30,7 +31,8 @@ from stratamq.log.kv import KVBatch, after_prefix
 from stratamq.log.sidecar import TimePoint
 from stratamq.model.types import NO_TIMESTAMP, LeaderEpoch, Offset, TimestampMs
 
-BATCHES, SEGMENTS, MARKS, EPOCHS, START, SNAPSHOTS = b"B", b"M", b"D", b"E", b"F", b"S"
+BATCHES, SEGMENTS, MARKS, EPOCHS, SNAPSHOTS = b"B", b"M", b"D", b"E", b"S"
+START, LOCAL_START = b"F", b"L"
 SEGMENT_ROW = struct.Struct(">QQqqQI")
 
 
@@ -144,7 +146,16 @@ class ShardRows(ShardIndex):
         rows.put(self._id + START, U64.pack(start))
 
     def start(self) -> Offset:
-        row = self.kv.get(self._id + START)
+        return self._offset(START)
+
+    def put_local_start(self, rows: KVBatch, start: Offset) -> None:
+        rows.put(self._id + LOCAL_START, U64.pack(start))
+
+    def local_start(self) -> Offset:
+        return self._offset(LOCAL_START)
+
+    def _offset(self, kind: bytes) -> Offset:
+        row = self.kv.get(self._id + kind)
         return Offset(U64.unpack(row)[0]) if row else Offset(0)
 
     def put_snapshot(self, rows: KVBatch, offset: Offset, data: bytes) -> None:

@@ -5,16 +5,25 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence, Set
 from operator import attrgetter
+from pathlib import Path
 from typing import NamedTuple
 
 from stratamq.engine.rocksdb_rows import SegmentRow, ShardRows
 from stratamq.engine.rocksdb_snapshots import RowSnapshots
 from stratamq.log import epochs as epoch_history
-from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter, SegmentInfo, Step, adjoining
+from stratamq.log.contract import (
+    EpochStart,
+    PlacedBatch,
+    Rewriter,
+    SegmentInfo,
+    Step,
+    adjoining,
+    below,
+)
 from stratamq.log.kv import KVBatch
 from stratamq.log.roll import must_roll
 from stratamq.log.segment import POINT_EVERY_RECORDS, SPAN_MAX
-from stratamq.model.errors import CorruptRecord, InvalidInput, ShardPoisoned
+from stratamq.model.errors import CorruptRecord, InvalidInput, OffsetOutOfRange, ShardPoisoned
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import NO_TIMESTAMP, LeaderEpoch, Offset, ShardName, TimestampMs
 from stratamq.wire.kafka.records import (
@@ -49,6 +58,7 @@ class RocksShardStore:
     __slots__ = (
         "_deleted",
         "_epochs",
+        "_offloaded",
         "_poison",
         "_rows",
         "_segments",
@@ -62,7 +72,7 @@ class RocksShardStore:
         self.name, self.config = name, config
         self._rows = rows
         self._poison: str | None = None
-        self._start = rows.start()
+        self._start, self._offloaded = rows.start(), rows.local_start()
         self._segments = rows.segments() or (SegmentRow(self._start, self._start),)
         self._epochs: epoch_history.History = rows.epochs()
         self._deleted = rows.marks()
@@ -71,6 +81,10 @@ class RocksShardStore:
     @property
     def start_offset(self) -> Offset:
         return self._start
+
+    @property
+    def local_start(self) -> Offset:
+        return max(self._start, self._offloaded)
 
     @property
     def end_offset(self) -> Offset:
@@ -248,6 +262,8 @@ class RocksShardStore:
         end = max(end, self._start)
         if end >= self.end_offset:
             return
+        if end < self._offloaded:
+            raise OffsetOutOfRange(self.name, end, self._offloaded, self.end_offset)
         cut = self._cut_at(end)
         if cut < self._start:  # the batch that held the start goes: nothing is left
             self.restart(self._start)
@@ -314,6 +330,29 @@ class RocksShardStore:
         self._segments = (*sealed[len(gone) :], active)
         self._deleted = {offset for offset in self._deleted if offset >= start}
 
+    def offload(self, end: Offset) -> None:
+        """One write. Readers are sent elsewhere before it, and back if it fails."""
+        self._check_writable()
+        count = below(self._segments, end)
+        if not count:
+            return
+        before, new_start = self._offloaded, self._segments[count].base
+        rows = self._rows.kv.batch()
+        for segment in self._segments[:count]:
+            self._rows.drop_whole_segment(rows, segment)
+        self._rows.drop_batches_below(rows, new_start)
+        self._rows.put_local_start(rows, new_start)
+        self._offloaded = new_start
+        try:
+            self._rows.kv.write(rows, sync=True)
+        except Exception:
+            self._offloaded = before
+            raise
+        self._segments = self._segments[count:]
+
+    def files_of(self, base_offset: Offset) -> tuple[Path, ...]:
+        return ()
+
     def restart(self, start: Offset) -> None:
         self._check_writable()
         active = SegmentRow(start, start)
@@ -323,6 +362,7 @@ class RocksShardStore:
         self._rows.put_segment(rows, active)
         self._rows.kv.write(rows, sync=True)
         self._start, self._segments, self._epochs = start, (active,), ()
+        self._offloaded = Offset(0)
         self._deleted = set()
 
     def rewrite(self, base_offset: Offset, rewriter: Rewriter) -> None:

@@ -23,6 +23,7 @@ Laws
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from stratamq.log.snapshots import Snapshots
@@ -70,6 +71,17 @@ def adjoining(found: Sequence[SegmentInfo]) -> tuple[SegmentInfo, ...]:
     return (*told, *found[-1:])
 
 
+class HasBase(Protocol):
+    @property
+    def base(self) -> Offset: ...
+
+
+def below(segments: Sequence[HasBase], end: Offset) -> int:
+    """How many of the sealed segments lie wholly below `end`: each reaches to where the next one
+    begins, as it is told."""
+    return sum(1 for following in segments[1:] if following.base <= end)
+
+
 class EpochStart(NamedTuple):
     """The first offset written under a leader epoch."""
 
@@ -85,8 +97,8 @@ Step = Callable[[], None]
 """Something for the writer to do."""
 
 
-class ShardStore(Protocol):
-    """The log of one shard. See the laws above."""
+class Reads(Protocol):
+    """The reading half of a log: all that a consumer's view of a shard asks for."""
 
     @property
     def start_offset(self) -> Offset:
@@ -95,28 +107,6 @@ class ShardStore(Protocol):
     @property
     def end_offset(self) -> Offset:
         """LEO: the offset the next record gets."""
-
-    @property
-    def snapshots(self) -> Snapshots:
-        """What was noted about the log at some offsets of it. `restart` may forget them."""
-
-    # -- writing -----------------------------------------------------------------------------------
-
-    def append(self, batches: Sequence[PlacedBatch]) -> None:
-        """Store batches that continue the log, rolling before any that does not fit its segment."""
-
-    def takes_at_once(
-        self, size_bytes: int, max_timestamp: TimestampMs, epoch: LeaderEpoch
-    ) -> bool:
-        """Whether appending such a batch, unsynced, is so brief that an event loop may do it."""
-
-    def sync(self) -> None:
-        """Make everything appended survive a power cut."""
-
-    def roll(self) -> None:
-        """Seal the active segment and open a new one at `end_offset`. An empty one stays."""
-
-    # -- reading -----------------------------------------------------------------------------------
 
     def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
         """Whole batches, contiguous, from the one that holds `offset` (or the next there is).
@@ -140,6 +130,41 @@ class ShardStore(Protocol):
     def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset:
         """An offset where a search begins: every record before it is older than `timestamp`."""
 
+    def deleted(self) -> Set[Offset]:
+        """Offsets deleted one by one that compaction has not removed yet. A live view: ask it
+        about offsets, do not iterate over it."""
+
+    def segments(self) -> tuple[SegmentInfo, ...]:
+        """All segments that are kept here, oldest first; the last is the active one."""
+
+
+class ShardStore(Reads, Protocol):
+    """The log of one shard. See the laws above."""
+
+    @property
+    def local_start(self) -> Offset:
+        """First offset that is kept here. What lies between the start and here was offloaded."""
+
+    @property
+    def snapshots(self) -> Snapshots:
+        """What was noted about the log at some offsets of it. `restart` may forget them."""
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    def append(self, batches: Sequence[PlacedBatch]) -> None:
+        """Store batches that continue the log, rolling before any that does not fit its segment."""
+
+    def takes_at_once(
+        self, size_bytes: int, max_timestamp: TimestampMs, epoch: LeaderEpoch
+    ) -> bool:
+        """Whether appending such a batch, unsynced, is so brief that an event loop may do it."""
+
+    def sync(self) -> None:
+        """Make everything appended survive a power cut."""
+
+    def roll(self) -> None:
+        """Seal the active segment and open a new one at `end_offset`. An empty one stays."""
+
     # -- history -----------------------------------------------------------------------------------
 
     def epochs(self) -> tuple[EpochStart, ...]:
@@ -148,10 +173,6 @@ class ShardStore(Protocol):
     def note_epochs(self, history: Sequence[EpochStart]) -> None:
         """Remember epochs that begin at or behind `end_offset`: of those whose first batch was
         compacted away elsewhere, no batch could tell where they began."""
-
-    def deleted(self) -> Set[Offset]:
-        """Offsets deleted one by one that compaction has not removed yet. A live view: ask it
-        about offsets, do not iterate over it."""
 
     def delete(self, offsets: Iterable[Offset]) -> None:
         """Mark records as deleted. Durable on return."""
@@ -162,6 +183,7 @@ class ShardStore(Protocol):
         """Forget everything from `end` on: batches, index entries, deletion marks, epochs.
 
         Durable on return. A batch that begins below `end` and reaches past it goes as a whole.
+        OffsetOutOfRange below `local_start`: what was offloaded is not here to be cut.
         """
 
     def trim(self, start: Offset) -> None:
@@ -170,11 +192,20 @@ class ShardStore(Protocol):
         Durable on return. Trimming to `end_offset` empties the log; offsets go on from there.
         """
 
+    def offload(self, end: Offset) -> None:
+        """Drop the sealed segments that lie wholly below `end`, which others have by now.
+
+        The start stays, and all else that is known of their offsets: leader epochs, deletion marks,
+        snapshots. Durable on return; may be repeated. Readers see `local_start` rise before
+        anything is gone.
+        """
+
     def restart(self, start: Offset) -> None:
         """Forget everything; the log is empty and goes on at `start`. Durable on return."""
 
-    def segments(self) -> tuple[SegmentInfo, ...]:
-        """All segments, oldest first; the last is the active one."""
+    def files_of(self, base_offset: Offset) -> tuple[Path, ...]:
+        """Log, offset index and time index of a sealed segment, as files that never change; none
+        where it is kept in another way, or is not there."""
 
     def rewrite(self, base_offset: Offset, rewriter: Rewriter) -> None:
         """Replace a sealed segment by what `rewriter` leaves of it. Atomic and durable.

@@ -9,6 +9,7 @@
 {data}/{shard}/leader-epoch-checkpoint           Kafka's format
 {data}/{shard}/deletions                         offsets deleted one by one
 {data}/{shard}/start-offset                      where the log begins after a trim
+{data}/{shard}/local-start-offset                below it, object storage has the segments
 {data}/{shard}/shard.json                        the shard's name and configs
 {data}/{shard}-deleted/                          a shard on its way out
 """
@@ -29,6 +30,7 @@ GONE = "-deleted"
 EPOCHS = "leader-epoch-checkpoint"
 DELETIONS = "deletions"
 START_OFFSET = "start-offset"
+LOCAL_START = "local-start-offset"
 SPEC = "shard.json"
 
 OFFSET_DIGITS = 20

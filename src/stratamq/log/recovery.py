@@ -12,9 +12,13 @@ The log is the truth; the index tells how far it was known to be good. What is f
 | index has no state, or one of a segment that is gone  | rebuilt from the log                   |
 | sealed segment without sidecars                       | sidecars rebuilt from the log          |
 | leader epochs missing, or not to be read              | rebuilt from the log, reported         |
-| start offset that does not match its checksum         | the first segment's, reported          |
+| start offset that does not match its checksum         | the first segment's, reported; where   |
+|                                                       | segments were offloaded, the first     |
+|                                                       | leader epoch's, so that none is lost   |
+| local start that does not match its checksum          | the first segment's, reported          |
+| segments below the local start                        | removed: their offloading goes on      |
 | `.cleaned` and `.tmp` files                           | removed: they never came into force    |
-| start offset past the end                             | the log goes on at the start offset    |
+| start offset or local start past the end              | the log goes on there                  |
 """
 
 from __future__ import annotations
@@ -86,6 +90,7 @@ class Recovered:
     active: ActiveSegment
     start: Offset
     epochs: epochs.History
+    offloaded: Offset = EARLIEST
     damage: list[str] = field(default_factory=list)
 
 
@@ -126,18 +131,21 @@ class _Recovery:
 
     def run(self) -> Recovered:
         bases = self._sweep()
-        start = self._start_offset(bases)
         self.loaded = self._load_epochs(bases)
+        start = self._start_offset(bases)
+        offloaded = self._local_start(bases, start)
+        bases = self._without_offloaded(bases, offloaded)
+        begin = max(start, offloaded)
         self.history = self._epochs_of_log(bases) if self.loaded is None else self.loaded
         state = self.index.state()
         sealed = [self._sealed(base, end, state) for base, end in pairwise(bases)]
-        active = self._active(bases[-1], state) if bases else self._first(start)
-        if start > active.end:
-            sealed, active = self._continue_at(start, [*sealed, active])
+        active = self._active(bases[-1], state) if bases else self._first(begin)
+        if begin > active.end:
+            sealed, active = self._continue_at(begin, [*sealed, active])
         history = self._history_within(start, active.end)
         if history != self.loaded:
             replace_file(self.disk, self.folder / names.EPOCHS, epochs.encode(history))
-        return Recovered(sealed, active, start, history, self.damage)
+        return Recovered(sealed, active, start, history, offloaded, self.damage)
 
     def _history_within(self, start: Offset, end: Offset) -> epochs.History:
         """Without epochs whose first batch is not there. A log that was trimmed to its end still
@@ -166,12 +174,43 @@ class _Recovery:
     def _start_offset(self, bases: list[Offset]) -> Offset:
         """Where its file says; without one, where the segments begin."""
         path = self.folder / names.START_OFFSET
-        if self.disk.exists(path):
-            try:
-                return checkpoint.decode(read_all(self.disk, path))
-            except StorageError as error:
-                self._report(f"{path}: {error}; the log begins with its first segment")
+        try:
+            known = self._checkpoint(path)
+        except StorageError as error:
+            if self.disk.exists(self.folder / names.LOCAL_START):
+                self._report(f"{path}: {error}; the log begins with its first leader epoch")
+                return self.loaded[0].start_offset if self.loaded else EARLIEST
+            self._report(f"{path}: {error}; the log begins with its first segment")
+            known = None
+        if known is not None:
+            return known
         return bases[0] if bases else EARLIEST
+
+    def _local_start(self, bases: list[Offset], start: Offset) -> Offset:
+        """Below it nothing is kept here."""
+        path = self.folder / names.LOCAL_START
+        try:
+            return self._checkpoint(path) or EARLIEST
+        except StorageError as error:
+            self._report(f"{path}: {error}; what is kept here begins with the first segment")
+            return max(bases[0], start) if bases else start
+
+    def _checkpoint(self, path: Path) -> Offset | None:
+        return checkpoint.decode(read_all(self.disk, path)) if self.disk.exists(path) else None
+
+    def _without_offloaded(self, bases: list[Offset], offloaded: Offset) -> list[Offset]:
+        """Finish what a crash cut off, from the oldest on."""
+        gone = [base for base in bases[:-1] if base < offloaded]
+        if not gone:
+            return bases
+        rows = self.index.kv.batch()
+        for base in gone:
+            for suffix in (names.OFFSET_INDEX, names.TIME_INDEX, names.LOG):
+                self.disk.unlink(self.folder / names.segment_file(base, suffix))
+            self.index.drop_segment(rows, base)
+        self.disk.sync_folder(self.folder)
+        self.index.kv.write(rows)
+        return bases[len(gone) :]
 
     def _load_epochs(self, bases: list[Offset]) -> epochs.History | None:
         """None when it must be rebuilt from the log."""

@@ -14,6 +14,7 @@ Order on disk, so that every crash leaves one story to tell:
 | roll     | data synced, index rows, sidecars, new segment file, then the old points dropped     |
 | truncate | newer segments from the newest on, the file cut, index rows, deletion marks, epochs  |
 | trim     | start offset, then segments from the oldest on                                       |
+| offload  | start offset, local start, then segments from the oldest on                          |
 | rewrite  | new files synced, index synced, old sidecars removed, renames, deletion marks, rows  |
 """
 
@@ -26,7 +27,7 @@ from pathlib import Path
 
 from stratamq.log import checkpoint, names
 from stratamq.log import epochs as epoch_history
-from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter, Step
+from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter, Step, below
 from stratamq.log.deletions import Deletions
 from stratamq.log.disk import Disk, replace_file
 from stratamq.log.guard import NO_ROOM, Guard
@@ -40,7 +41,7 @@ from stratamq.log.segment import SPAN_MAX, ActiveSegment, SealedSegment, Segment
 from stratamq.log.shard_reads import by_base
 from stratamq.log.snapshots import FileSnapshots
 from stratamq.log.truncation import plan_cut
-from stratamq.model.errors import DiskFull
+from stratamq.model.errors import DiskFull, OffsetOutOfRange
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import EARLIEST, NO_EPOCH, LeaderEpoch, Offset, ShardName, TimestampMs
 
@@ -91,7 +92,7 @@ class FileShardLog(Guard):
         self._active: ActiveSegment = found.active
         self._segments: tuple[Segment, ...] = (*found.sealed, found.active)
         self.damage = found.damage + self._deletions.damage
-        self._start = found.start
+        self._start, self._offloaded = found.start, found.offloaded
         self._epochs = self._epochs_saved = found.epochs
 
     # -- writing -------------------------------------------------------------------------------
@@ -258,6 +259,8 @@ class FileShardLog(Guard):
         self._check_writable()
         if end < self.end_offset:
             end = max(end, self._start)
+            if end < self._offloaded:
+                raise OffsetOutOfRange(self.name, end, self._offloaded, self.end_offset)
             with self._or_poison():
                 if end < self._segments[0].base:
                     self._begin_anew(end)  # what was below was compacted away
@@ -305,9 +308,21 @@ class FileShardLog(Guard):
             self._save_epochs(epoch_history.cut_start(self._epochs, start))
             self._deletions.forget(lambda offset: offset < start)
 
+    def offload(self, end: Offset) -> None:
+        self._check_writable()
+        count = below(self._segments, end)
+        if count:
+            with self._disk_errors():
+                self._save_start(self._start)  # the first segment will no longer tell
+                self._save_local_start(self._segments[count].base)
+                self._drop(self._segments[:count])
+
     def restart(self, start: Offset) -> None:
         self._check_writable()
         with self._or_poison():
+            if self._offloaded > start:
+                self._save_start(self.local_start)  # or a crash would leave a hole below it
+                self._save_local_start(EARLIEST)
             self._begin_anew(start, start)
             self._deletions.forget(lambda _: True)
             self._save_epochs(())
@@ -398,6 +413,10 @@ class FileShardLog(Guard):
     def _save_start(self, start: Offset) -> None:
         replace_file(self._disk, self._folder / names.START_OFFSET, checkpoint.encode(start))
         self._start = start
+
+    def _save_local_start(self, offset: Offset) -> None:
+        replace_file(self._disk, self._folder / names.LOCAL_START, checkpoint.encode(offset))
+        self._offloaded = offset
 
     def _save_epochs(self, history: epoch_history.History) -> None:
         self._epochs = history

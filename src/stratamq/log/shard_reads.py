@@ -9,11 +9,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from operator import attrgetter
+from pathlib import Path
 from typing import TypeVar
 
 from stratamq.log.contract import SegmentInfo, adjoining
 from stratamq.log.index import ShardIndex
-from stratamq.log.segment import Segment
+from stratamq.log.segment import SIDECARS, Segment
 from stratamq.model.errors import CorruptRecord, OffsetOutOfRange, StorageError
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import Offset, ShardName, TimestampMs
@@ -31,17 +32,23 @@ class ShardReads:
     """The reading half of FileShardLog. It changes nothing; the writing half replaces what it
     reads from."""
 
-    __slots__ = ("_index", "_segments", "_start", "config", "name")
+    __slots__ = ("_index", "_offloaded", "_segments", "_start", "config", "name")
 
     name: ShardName
     config: TopicConfig
     _index: ShardIndex
     _segments: tuple[Segment, ...]
     _start: Offset
+    _offloaded: Offset
+    """Everything below it was offloaded, or trimmed."""
 
     @property
     def start_offset(self) -> Offset:
         return self._start
+
+    @property
+    def local_start(self) -> Offset:
+        return max(self._start, self._offloaded)
 
     @property
     def end_offset(self) -> Offset:
@@ -120,6 +127,12 @@ class ShardReads:
             if segment.info().max_timestamp >= timestamp:
                 return max(segment.floor_by_timestamp(timestamp), self._start)
         return max(segments[-1].base, self._start)
+
+    def files_of(self, base_offset: Offset) -> tuple[Path, ...]:
+        for segment in self._segments[:-1]:
+            if segment.base == base_offset:
+                return (segment.path, *map(segment.sidecar, SIDECARS))
+        return ()
 
     def segments(self) -> tuple[SegmentInfo, ...]:
         return self._steady(lambda segments: adjoining([segment.info() for segment in segments]))
