@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from stratamq.client import groups, offsets, producing, topics, transactions
+from stratamq.client import groups, lake, offsets, producing, topics, transactions
 from stratamq.client.cluster import ClusterView, TopicPartition, TopicView
 from stratamq.client.fetching import Fetched, FetchLimits, fetch
 from stratamq.client.options import ClientOptions
 from stratamq.client.router import Router
 from stratamq.wire.kafka.protocol import Buffer
+from stratamq.wire.kafka.protocol.messages.lake import DescribedLake, FlushedLake
 from stratamq.wire.kafka.records import Compression
 
 EARLIEST, LATEST = offsets.EARLIEST, offsets.LATEST
@@ -68,6 +69,14 @@ class Client:
 
     async def add_partitions(self, name: str, count: int) -> None:
         await topics.add_partitions(self._router, name, count)
+
+    # -- history and tables --------------------------------------------------------------------
+
+    async def describe_lake(self, topic: str) -> DescribedLake:
+        return await lake.describe_lake(self._router, topic)
+
+    async def flush_lake(self, topic: str) -> FlushedLake:
+        return await lake.flush_lake(self._router, topic)
 
     # -- reading -------------------------------------------------------------------------------
 

@@ -1,0 +1,46 @@
+"""Where topics' records are, and making their tables current: two APIs that Kafka has not."""
+
+from __future__ import annotations
+
+from stratamq.client.failures import check
+from stratamq.client.router import Router
+from stratamq.model.errors import TopicNotFound
+from stratamq.wire.kafka.protocol import ErrorCode
+from stratamq.wire.kafka.protocol.messages.lake import (
+    DescribedLake,
+    DescribeLakeRequest,
+    DescribeLakeResponse,
+    FlushedLake,
+    FlushLakeRequest,
+    FlushLakeResponse,
+    LakeTopic,
+)
+
+
+async def describe_lake(router: Router, topic: str) -> DescribedLake:
+    """One consistent cut. TopicNotFound when there is no such topic."""
+    request = DescribeLakeRequest(topics=[LakeTopic(name=topic)])
+
+    async def once() -> DescribedLake:
+        told = (await router.ask_any(request, DescribeLakeResponse)).topics[0]
+        if told.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise TopicNotFound(f"there is no topic {topic!r}")
+        check(told.error_code, f"history of {topic!r}", told.error_message)
+        for part in told.partitions:
+            check(part.error_code, f"history of {topic}-{part.partition_index}")
+        return told
+
+    return await router.retried(once)
+
+
+async def flush_lake(router: Router, topic: str) -> FlushedLake:
+    """Everything that is decided is in the topic's table on return."""
+    timeout_ms = router.options.request_ms_max
+    request = FlushLakeRequest(topics=[LakeTopic(name=topic)], timeout_ms=timeout_ms)
+
+    async def once() -> FlushedLake:
+        told = (await router.ask_any(request, FlushLakeResponse)).topics[0]
+        check(told.error_code, f"table of {topic!r}", told.error_message)
+        return told
+
+    return await router.retried(once)
