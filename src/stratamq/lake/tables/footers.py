@@ -1,0 +1,80 @@
+"""From a file's footer to what Iceberg keeps about the file. No row is read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from crc32c import crc32c
+from pyiceberg.io.pyarrow import (
+    MetricModeTypes,
+    MetricsMode,
+    StatisticsCollector,
+    compute_statistics_plan,
+    data_file_statistics_from_parquet_metadata,
+    parquet_path_to_id_mapping,
+)
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.types import BinaryType, StringType
+
+from stratamq.lake.parquet.schema import TYPED_COLUMN
+from stratamq.lake.tables.blobs import Blobs
+from stratamq.meta.tier import TierFile
+from stratamq.model.errors import CorruptObject
+
+TEXT_BYTES = 16
+"""So much of the smallest and largest text is kept, as Iceberg does for columns at the top."""
+
+
+def data_file(file: TierFile, metadata: TableMetadata, blobs: Blobs) -> DataFile:
+    """`metadata` has all the columns that the file has."""
+    assert file.parquet is not None
+    statistics = data_file_statistics_from_parquet_metadata(
+        parquet_metadata=_footer(file, blobs),
+        stats_columns=_plan(metadata),
+        parquet_column_mapping=parquet_path_to_id_mapping(metadata.schema()),
+    )
+    return DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=f"{blobs.url}/{file.parquet.key}",
+        file_format=FileFormat.PARQUET,
+        partition=statistics.partition(metadata.spec(), metadata.schema()),
+        file_size_in_bytes=file.parquet.size,
+        sort_order_id=None,
+        spec_id=metadata.default_spec_id,
+        equality_ids=None,
+        key_metadata=None,
+        **statistics.to_serialized_dict(),
+    )
+
+
+def _footer(file: TierFile, blobs: Blobs) -> Any:
+    """Arrow is shown it only if it is the one that was written: see docs/formats/parquet.md."""
+    assert file.parquet is not None
+    assert file.parquet_end is not None
+    key, size, _ = file.parquet
+    end = blobs.read(key, size - file.parquet_end.size, size)
+    if crc32c(end) != file.parquet_end.crc:
+        raise CorruptObject(f"{key}: its footer is not the one that was written")
+    return pq.read_metadata(pa.BufferReader(end))
+
+
+def _plan(metadata: TableMetadata) -> dict[int, StatisticsCollector]:
+    """What is kept of each column. Typed ones lie in a struct, where pyiceberg only counts; but
+    queries ask for them most, and their bounds spare reading files."""
+    plan = compute_statistics_plan(metadata.schema(), metadata.properties)
+    return {
+        number: replace(column, mode=_bounds(column))
+        if column.column_name.startswith(f"{TYPED_COLUMN}.")
+        else column
+        for number, column in plan.items()
+    }
+
+
+def _bounds(column: StatisticsCollector) -> MetricsMode:
+    if isinstance(column.iceberg_type, StringType | BinaryType):
+        return MetricsMode(MetricModeTypes.TRUNCATE, TEXT_BYTES)
+    return MetricsMode(MetricModeTypes.FULL)
