@@ -165,15 +165,20 @@ class Counting(BytesSource):
         return super().read_at(position, size)
 
 
-def test_a_read_asks_for_what_it_announced_and_nothing_else() -> None:
+def test_a_read_stays_within_its_row_group_and_reads_it_once() -> None:
     source = Counting(DATA)
     file = ColdFile(source, NAME, SUMMARY.footer)
     assert len(source.reads) == 1
     source.reads.clear()
-    announced = file.spans(50)
+    number = file.number(50)
     file.read(50, 1, EVERYTHING)
-    assert source.reads == list(announced)
+    place, span = file.places[number], file.span(number)
+    assert place.base_offset <= 50 <= place.last_offset
+    index = len(DATA) - SUMMARY.footer.size - SUMMARY.footer.index_size
+    assert {at for at, _ in source.reads if at < span.position} == set()
+    outside = [(at, size) for at, size in source.reads if at >= span.position + span.size]
+    assert outside == [(index, SUMMARY.footer.index_size)]
     source.reads.clear()
     file.read(50, 1, EVERYTHING)
     assert source.reads == []
-    assert file.spans(96) == ()
+    assert file.number(96) == len(file.places)

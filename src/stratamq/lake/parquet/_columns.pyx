@@ -19,7 +19,7 @@ from libc.stdint cimport (
     uint32_t,
     uint64_t,
 )
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
 from stratamq.model.errors import BatchTooLarge, CorruptBatch
@@ -34,6 +34,9 @@ cdef extern from *:
     bint sub_overflows "strata_sub_overflows"(int64_t a, int64_t b, int64_t *out) nogil
     bint mul_overflows "strata_mul_overflows"(int64_t a, int64_t b, int64_t *out) nogil
 
+cdef extern from "endian.h":
+    uint32_t htobe32(uint32_t value) nogil
+
 cdef enum:
     RECORD_BYTES_MIN = 7
     HEADER_ENTRY_BYTES_MIN = 2
@@ -41,6 +44,9 @@ cdef enum:
 include "../../wire/kafka/records/_parse.pxi"
 include "_room.pxi"
 include "_fill.pxi"
+include "_thrift.pxi"
+include "_pages.pxi"
+include "_entries.pxi"
 include "_rows.pxi"
 include "_bloom.pxi"
 include "_typed.pxi"

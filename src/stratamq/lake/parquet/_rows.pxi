@@ -50,15 +50,23 @@ cdef class Rows:
 
     Buffers come in the order of PART_NAMES up to the headers, None where Arrow has none. A file may
     be damaged: every place is held against the bytes there are, each time it is used.
+
+    Values may come later, a page at a time: after `await_values` rows can be written once
+    `add_values` was called for their page. Pages may be added while others are read.
     """
 
     cdef Py_buffer views[HELD]
     cdef bint taken[HELD]
     cdef int64_t row_count
     cdef int64_t header_count
+    cdef const uint8_t **value_data
+    cdef int32_t *value_size
+    cdef list pages
 
     def __cinit__(self):
         memset(self.taken, 0, sizeof(self.taken))
+        self.value_data, self.value_size = NULL, NULL
+        self.pages = []
 
     def __init__(self, int64_t rows, int64_t headers, list buffers not None):
         cdef int part
@@ -75,14 +83,66 @@ cdef class Rows:
         for part in range(HELD):
             if self.taken[part]:
                 PyBuffer_Release(&self.views[part])
+        free(self.value_data)
+        free(self.value_size)
+
+    def await_values(self):
+        """There is no column of values: they are given by page."""
+        cdef int64_t row
+        self.value_data = <const uint8_t **>malloc(self.row_count * sizeof(void *) + 1)
+        self.value_size = <int32_t *>malloc(self.row_count * sizeof(int32_t) + 1)
+        if self.value_data is NULL or self.value_size is NULL:
+            raise MemoryError()
+        for row in range(self.row_count):
+            self.value_size[row] = ABSENT
+
+    def add_values(self, page, int64_t first, int64_t count):
+        """The values of rows first.., out of an unpacked page, whose bytes are used where they
+        are."""
+        cdef Py_buffer view
+        cdef int trouble
+        if self.value_size is NULL or first < 0 or not 0 <= count <= self.row_count - first:
+            raise CorruptBatch("a page of values has more of them than there are rows")
+        held = memoryview(page)
+        PyObject_GetBuffer(held, &view, PyBUF_SIMPLE)
+        try:
+            with nogil:
+                trouble = self._take_page(<const uint8_t *>view.buf, view.len, first, count)
+        finally:
+            PyBuffer_Release(&view)
+        if trouble != FINE:
+            raise CorruptBatch("a page of values is damaged: " + REASONS[trouble])
+        self.pages.append(held)
+
+    cdef int _take_page(
+        self, const uint8_t *data, Py_ssize_t size, int64_t first, int64_t count
+    ) noexcept nogil:
+        cdef Cursor cursor = Cursor(data, data + size)
+        cdef int64_t row
+        cdef int trouble = take_levels(&cursor, count, self.value_size + first)
+        if trouble == FINE:
+            trouble = take_lengths(&cursor, count, self.value_size + first)
+        for row in range(first, first + count if trouble == FINE else first):
+            if self.value_size[row] > cursor.end - cursor.at:
+                trouble = PAST_END
+                break
+            self.value_data[row] = cursor.at
+            if self.value_size[row] > 0:
+                cursor.at += self.value_size[row]
+        if trouble != FINE:
+            for row in range(first, first + count):
+                self.value_size[row] = ABSENT
+        return trouble
 
     cdef int _check_sizes(self) except -1:
         cdef int64_t rows = self.row_count, headers = self.header_count
         assert rows >= 0 and headers >= 0
         for part in (R_OFFSET, R_STAMP, R_OWN_STAMP):
             self._check(part, 8 * rows)
-        for part in (R_KEY_AT, R_VALUE_AT, R_HEADERS_AT):
+        for part in (R_KEY_AT, R_HEADERS_AT):
             self._check(part, 4 * (rows + 1) if rows else 0)
+        if self.taken[R_VALUE_AT]:
+            self._check(R_VALUE_AT, 4 * (rows + 1) if rows else 0)
         for part in (R_NAME_AT, R_HEADER_AT):
             self._check(part, 4 * (headers + 1) if headers else 0)
         for part in (R_STAMP_VALID, R_OWN_VALID, R_KEY_VALID, R_VALUE_VALID):
@@ -96,6 +156,73 @@ cdef class Rows:
         if size and (not self.taken[part] or self.views[part].len < size):
             raise CorruptBatch(f"the column of {PART_NAMES[part]} is too short for its rows")
         return 0
+
+    def batches(self, table, int64_t first, int64_t stop, int64_t room):
+        """The batches of entries first..stop-1 of a block, unpacked, one behind the other: as many
+        as `room` has bytes for, or one. With them, how many they are."""
+        cdef Py_buffer view
+        cdef const uint8_t *entry
+        cdef int64_t size = 0, done = 0
+        cdef int trouble
+        cdef bytes out
+        cdef uint8_t *at
+        PyObject_GetBuffer(table, &view, PyBUF_SIMPLE)
+        try:
+            if not 0 <= first <= stop <= view.len // ENTRY_BYTES:
+                raise CorruptBatch("there are fewer entries of batches")
+            entry = <const uint8_t *>view.buf + first * ENTRY_BYTES
+            with nogil:
+                trouble = self._measure_entries(entry, stop - first, room, &done, &size)
+            if trouble != FINE:
+                raise CorruptBatch("the rows do not make records: " + REASONS[trouble])
+            out = PyBytes_FromStringAndSize(NULL, size)
+            at = <uint8_t *>PyBytes_AS_STRING(out)
+            with nogil:
+                self._write_entries(entry, done, at)
+            return out, done
+        finally:
+            PyBuffer_Release(&view)
+
+    cdef int _measure_entries(
+        self, const uint8_t *entry, int64_t count, int64_t room, int64_t *done, int64_t *size
+    ) noexcept nogil:
+        # Damage behind the first batch ends the run before it.
+        cdef EntryView found
+        cdef int64_t one
+        cdef int trouble
+        while done[0] < count:
+            read_entry(entry, &found)
+            one = BATCH_HEAD_BYTES
+            trouble = BAD_LENGTH
+            if 0 <= found.count <= self.row_count - found.first_row:
+                trouble = self._measure_all(found.first_row, found.count, &found.frame, &one)
+            if trouble == FINE and (
+                one > INT32_MAX or (not found.packed and one != found.length + LENGTH_END_BYTES)
+            ):
+                trouble = BAD_LENGTH
+            if trouble != FINE:
+                return FINE if done[0] else trouble
+            if done[0] and size[0] + one > room:
+                return FINE
+            size[0] += one
+            done[0] += 1
+            entry += ENTRY_BYTES
+        return FINE
+
+    cdef void _write_entries(self, const uint8_t *entry, int64_t count, uint8_t *at) noexcept nogil:
+        cdef EntryView found
+        cdef uint8_t *start
+        cdef uint32_t length
+        for _ in range(count):
+            read_entry(entry, &found)
+            start = at
+            memcpy(at, entry, BATCH_HEAD_BYTES)
+            at = self._write_all(found.first_row, found.count, &found.frame, at + BATCH_HEAD_BYTES)
+            if found.packed:
+                length = htobe32(<uint32_t>(at - start - LENGTH_END_BYTES))
+                memcpy(start + 8, &length, 4)
+                start[22] &= 0xF8
+            entry += ENTRY_BYTES
 
     def records(self, int64_t first, int64_t count, int64_t base_offset, int64_t base_timestamp,
                 bytes head not None):
@@ -145,6 +272,17 @@ cdef class Rows:
             return FINE
         return self._slice(at, data, index, piece)
 
+    cdef inline int _value(self, int64_t row, Slice *piece) noexcept nogil:
+        if self.value_size is NULL:
+            if not self.taken[R_VALUE_AT]:
+                return PAST_END
+            return self._nullable(R_VALUE_AT, R_VALUE, R_VALUE_VALID, row, piece)
+        if self.value_size[row] == ABSENT:
+            return PAST_END
+        piece.data = self.value_data[row]
+        piece.size = self.value_size[row]
+        return FINE
+
     cdef int _header_range(self, int64_t row, int64_t *start, int64_t *stop) noexcept nogil:
         start[0] = (<const int32_t *>self.views[R_HEADERS_AT].buf)[row]
         stop[0] = (<const int32_t *>self.views[R_HEADERS_AT].buf)[row + 1]
@@ -164,7 +302,7 @@ cdef class Rows:
             return BAD_ORDER
         if self._nullable(R_KEY_AT, R_KEY, R_KEY_VALID, row, &key) != FINE:
             return PAST_END
-        if self._nullable(R_VALUE_AT, R_VALUE, R_VALUE_VALID, row, &value) != FINE:
+        if self._value(row, &value) != FINE:
             return PAST_END
         if self._header_range(row, &start, &stop) != FINE:
             return PAST_END
@@ -193,7 +331,7 @@ cdef class Rows:
             size[0] += found.content + varint_size(found.content)
         return FINE
 
-    cdef void _write_all(
+    cdef uint8_t *_write_all(
         self, int64_t first, int64_t count, Frame *frame, uint8_t *at
     ) noexcept nogil:
         # Arrow's buffers do not change: what was measured is what is written.
@@ -206,7 +344,7 @@ cdef class Rows:
             at[0] = 0
             at = put_varint(put_varint(at + 1, found.time_delta), found.offset_delta)
             self._nullable(R_KEY_AT, R_KEY, R_KEY_VALID, row, &key)
-            self._nullable(R_VALUE_AT, R_VALUE, R_VALUE_VALID, row, &value)
+            self._value(row, &value)
             at = put_piece(put_piece(at, &key), &value)
             self._header_range(row, &start, &stop)
             at = put_varint(at, stop - start)
@@ -214,3 +352,4 @@ cdef class Rows:
                 self._slice(R_NAME_AT, R_NAME, index, &key)
                 self._nullable(R_HEADER_AT, R_HEADER, R_HEADER_VALID, index, &value)
                 at = put_piece(put_piece(at, &key), &value)
+        return at

@@ -55,8 +55,10 @@ def least_ms(timestamps: pa.Array) -> int | None:
 
 
 def rows_of(table: pa.Table) -> Rows:
-    """A row group, read back. Only the columns that batches are made from are asked for."""
-    part: dict[str, pa.Array] = {name: _whole(table.column(name)) for name in BATCH_COLUMNS}
+    """A row group, read back: the columns that batches are made from. Values may be missing: the
+    rows then wait for them."""
+    there = [name for name in BATCH_COLUMNS if name in table.column_names]
+    part: dict[str, pa.Array] = {name: _whole(table.column(name)) for name in there}
     structs = part["headers"].values
     names, values = structs.field(0), structs.field(1)
     assert structs.offset == 0, "a whole row group begins at its first header"
@@ -65,7 +67,7 @@ def rows_of(table: pa.Table) -> Rows:
         valid, data = part[column].buffers()
         buffers += [data, valid]
     for column in ("key", "value"):
-        buffers += _nullable_buffers(part[column])
+        buffers += _nullable_buffers(part[column]) if column in part else [None] * 3
     buffers.append(part["headers"].buffers()[1])
     buffers += _nullable_buffers(names)[:2]
     buffers += _nullable_buffers(values)

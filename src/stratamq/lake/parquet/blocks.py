@@ -122,9 +122,10 @@ class Block:
         if cramjam.zstd.decompress_into(packed, raw) != raw_bytes:
             raise CorruptBatch("a block of batches is shorter than it says")
         self._count: int = count
-        self._table = bytearray(table_bytes)
+        self.table = bytearray(table_bytes)
+        """The entries, one behind the other."""
         for at in range(ENTRY.size):
-            self._table[at :: ENTRY.size] = raw[at * count : (at + 1) * count]
+            self.table[at :: ENTRY.size] = raw[at * count : (at + 1) * count]
         self.pieces = memoryview(raw)[table_bytes:kept_at].cast("I")
         """The checksums of the row group's bytes. (Every machine we run on is little-endian.)"""
         self._kept = memoryview(raw)[kept_at:]
@@ -133,21 +134,22 @@ class Block:
         return self._count
 
     def __getitem__(self, index: int) -> Entry:
-        head, kind, first_row, at = ENTRY.unpack_from(self._table, index * ENTRY.size)
+        head, kind, first_row, at = ENTRY.unpack_from(self.table, index * ENTRY.size)
         header = read_header(head)
         size = header.size_bytes if kind else 0
         return Entry(header, Kind(kind), first_row, self._kept[at : at + size])
 
-    def head(self, index: int) -> bytes:
-        at = index * ENTRY.size
-        return bytes(self._table[at : at + HEADER_BYTES])
+    @property
+    def size_bytes(self) -> int:
+        """In memory."""
+        return len(self.table) + 4 * len(self.pieces) + len(self._kept)
 
     def find(self, offset: int) -> int:
         """The first entry that ends at or behind `offset`; their number when there is none."""
         return bisect_left(range(self._count), offset, key=self._last_offset)
 
     def _last_offset(self, index: int) -> Offset:
-        return read_header(self._table, index * ENTRY.size).last_offset
+        return read_header(self.table, index * ENTRY.size).last_offset
 
 
 def with_crc(data: Buffer, crc: int) -> bytes:

@@ -1,50 +1,41 @@
-"""Batches out of a cold file: found from the footer, unpacked a row group at a time."""
+"""Batches out of a cold file: found from the footer, opened a row group at a time."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from crc32c import crc32c
 
-from stratamq.lake.parquet._columns import Rows
 from stratamq.lake.parquet.arrays import rows_of
-from stratamq.lake.parquet.blocks import (
-    Block,
-    BlockPlace,
-    Entry,
-    Kind,
-    places_from_text,
-)
+from stratamq.lake.parquet.blocks import Block, BlockPlace, Entry, places_from_text
+from stratamq.lake.parquet.buffers import Buffers
+from stratamq.lake.parquet.groups import NO_ROWS, VALUE_FACT_BYTES, Group, Packing
 from stratamq.lake.parquet.names import BLOCKS_KEY, FORMAT_KEY, FORMAT_VERSION
+from stratamq.lake.parquet.pages import VALUE_COLUMN, Page, ValuePages, index_places, pages_of
 from stratamq.lake.parquet.schema import BATCH_COLUMNS
 from stratamq.lake.parquet.sinks import PIECE_BYTES, Footer
 from stratamq.lake.parquet.sources import Source, Span, Window
 from stratamq.model.errors import CorruptBatch, CorruptRecord, InvalidInput, UnsupportedFormat
-from stratamq.wire.kafka.records import DECOMPRESSED_MAX, HEADER_BYTES, BatchHeader, read_header
-from stratamq.wire.kafka.records.layout import CHECKED, CHECKED_AT, CODEC_MASK, LENGTH_END, PLACE
-from stratamq.wire.kafka.records.recompress import recompress
+from stratamq.wire.kafka.records import DECOMPRESSED_MAX
+
+INDEX_BYTES_MAX = 1 << 20
+"""A larger index (very many keys make large filters) is not read for the sake of a few pages."""
 
 TAIL_BYTES = 64 << 10
 """Arrow asks for so much of a file's end, whatever the footer's size."""
 
 
-class _Group(NamedTuple):
-    place: BlockPlace
-    block: Block
-    rows: Rows | None
-
-
 class ColdFile:
     """One file of a shard's history. Reads as a ShardStore does, within base..last offset.
 
-    Keeps the row group it read last, so that a reader who goes on pays for each once. Not for
-    several threads at once. `name` is for messages. With `recompressed`, batches come back in the
-    codec they were written with, else unpacked. `footer` is what `write_file` told of it. Arrow is
-    shown no byte whose checksum was not right.
+    For several threads at once. `read` keeps the row group it read last; whoever wants to keep
+    more, or to open them ahead, does so with `group`. `name` is for messages. With `recompressed`,
+    batches come back in the codec they were written with, else unpacked. `footer` is what
+    `write_file` told of it. Arrow is shown no byte whose checksum was not right.
     """
 
     def __init__(
@@ -55,18 +46,19 @@ class ColdFile:
         *,
         recompressed: bool = False,
         decompressed_max: int = DECOMPRESSED_MAX,
+        buffers: Buffers | None = None,
     ) -> None:
         self._source = source
         self._name = name
-        self._recompressed = recompressed
-        self._decompressed_max = decompressed_max
+        self._packing = Packing(recompressed, decompressed_max)
+        self._buffers = buffers or Buffers()
         self._footer = footer
         self._tail = self._read_tail(footer)
         self._metadata = self._open((), None).metadata
         self.places: Sequence[BlockPlace] = self._read_places()
         self._last_offsets = [place.last_offset for place in self.places]
-        self._group: _Group | None = None
-        self._ahead: tuple[int, bytes] | None = None
+        self._index_places = index_places(self._tail[1][-footer.size :], self._metadata)
+        self._group: Group | None = None
         self._index: bytes | None = None
 
     @property
@@ -86,36 +78,31 @@ class ColdFile:
         parts: list[bytes] = []
         room = max_bytes
         try:
-            for header, data in self._batches(offset):
-                if header.last_offset >= end or (parts and len(data) > room):
-                    break
-                parts.append(data)
-                room -= len(data)
-                if room <= 0:
+            for number in range(self.number(offset), len(self.places)):
+                found = self._kept_group(number).read(offset, room, end, first=not parts)
+                parts += found.parts
+                room -= sum(map(len, found.parts))
+                if not found.ended or room <= 0:
                     break
         except CorruptRecord:
             if not parts:
                 raise
-        return b"".join(parts)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def entries(self, offset: int = 0) -> Iterator[Entry]:
         """The batches' headers from `offset` on, with the bytes of those that have no rows.
 
         No row is read. It is all that is needed to know producers, transactions and epochs.
         """
-        for number in range(self._number(offset), len(self.places)):
+        for number in range(self.number(offset), len(self.places)):
             block = self._read_block(number)
             for index in range(block.find(offset), len(block)):
                 yield block[index]
 
-    def spans(self, offset: int) -> tuple[Span, ...]:
-        """What a read at `offset` will ask the source for: something to fetch ahead."""
-        number = self._number(offset)
-        if number == len(self.places):
-            return ()
+    def span(self, number: int) -> Span:
+        """Where a row group and its block lie: something to fetch ahead."""
         place = self.places[number]
-        block = Span(place.position, place.size)
-        return (block,) if place.row_group < 0 else (block, self.column_span(place))
+        return Span(place.group_position, place.position + place.size - place.group_position)
 
     def floor_by_timestamp(self, timestamp: int) -> int:
         """An offset where a search begins: every record before it is older than `timestamp`."""
@@ -126,81 +113,78 @@ class ColdFile:
                 return next(h.base_offset for h in headers if h.max_timestamp >= timestamp)
         return self._last_offsets[-1] + 1 if self._last_offsets else 0
 
-    def _batches(self, offset: int) -> Iterator[tuple[BatchHeader, bytes]]:
-        for number in range(self._number(offset), len(self.places)):
-            group = self._read_group(number)
-            for index in range(group.block.find(offset), len(group.block)):
-                entry = group.block[index]
-                yield entry.header, self._batch(group, entry, index)
+    def number(self, offset: int) -> int:
+        """Which row group has the batch that holds `offset`, or the next there is; their number
+        when there is none."""
+        return bisect_left(self._last_offsets, offset)
 
-    def _batch(self, group: _Group, entry: Entry, index: int) -> bytes:
-        """The batch, once. It may not have fitted an answer: the next begins with it."""
-        base = entry.header.base_offset
-        if self._ahead is None or self._ahead[0] != base:
-            try:
-                self._ahead = base, self._make(group, entry, group.block.head(index))
-            except InvalidInput as error:
-                last = entry.header.last_offset
-                raise self._damage(group.place.position, base, last, str(error)) from error
-        return self._ahead[1]
+    def group(self, number: int) -> Group:
+        """A row group, opened: its block and all its columns but the values are read."""
+        place = self.places[number]
+        block = self._read_block(number)
+        if place.row_group < 0:
+            return Group(self._name, place, block, NO_ROWS, 0, None, self._packing)
+        pages = self._pages(place)
+        columns = tuple(name for name in BATCH_COLUMNS if name != VALUE_COLUMN or not pages)
+        table = self._read_columns(place, block, columns)
+        rows = rows_of(table)
+        values = ValuePages(self._source, pages, rows, self._buffers) if pages else None
+        size = table.nbytes + VALUE_FACT_BYTES * table.num_rows
+        return Group(self._name, place, block, rows, size, values, self._packing)
 
-    def _make(self, group: _Group, entry: Entry, head: bytes) -> bytes:
-        """As it was, or with its records unpacked. Either way its CRC is the one noted for it."""
-        if entry.kind is not Kind.ROWS:
-            return bytes(entry.kept)
-        header, batch = entry.header, head
-        packed = header.attributes & CODEC_MASK
-        if packed:
-            checked = CHECKED.pack(header.attributes & ~CODEC_MASK, *header[6:])
-            batch = head[:CHECKED_AT] + checked
-        if header.record_count:
-            if group.rows is None:
-                raise CorruptBatch("a batch with records in a block without rows")
-            bases = header.base_offset, header.base_timestamp
-            batch = group.rows.records(entry.first_row, header.record_count, *bases, batch)
-        if crc32c(memoryview(batch)[CHECKED_AT:]) != header.crc:
-            raise CorruptBatch("the rows do not match the checksum of their batch")
-        return self._unpacked(batch, header) if packed else batch
+    def _kept_group(self, number: int) -> Group:
+        group = self._group
+        if group is None or group.place is not self.places[number]:
+            self._group = None  # one is let go before the next is made
+            group = self._group = self.group(number)
+        return group
 
-    def _unpacked(self, batch: bytes, header: BatchHeader) -> bytes:
-        """With its own length; and packed again, if that is wanted."""
-        place = PLACE.pack(header.base_offset, len(batch) - LENGTH_END, header.leader_epoch)
-        batch = place + batch[len(place) :]
-        if not self._recompressed:
-            return batch
-        return recompress(read_header(batch), batch, header.compression, self._decompressed_max)
+    def _pages(self, place: BlockPlace) -> list[Page]:
+        """Empty where Arrow has to read the values."""
+        where = self._index_places[place.row_group]
+        if where is None:
+            return []
+        if self._footer.index_size <= INDEX_BYTES_MAX:
+            index = bytes(self.index_bytes(*where))
+        else:
+            index = self._source.read_at(*where)
+        try:
+            return pages_of(index, self._metadata.row_group(place.row_group).num_rows)
+        except CorruptBatch:
+            return []
 
     # -- the file ----------------------------------------------------------------------------------
 
-    def column_span(self, place: BlockPlace, columns: Sequence[str] = BATCH_COLUMNS) -> Span:
-        """The pieces in which columns of a row group lie: one stretch, whatever lies between."""
+    def column_spans(self, place: BlockPlace, columns: Sequence[str]) -> list[Span]:
+        """The pieces in which columns of a row group lie; those that touch are one stretch."""
         group = self._metadata.row_group(place.row_group)
-        chunks = [group.column(index) for index in range(group.num_columns)]
-        wanted = [c for c in chunks if c.path_in_schema.split(".")[0] in columns]
-        starts = [
-            c.data_page_offset
-            if c.dictionary_page_offset is None
-            else min(c.dictionary_page_offset, c.data_page_offset)
-            for c in wanted
-        ]
-        ends = [s + c.total_compressed_size for s, c in zip(starts, wanted, strict=True)]
-        first = (min(starts) - place.group_position) // PIECE_BYTES
-        last = -(-(max(ends) - place.group_position) // PIECE_BYTES)
-        start = place.group_position + first * PIECE_BYTES
-        return Span(start, min(place.group_position + last * PIECE_BYTES, place.position) - start)
+        found: list[Span] = []
+        for index in range(group.num_columns):
+            chunk = group.column(index)
+            if chunk.path_in_schema.split(".")[0] not in columns:
+                continue
+            span = _whole_pieces(place, chunk)
+            if found and span.position <= found[-1].position + found[-1].size:
+                start = found[-1].position
+                found[-1] = Span(start, span.position + span.size - start)
+            else:
+                found.append(span)
+        return found
 
     def read_columns(self, number: int, columns: Sequence[str]) -> Any:
         """Columns of the row group that belongs to a block, as a table."""
         return self._read_columns(self.places[number], self._read_block(number), columns)
 
     def _read_columns(self, place: BlockPlace, block: Block, columns: Sequence[str]) -> Any:
-        span = self.column_span(place, columns)
-        data = self._source.read_at(*span)
-        first = (span.position - place.group_position) // PIECE_BYTES
-        if len(data) != span.size or not _pieces_fit(data, block.pieces[first:]):
-            reason = "its columns do not match their checksums"
-            raise self._damage(span.position, place.base_offset, place.last_offset, reason)
-        file = self._open(((span.position, data),), self._metadata)
+        parts = []
+        for span in self.column_spans(place, columns):
+            data = self._source.read_at(*span)
+            first = (span.position - place.group_position) // PIECE_BYTES
+            if len(data) != span.size or not _pieces_fit(data, block.pieces[first:]):
+                reason = "its columns do not match their checksums"
+                raise self._damage(span.position, place.base_offset, place.last_offset, reason)
+            parts.append((span.position, data))
+        file = self._open(parts, self._metadata)
         return file.read_row_group(place.row_group, columns=list(columns), use_threads=False)
 
     def index_bytes(self, position: int, size: int) -> memoryview:
@@ -212,30 +196,16 @@ class ColdFile:
             self._index = index if crc32c(index) == self._footer.index_crc else b""
         return memoryview(self._index)[position - start : position - start + size]
 
-    def _read_group(self, number: int) -> _Group:
-        place = self.places[number]
-        if self._group is None or self._group.place is not place:
-            self._group = None  # one is let go before the next is made
-            block = self._read_block(number)
-            rows = None
-            if place.row_group >= 0:
-                rows = rows_of(self._read_columns(place, block, BATCH_COLUMNS))
-            self._group = _Group(place, block, rows)
-        return self._group
-
     def _read_block(self, number: int) -> Block:
-        place = self.places[number]
-        if self._group is not None and self._group.place is place:
-            return self._group.block
+        place, kept = self.places[number], self._group
+        if kept is not None and kept.place is place:
+            return kept.block
         try:
             return Block(self._source.read_at(place.position, place.size))
         except InvalidInput as error:
             raise self._damage(
                 place.position, place.base_offset, place.last_offset, str(error)
             ) from error
-
-    def _number(self, offset: int) -> int:
-        return bisect_left(self._last_offsets, offset)
 
     def _read_tail(self, footer: Footer) -> tuple[int, bytes]:
         size = self._source.size_bytes
@@ -263,6 +233,17 @@ class ColdFile:
         return CorruptRecord(self._name, position, base, last + 1, reason)
 
 
+def _whole_pieces(place: BlockPlace, chunk: Any) -> Span:
+    """Where a column lies, widened to what can be checked."""
+    start = chunk.data_page_offset
+    if chunk.dictionary_page_offset is not None:
+        start = min(start, chunk.dictionary_page_offset)
+    first = (start - place.group_position) // PIECE_BYTES
+    last = -(-(start + chunk.total_compressed_size - place.group_position) // PIECE_BYTES)
+    start = place.group_position + first * PIECE_BYTES
+    return Span(start, min(place.group_position + last * PIECE_BYTES, place.position) - start)
+
+
 def _pieces_fit(data: bytes, crcs: memoryview) -> bool:
     view = memoryview(data)
     starts = range(0, len(data), PIECE_BYTES)
@@ -270,6 +251,3 @@ def _pieces_fit(data: bytes, crcs: memoryview) -> bool:
         crc32c(view[start : start + PIECE_BYTES]) == crc
         for start, crc in zip(starts, crcs, strict=False)
     )
-
-
-assert CHECKED_AT + CHECKED.size == HEADER_BYTES, "the head is written in two parts"

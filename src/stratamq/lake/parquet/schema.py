@@ -50,6 +50,10 @@ _ENCODINGS = {
 }
 _STATISTICS = ("offset", "timestamp", "producer_timestamp", "key", TAG_PATH, "partition", "aborted")
 
+ROWS_PER_LOOK = 64
+"""After so many rows Arrow looks whether a page is full (1 MiB). Its own 1024 would make pages of
+large values as large as a row group, and a reader of one value unpacks a page."""
+
 FALSE_HITS = 0.01
 """How often a bloom filter lets a row group through that has not got the key or tag."""
 
@@ -89,6 +93,7 @@ def writer_options(schema: pa.Schema, zstd_level: int, row_group_bytes: int) -> 
         "write_statistics": [*_STATISTICS, *typed],
         "write_page_index": True,
         "write_page_checksum": True,
+        "write_batch_size": ROWS_PER_LOOK,
         "bloom_filter_options": {KEY_PATH: bloom, TAG_PATH: bloom},
         "sorting_columns": [pq.SortingColumn(schema.get_field_index("offset"))],
     }
