@@ -7,11 +7,13 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stratamq.engine import pool as pool_module
-from stratamq.engine.group import Group
+from stratamq.engine.group import Append, Group
+from stratamq.engine.pool import IOPool
 from stratamq.engine.segment import EngineSegment
 from stratamq.model.errors import DiskFull
 from tests.engine.support import record, spec
@@ -156,3 +158,70 @@ async def test_a_segment_is_never_rolled_by_the_event_loop(
     assert rolled
     assert HERE not in rolled
     await engine.close()
+
+
+# -- without a future: the answer is told ----------------------------------------------------------
+
+
+def begin(pool: IOPool, request: Append, told: list[Any]) -> None:
+    request.done = told.append
+    pool.begin(request)
+
+
+@pytest.mark.parametrize("flush", ["os", "sync"])
+async def test_what_is_begun_keeps_its_place_among_those_who_wait(flush: str) -> None:
+    commit = Open()
+    told: list[Any] = []
+    target = shard(flush=flush)
+    async with pool_of(commit) as pool:
+        begin(pool, append(target, b"a"), told)
+        second = pool.append(append(target, b"b"))
+        begin(pool, append(target, b"c"), told)
+        await second
+        await pool.drain()
+    assert [answer[0] for answer in told] == [0, 2]
+    assert (await second)[0] == 1
+
+
+async def test_a_failure_is_told() -> None:
+    commit = Open()
+    told: list[Any] = []
+    commit.fail["*"] = DiskFull("no space left")
+    async with pool_of(commit) as pool:
+        begin(pool, append(shard(flush="os"), b"a"), told)
+        await pool.drain()
+    assert told == [commit.fail["*"]]
+
+
+async def test_whoever_fails_at_its_answer_fails_alone(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(answer: object) -> None:
+        raise RuntimeError("a bug")
+
+    commit = Open()
+    told: list[Any] = []
+    target = shard(flush="os")
+    async with pool_of(commit) as pool:
+        first = append(target, b"a")
+        first.done = fail
+        pool.begin(first)
+        begin(pool, append(target, b"b"), told)
+        await pool.drain()
+    assert [answer[0] for answer in told] == [1]
+    assert "whoever asked failed" in caplog.text
+
+
+async def test_whoever_comes_again_at_once_comes_behind_those_who_waited() -> None:
+    """The lane is full: the second request waits for the first, which begins a third when it is
+    told."""
+    commit = Gate()
+    told: list[Any] = []
+    target = shard(flush="os")
+    async with pool_of(commit, queue_requests_max=1) as pool:
+        first = append(target, b"a")
+        first.done = lambda answer: begin(pool, append(target, b"c"), told)
+        pool.begin(first)
+        waiting = pool.append(append(target, b"b"))
+        commit.let_go()
+        assert (await waiting)[0] == 1
+        await pool.drain()
+    assert [answer[0] for answer in told] == [2]

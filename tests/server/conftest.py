@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from stratamq.broker.kafka.broker import KafkaBroker
-from stratamq.broker.kafka.contract import Caller, Handled
+from stratamq.broker.kafka.contract import Beginner, Caller, Handled
 from stratamq.broker.kafka.room import Room
 from stratamq.server.kafka.server import KafkaServer, ServerLimits
 from stratamq.wire.kafka.protocol import decode_response, encode_request
@@ -21,11 +21,16 @@ Answer = Callable[[Any, Caller], Awaitable[Any]]
 class Table:
     """A family that is given its handlers."""
 
-    def __init__(self, handlers: dict[type, Answer]) -> None:
-        self._handlers = handlers
+    def __init__(
+        self, handlers: dict[type, Answer], beginners: dict[type, Beginner] | None = None
+    ) -> None:
+        self._handlers, self._beginners = handlers, beginners or {}
 
     def handlers(self) -> dict[type, Handled]:
-        return {request: Handled(handler) for request, handler in self._handlers.items()}
+        return {
+            request: Handled(handler, beginner=self._beginners.get(request))
+            for request, handler in self._handlers.items()
+        }
 
     async def start(self) -> None:
         pass
@@ -61,10 +66,13 @@ class Peer:
 
 @asynccontextmanager
 async def serving(
-    handlers: dict[type, Answer], limits: ServerLimits | None = None, **options: Any
+    handlers: dict[type, Answer],
+    limits: ServerLimits | None = None,
+    beginners: dict[type, Beginner] | None = None,
+    **options: Any,
 ) -> AsyncIterator[tuple[KafkaServer, int]]:
     security = options.get("security")
-    broker = KafkaBroker([Table(handlers)], security.served if security else None)
+    broker = KafkaBroker([Table(handlers, beginners)], security.served if security else None)
     server = KafkaServer(broker, Room(1 << 20), limits, **options)
     _, port = await server.start("127.0.0.1", 0)
     try:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 
 from stratamq.engine.acks import Acks
 from stratamq.engine.contract import (
+    Appender,
     AppendResult,
     FetchResult,
     OffsetStrategy,
@@ -155,6 +156,11 @@ class StorageAdapter(ABC):
     ) -> FetchResult: ...
 
     # -- what a place without logs of its own leaves as it is -----------------------------------
+
+    def appender(self, shard: ShardName) -> Appender | None:
+        """The way of `append_batch` without a coroutine, to be used at once; None where there is
+        none."""
+        return None
 
     def subscribe(self, shard: ShardName, callback: Callable[[], None]) -> Unsubscribe:
         """Call back when start or high watermark may have moved. Without it, those who wait for new

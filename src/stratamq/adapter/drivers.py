@@ -21,6 +21,7 @@ from stratamq.adapter.partitions import (
 )
 from stratamq.engine.acks import Acks
 from stratamq.engine.contract import (
+    Appender,
     AppendResult,
     FetchResult,
     OffsetStrategy,
@@ -178,6 +179,11 @@ class StorageDriverManager:
     ) -> AppendResult:
         meta, driver = await self._route(topic)
         return await driver.append_batch(shard_of(meta, partition), data, acks=acks)
+
+    def appender(self, topic: Topic, partition: int) -> Appender | None:
+        """The way of `append_batch` without a coroutine, where there is one."""
+        driver = self._drivers.get(storage_name(topic.config))
+        return None if driver is None else driver.appender(shard_of(topic, partition))
 
     # -- reading -------------------------------------------------------------------------------
 

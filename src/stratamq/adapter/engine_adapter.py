@@ -8,6 +8,7 @@ from stratamq.adapter.contract import StorageAdapter
 from stratamq.adapter.offsets import OffsetManager
 from stratamq.engine.acks import Acks
 from stratamq.engine.contract import (
+    Appender,
     AppendResult,
     FetchResult,
     OffsetStrategy,
@@ -134,6 +135,9 @@ class EngineStorageAdapter(StorageAdapter):
         acks: Acks | None = None,
     ) -> AppendResult:
         return await self._handler.append_batch(self._storage, shard, data, acks)
+
+    def appender(self, shard: ShardName) -> Appender | None:
+        return self._handler.appender(self._storage, shard)
 
     async def fetch_batches(
         self, shard: ShardName, offset: Offset, bytes_max: int = 1 << 20

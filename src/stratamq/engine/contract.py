@@ -47,6 +47,13 @@ class AppendResult(NamedTuple):
     log_start: Offset
 
 
+Done = Callable[[AppendResult | BaseException], None]
+"""Is told on the event loop where a batch landed, or why it did not."""
+
+Appender = Callable[[Buffer, Done], None]
+"""Hands a batch over. What is wrong with it is raised at once, and `done` is not told then."""
+
+
 class FetchResult(NamedTuple):
     """Whole stored batches, ready for a consumer; `next_offset` is where to go on."""
 
@@ -180,6 +187,13 @@ class StorageEngine(ABC):
         A batch with a producer id that was stored before is answered with its old offsets; one that
         does not follow the producer's last is ProducerRefused: see `stratamq.engine.producers`.
         """
+
+    def appender(
+        self, shard: ShardName, leader_epoch: LeaderEpoch | None = None
+    ) -> Appender | None:
+        """The way of `append_batch` without a coroutine, to be used at once; None where there is
+        none."""
+        return None
 
     @abstractmethod
     async def fetch_batches(

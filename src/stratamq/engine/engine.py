@@ -10,11 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from stratamq.engine import housekeeping, intake, lookups, reads
 from stratamq.engine.contract import (
+    Appender,
     AppendResult,
+    Done,
     FetchResult,
     OffsetStrategy,
     ReadLimit,
@@ -116,6 +119,20 @@ class BatchEngine(StorageEngine):
         limit = self._limits.decompressed_bytes_max
         request = intake.from_batch(self._writable(shard), data, leader_epoch, limit, self._scratch)
         return await self._executor.append(request)
+
+    def appender(
+        self, shard: ShardName, leader_epoch: LeaderEpoch | None = None
+    ) -> Appender | None:
+        target = self._writable(shard)
+        if target.replicated or not self._executor.begins:
+            return None
+        return partial(self._begin, target, leader_epoch)
+
+    def _begin(self, shard: Shard, epoch: LeaderEpoch | None, data: Buffer, done: Done) -> None:
+        limit = self._limits.decompressed_bytes_max
+        request = intake.from_batch(shard, data, epoch, limit, self._scratch)
+        request.done = done
+        self._executor.begin(request)
 
     async def append_replica(self, shard: ShardName, data: bytes) -> Offset:
         target = self._writable(shard)

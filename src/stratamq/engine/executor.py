@@ -17,6 +17,9 @@ Commit = Callable[[Sequence[Group]], None]
 class Executor(Protocol):
     """One writer per shard at any time; reads beside it."""
 
+    begins: bool
+    """Whether `begin` may be called."""
+
     def start(self) -> None: ...
 
     def lane_of(self, name: str) -> int:
@@ -25,6 +28,9 @@ class Executor(Protocol):
     def append(self, request: Append | AppendReplica) -> Awaitable[AppendResult]:
         """Committed, and in sight of readers, when it returns. Cancelling the wait does not undo
         it."""
+
+    def begin(self, request: Append) -> None:
+        """As `append`, in the same line. The answer goes to the request's `done`."""
 
     def run(self, shard: Shard, work: Callable[[], T]) -> Awaitable[T]:
         """Do something as the shard's writer, after everything asked for before."""
@@ -43,6 +49,8 @@ class Executor(Protocol):
 class Inline:
     """Everything at once, on the event loop: right for memory, where a thread hop costs more than
     the work."""
+
+    begins = False
 
     def __init__(self, commit: Commit, clock: Clock) -> None:
         self._commit, self._clock = commit, clock
@@ -63,6 +71,9 @@ class Inline:
             return answer
         assert isinstance(answer, BaseException), "a commit answers every request"
         raise answer
+
+    def begin(self, request: Append) -> None:
+        raise AssertionError("what is done at once is not begun")
 
     async def run(self, shard: Shard, work: Callable[[], T]) -> T:
         with shard.lock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from asyncio import Future
 from collections.abc import Sequence
 
-from stratamq.engine.contract import AppendResult
+from stratamq.engine.contract import AppendResult, Done
 from stratamq.engine.producers import StoredBatch
 from stratamq.engine.producers_shard import forget_above
 from stratamq.engine.producers_table import Draft
@@ -25,9 +25,19 @@ from stratamq.wire.kafka.records import BatchHeader, BatchScan, Buffer, place_ba
 
 class Append:
     """A valid batch on its way into a shard. Its answer is its own offsets, or why there are
-    none."""
+    none: its future's result, or what `done` is called with on the event loop."""
 
-    __slots__ = ("answer", "data", "epoch", "future", "header", "scan", "shard", "size_bytes")
+    __slots__ = (
+        "answer",
+        "data",
+        "done",
+        "epoch",
+        "future",
+        "header",
+        "scan",
+        "shard",
+        "size_bytes",
+    )
 
     def __init__(
         self,
@@ -45,6 +55,7 @@ class Append:
         self.size_bytes = len(data)
         self.answer: AppendResult | BaseException | None = None
         self.future: Future[AppendResult] | None = None
+        self.done: Done | None = None
 
     def join(self, group: Group) -> None:
         self.answer = group.place(self)

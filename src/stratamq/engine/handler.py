@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from stratamq.engine.acks import Acks
-from stratamq.engine.contract import AppendResult, StorageEngine
+from stratamq.engine.contract import Appender, AppendResult, StorageEngine
 from stratamq.model.errors import InvalidConfig, NotLeader
 from stratamq.model.producer import TransactionMarker
 from stratamq.model.record import Record
@@ -103,6 +103,13 @@ class StorageEngineHandler:
         if isinstance(leader, Local):
             return await self.engine(storage).append_batch(shard, data, leader.epoch)
         return await self._to(leader, shard).append_batch(leader.node, shard, data, acks)
+
+    def appender(self, storage: StorageType, shard: ShardName) -> Appender | None:
+        """See StorageEngine. None where the batch has to go to another node."""
+        leader = self._leadership.leader_of(shard)
+        if not isinstance(leader, Local):
+            return None
+        return self.engine(storage).appender(shard, leader.epoch)
 
     async def write_marker(
         self, storage: StorageType, shard: ShardName, marker: TransactionMarker

@@ -16,6 +16,7 @@ is handed over with one `put`, and a whole drain comes back with one call into t
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from asyncio import AbstractEventLoop, Future
@@ -34,6 +35,7 @@ from stratamq.engine.shard import Shard
 from stratamq.model.clock import Clock
 
 T = TypeVar("T")
+logger = logging.getLogger(__name__)
 
 PIPELINED_BYTES = 1 << 20
 """A drain above this takes half of what is under way at most: while it is written, the event loop
@@ -90,6 +92,8 @@ class Lane:
 class IOPool:
     """See the module. Used from one event loop; `commit` is called on the workers' threads."""
 
+    begins = True
+
     def __init__(self, commit: Commit, clock: Clock, limits: EngineLimits) -> None:
         self._commit, self._clock, self._limits = commit, clock, limits
         self._lanes = [Lane() for _ in range(limits.workers)]
@@ -110,26 +114,37 @@ class IOPool:
     # -- the event loop's side -----------------------------------------------------------------
 
     def append(self, request: Append | AppendReplica) -> Future[AppendResult]:
-        if isinstance(request, Append) and not request.shard.syncs:
-            lane = self._lanes[request.shard.lane]
+        request.future = future = self._future()
+        if isinstance(request, Append):
+            self.begin(request)
+        else:
+            self._submit(request)
+        return future
+
+    def begin(self, request: Append) -> None:
+        shard = request.shard
+        if not shard.syncs:
+            lane = self._lanes[shard.lane]
             if lane.requests == len(lane.here) and not self._is_full(lane, request.size_bytes):
-                return self._collect(lane, request)
-        return self._submit(request)
+                self._collect(lane, request)
+                return
+        self._submit(request)
+
+    def _future(self) -> Future[Any]:
+        assert self._loop is not None, "started first"
+        return self._loop.create_future()
 
     # -- the short way -------------------------------------------------------------------------
 
-    def _collect(self, lane: Lane, request: Append) -> Future[AppendResult]:
+    def _collect(self, lane: Lane, request: Append) -> None:
         """Wait for the rest of this turn of the event loop: others may come, and one commit serves
         them all."""
-        loop = self._loop
-        assert loop is not None, "started first"
-        request.future = future = loop.create_future()
+        assert self._loop is not None, "started first"
         lane.requests += 1
         lane.bytes += request.size_bytes
         lane.here.append(request)
         if len(lane.here) == 1:
-            loop.call_soon(self._serve_here, lane)
-        return future
+            self._loop.call_soon(self._serve_here, lane)
 
     def _serve_here(self, lane: Lane) -> None:
         """The lane's worker is idle and stays so: whoever else comes passes these on first."""
@@ -165,7 +180,10 @@ class IOPool:
     # -- the long way --------------------------------------------------------------------------
 
     def run(self, shard: Shard, work: Callable[[], T]) -> Future[T]:
-        return self._submit(Task(shard, work))
+        task = Task(shard, work)
+        task.future = future = self._future()
+        self._submit(task)
+        return future
 
     def read(self, shard: Shard, work: Callable[[], T]) -> Future[T]:
         return self.call(work)
@@ -180,11 +198,8 @@ class IOPool:
         """Stable, so that a shard keeps its worker over a restart."""
         return crc32(name.encode()) % len(self._lanes)
 
-    def _submit(self, request: Request) -> Future[Any]:
-        loop = self._loop
-        assert loop is not None, "started first"
+    def _submit(self, request: Request) -> None:
         lane = self._lanes[request.shard.lane]
-        request.future = future = loop.create_future()
         if lane.here:
             self._pass_on(lane)
         if lane.waiting or self._is_full(lane, request.size_bytes):
@@ -193,7 +208,6 @@ class IOPool:
             lane.requests += 1
             lane.bytes += request.size_bytes
             lane.queue.put(request)
-        return future
 
     def _is_full(self, lane: Lane, size_bytes: int) -> bool:
         """A request that is too large on its own goes through an empty lane."""
@@ -203,15 +217,17 @@ class IOPool:
         )
 
     def _deliver(self, lane: Lane, served: Sequence[Request], groups: Sequence[Group]) -> None:
-        """A drain is done: readers may see it, producers hear of it, others may come in."""
+        """A drain is done: readers may see it, others may come in, producers hear of it and may
+        come again at once, behind those who waited."""
         for group in groups:
             group.publish()
+        lane.requests -= len(served)
         for request in served:
             lane.bytes -= request.size_bytes
-            answer_future(request.future, request.answer)
-        lane.requests -= len(served)
         if lane.waiting:
             self._admit(lane)
+        for request in served:
+            _tell(request)
         if not lane.requests:
             self._idle.set()
 
@@ -219,7 +235,7 @@ class IOPool:
         waiting = lane.waiting
         while waiting and not self._is_full(lane, waiting[0].size_bytes):
             request = waiting.popleft()
-            if cast(Future[Any], request.future).done():
+            if request.future is not None and request.future.done():
                 continue  # its caller was cancelled while it waited: it never came in
             lane.requests += 1
             lane.bytes += request.size_bytes
@@ -299,6 +315,17 @@ class IOPool:
         finally:
             for shard in shards:
                 shard.lock.release()
+
+
+def _tell(request: Request) -> None:
+    if not isinstance(request, Append) or request.done is None:
+        answer_future(request.future, request.answer)
+        return
+    assert request.answer is not None, "a commit answers every request"
+    try:
+        request.done(request.answer)
+    except Exception:  # theirs, and others wait for their answers
+        logger.exception("%s: whoever asked failed at the answer", request.shard.name)
 
 
 def answer_future(future: Future[Any] | None, answer: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,13 +37,23 @@ class Rig:
     fetch: Fetch
     room: Room
     clock: ManualClock
+    begins: bool = False
+    """Whether to ask without a coroutine, where the broker takes it that way."""
+    begun: int = 0
 
     async def ask(self, request: object, version: int = NEWEST) -> object:
         handler = self.broker.handler(type(request))
         assert handler is not None
         if version == NEWEST:
             version = APIS[message_of(type(request)).key].versions.last
-        return await handler(request, Caller(version=version))
+        caller = Caller(version=version)
+        beginner = self.broker.beginner(type(request)) if self.begins else None
+        if beginner is not None:
+            answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+            if beginner(request, caller, answer.set_result):
+                self.begun += 1
+                return await answer
+        return await handler(request, caller)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stratamq.broker.kafka.contract import Caller
-from stratamq.broker.kafka.produce import Unanswered
+from stratamq.broker.kafka.produce_answers import Unanswered
 from stratamq.broker.kafka.topics import uuid_of
 from stratamq.model.record import Record
 from stratamq.wire.kafka.protocol import Buffer, ErrorCode
@@ -44,6 +44,12 @@ async def outcome(rig: Rig, asked: ProduceRequest, version: int = 12) -> Any:
     """The one partition's answer."""
     response: Any = await rig.ask(asked, version)
     return response.responses[0].partition_responses[0]
+
+
+@pytest.fixture(autouse=True, params=["a task", "at once"])
+def way(request: pytest.FixtureRequest, rig: Rig) -> None:
+    """Both ways of a request come to the same."""
+    rig.begins = request.param == "at once"
 
 
 CONTROL = encode_control(
@@ -158,3 +164,23 @@ async def test_log_append_time_is_told(rig: Rig) -> None:
     answer = await outcome(rig, request(GOOD))
     assert answer.log_append_time_ms == rig.clock.now_ms()
     assert answer.log_start_offset == 0
+
+
+async def test_what_is_taken_at_once(rig: Rig) -> None:
+    """The ordinary request is; whoever does not wait for an answer, has a transaction or keeps its
+    topic in memory takes the long way."""
+    await rig.core.topics.create("t")
+    await rig.core.topics.create("m", config={"storage.type": "EngineMemory"})
+    in_transaction = request(GOOD)
+    in_transaction.transactional_id = "tx"
+    marked = batch(b"a", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    for asked in (
+        request(GOOD, acks=0),
+        in_transaction,
+        request(marked),
+        request(GOOD, topic="m"),
+    ):
+        await rig.ask(asked, 12)
+        assert rig.begun == 0
+    assert (await outcome(rig, request(GOOD))).base_offset == 5
+    assert rig.begun == rig.begins

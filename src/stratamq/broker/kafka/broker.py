@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from stratamq.broker.kafka import api_versions
-from stratamq.broker.kafka.contract import Caller, Family, Handled, Handler
+from stratamq.broker.kafka.contract import Beginner, Caller, Family, Handled, Handler
 from stratamq.wire.kafka.protocol import APIS, Served, Versions
 from stratamq.wire.kafka.protocol.messages.api_versions import (
     ApiVersionsRequest,
@@ -33,17 +33,26 @@ class KafkaBroker:
     ) -> None:
         self._families = families
         self._handlers: dict[type, Handler] = {ApiVersionsRequest: self._api_versions}
+        self._beginners: dict[type, Beginner] = {}
         served = {_key(ApiVersionsRequest): APIS[_key(ApiVersionsRequest)].versions}
         for request, handled in _all_handlers(families):
             assert request not in self._handlers, f"two families answer {request.__name__}"
             handler = handled.handler
-            self._handlers[request] = handler if guard is None else guard(request, handler)
+            self._handlers[request] = guarded = (
+                handler if guard is None else guard(request, handler)
+            )
+            if handled.beginner is not None and guarded is handler:
+                self._beginners[request] = handled.beginner
             served[_key(request)] = _versions(request, handled)
         self.served: Mapping[int, Versions] = {**served, **(also_served or {})}
         self._started = contextlib.AsyncExitStack()
 
     def handler(self, request_type: type) -> Handler | None:
         return self._handlers.get(request_type)
+
+    def beginner(self, request_type: type) -> Beginner | None:
+        """Only where the guard leaves the handler as it is: what begins is not judged again."""
+        return self._beginners.get(request_type)
 
     async def start(self) -> None:
         async with contextlib.AsyncExitStack() as started:

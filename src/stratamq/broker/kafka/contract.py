@@ -59,12 +59,22 @@ Handler = Callable[[Any, Caller], Awaitable[Any]]
 """Request and caller in, response out; None where the protocol sends no response (acks=0)."""
 
 
+Answered = Callable[[Any], None]
+"""Takes the response."""
+
+Beginner = Callable[[Any, Caller, Answered], bool]
+"""A handler without a coroutine: begins the work and has the response told to `Answered`, on the
+event loop and perhaps at once. False: nothing was begun, and the handler proper is to be called."""
+
+
 @dataclass(frozen=True, slots=True)
 class Handled:
-    """A handler and, where not all versions that the codec knows are served, those that are."""
+    """A handler and, where not all versions that the codec knows are served, those that are. An
+    API that is called very often may also have a `beginner`, for its ordinary requests."""
 
     handler: Handler
     versions: Versions | None = None
+    beginner: Beginner | None = None
 
 
 class Family(Protocol):

@@ -12,35 +12,29 @@ from typing import Protocol
 
 from stratamq.broker.kafka import batches
 from stratamq.broker.kafka import produce_rules as rules
-from stratamq.broker.kafka.contract import Caller, Handled, Services
-from stratamq.broker.kafka.errors import code_of
+from stratamq.broker.kafka.contract import Answered, Caller, Handled, Services
+from stratamq.broker.kafka.produce_answers import Begun, Ready, refusal, response_of, stored_at
 from stratamq.broker.kafka.topics import Refused, active, find, lead
 from stratamq.engine.acks import Acks
-from stratamq.model.errors import InvalidRecord, StrataError
+from stratamq.model.errors import StrataError
 from stratamq.model.shard import shard_name
 from stratamq.model.topic import Topic
 from stratamq.model.types import ShardName
 from stratamq.wire.kafka.protocol import Buffer, ErrorCode
 from stratamq.wire.kafka.protocol.messages.produce import (
-    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
-    TopicProduceResponse,
 )
 from stratamq.wire.kafka.records import BatchHeader
+from stratamq.wire.kafka.records.layout import TRANSACTIONAL_BIT
 
 ACKS: Mapping[int, Acks | None] = {0: Acks.NONE, 1: Acks.LEADER, -1: None}
 """None is what the topic's `commit.policy` says."""
 
-NOWHERE = -1
-
-
-class Unanswered(StrataError):
-    """A write that nobody waits for has failed. All we can do is to close the connection, so that
-    the producer looks at its metadata again."""
+BEGUN_ACKS = (1, -1)
 
 
 class Verifier(Protocol):
@@ -64,13 +58,44 @@ class Produce:
         self._verifier = verifier
 
     def handlers(self) -> Mapping[type, Handled]:
-        return {ProduceRequest: Handled(self.produce)}
+        return {ProduceRequest: Handled(self.produce, beginner=self.begin)}
 
     async def start(self) -> None:
         pass
 
     async def stop(self) -> None:
         pass
+
+    # -- the short way: no coroutine -----------------------------------------------------------
+
+    def begin(self, request: ProduceRequest, caller: Caller, answered: Answered) -> bool:
+        """Batches that nobody has to be asked about are with the engine when this returns."""
+        if request.acks not in BEGUN_ACKS or request.transactional_id is not None:
+            return False
+        ready: list[Ready | PartitionProduceResponse] = []
+        for wanted in request.topic_data:
+            for partition in wanted.partition_data:
+                one = self._ready(wanted, partition, request.acks, caller.version)
+                if one is None:
+                    return False
+                ready.append(one)
+        Begun(request, len(ready), answered).begin(ready)
+        return True
+
+    def _ready(
+        self, wanted: TopicProduceData, partition: PartitionProduceData, acks: int, version: int
+    ) -> Ready | PartitionProduceResponse | None:
+        """How to begin it, or why it is refused; None where it takes the long way."""
+        try:
+            topic, header, data = self._checked(wanted, partition, acks, version)
+            if header.attributes & TRANSACTIONAL_BIT:
+                return None
+            append = self._services.drivers.appender(topic, partition.index)
+            return None if append is None else Ready(append, partition, data)
+        except StrataError as error:
+            return refusal(partition, error)
+
+    # -- the long way --------------------------------------------------------------------------
 
     def produce(self, request: ProduceRequest, caller: Caller) -> Awaitable[ProduceResponse | None]:
         """Not a coroutine: what it starts must start now, before the next request's."""
@@ -89,12 +114,12 @@ class Produce:
     async def _answer_one(
         self, request: ProduceRequest, write: Awaitable[PartitionProduceResponse]
     ) -> ProduceResponse | None:
-        return _response(request, [await write])
+        return response_of(request, [await write])
 
     async def _answer(
         self, request: ProduceRequest, writes: Sequence[Awaitable[PartitionProduceResponse]]
     ) -> ProduceResponse | None:
-        return _response(request, await asyncio.gather(*writes))
+        return response_of(request, await asyncio.gather(*writes))
 
     async def _write(
         self,
@@ -104,29 +129,30 @@ class Produce:
         version: int,
     ) -> PartitionProduceResponse:
         try:
-            if request.acks not in ACKS:
-                raise Refused(ErrorCode.INVALID_REQUIRED_ACKS)
-            topic = find(self._services.broker_cache, wanted.name, wanted.topic_id)
-            lead(self._services, topic, partition.index)
-            header, data = batches.checked(partition.records, version)
-            data = self._by_the_rules(topic, partition.index, request.acks, header, data)
+            topic, header, data = self._checked(wanted, partition, request.acks, version)
             if self._verifier is not None and header.is_transactional:
                 shard = shard_name(topic.topic_id, partition.index)
                 await self._verifier.admit(request.transactional_id, shard, header, version)
-            return await self._append(topic, partition.index, data, request)
-        except rules.RecordsRefused as error:
-            return _rejected(partition.index, error)
-        except InvalidRecord as error:
-            keyless = batches.without_key(partition.records)
-            return _rejected(partition.index, _invalid(str(error), keyless))
-        except StrataError as error:
-            code = error.code if isinstance(error, Refused) else code_of(error)
-            return PartitionProduceResponse(
-                index=partition.index,
-                error_code=code,
-                base_offset=NOWHERE,
-                error_message=str(error),
+            acks = ACKS[request.acks]
+            stored = await self._services.drivers.append_batch(
+                topic.name, partition.index, data, acks=acks
             )
+            return stored_at(partition.index, stored)
+        except StrataError as error:
+            return refusal(partition, error)
+
+    # -- both ----------------------------------------------------------------------------------
+
+    def _checked(
+        self, wanted: TopicProduceData, partition: PartitionProduceData, acks: int, version: int
+    ) -> tuple[Topic, BatchHeader, Buffer]:
+        """The topic, and the batch as the topic wants it, or a refusal."""
+        if acks not in ACKS:
+            raise Refused(ErrorCode.INVALID_REQUIRED_ACKS)
+        topic = find(self._services.broker_cache, wanted.name, wanted.topic_id)
+        lead(self._services, topic, partition.index)
+        header, data = batches.checked(partition.records, version)
+        return topic, header, self._by_the_rules(topic, partition.index, acks, header, data)
 
     def _by_the_rules(
         self, topic: Topic, partition: int, acks: int, header: BatchHeader, data: Buffer
@@ -137,54 +163,3 @@ class Produce:
             rules.check_replicas(config, active(services, topic, partition))
         rules.check_timestamps(config, header, data, services.clock.now_ms())
         return rules.compressed(config, header, data, self._decompressed_max)
-
-    async def _append(
-        self, topic: Topic, partition: int, data: Buffer, request: ProduceRequest
-    ) -> PartitionProduceResponse:
-        drivers = self._services.drivers
-        stored = await drivers.append_batch(topic.name, partition, data, acks=ACKS[request.acks])
-        return PartitionProduceResponse(
-            index=partition,
-            base_offset=stored.base_offset,
-            log_append_time_ms=stored.append_time,
-            log_start_offset=stored.log_start,
-        )
-
-
-def _invalid(why: str, keyless: Sequence[int]) -> rules.RecordsRefused:
-    told = "a compacted topic needs a key" if keyless else why
-    return rules.RecordsRefused(ErrorCode.INVALID_RECORD, told, keyless)
-
-
-def _rejected(partition: int, error: rules.RecordsRefused) -> PartitionProduceResponse:
-    return PartitionProduceResponse(
-        index=partition,
-        error_code=error.code,
-        base_offset=NOWHERE,
-        error_message=str(error) if error.at_fault else error.why,
-        record_errors=[
-            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=error.why)
-            for index in error.at_fault
-        ],
-    )
-
-
-def _response(
-    request: ProduceRequest, answers: Sequence[PartitionProduceResponse]
-) -> ProduceResponse | None:
-    if request.acks == 0:
-        failed = [answer for answer in answers if answer.error_code]
-        if failed:
-            raise Unanswered(f"a write with acks=0 failed: {failed[0].error_message}")
-        return None
-    each = iter(answers)
-    return ProduceResponse(
-        responses=[
-            TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=[next(each) for _ in topic.partition_data],
-            )
-            for topic in request.topic_data
-        ]
-    )

@@ -10,10 +10,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from stratamq.broker.kafka.contract import ANONYMOUS, Caller
-from stratamq.broker.kafka.produce import Unanswered
+from stratamq.broker.kafka.produce_answers import Unanswered
 from stratamq.net.connection import Connection, Hold
 from stratamq.server.kafka.auth import BEFORE_AUTHENTICATION, SASL_REQUESTS
 from stratamq.server.kafka.throttle import Stopwatch, Usage, record_bytes
@@ -44,13 +45,15 @@ NOTHING: list[Buffer] = []
 
 
 class Slot:
-    """A request's place in the line. `answer` is None until it is known, [] where none is sent."""
+    """A request's place in the line. `answer` is None until it is known, [] where none is sent.
+    `lags`: another of its kind could overtake it."""
 
-    __slots__ = ("answer", "size_bytes", "task", "waits")
+    __slots__ = ("answer", "lags", "size_bytes", "task", "waits")
 
     def __init__(self, size_bytes: int, waits: bool = False) -> None:
         self.size_bytes = size_bytes
         self.waits = waits
+        self.lags = False
         self.answer: list[Buffer] | None = None
         self.task: asyncio.Task[None] | None = None
 
@@ -66,6 +69,8 @@ class KafkaSession:
         strangers = min(limit, STRANGERS_BYTES_MAX)
         self._splitter = FrameSplitter(strangers if self._is_stranger else limit)
         self._line: deque[Slot] = deque()
+        self._lagging = 0
+        self._known: Caller | None = None
         self._charged = 0
         self._unsent = 0
         self._muted_until = 0.0
@@ -73,6 +78,7 @@ class KafkaSession:
         self._starved = False
         self._flushes = False
         self._held_back = False
+        self._pumps = False
         self._loop = asyncio.get_running_loop()
 
     # -- what the connection calls -------------------------------------------------------------
@@ -132,15 +138,17 @@ class KafkaSession:
         if self._is_stranger and self._authenticator.principal is not None:
             self._is_stranger = False
             self._splitter.frame_bytes_max = self._server.limits.frame_bytes_max
+        self._pumps = True
         while self._may_take():
             try:
                 frame = self._splitter.next_frame()
             except ProtocolError as error:
                 self.cut_off(str(error))
-                return
+                break
             if frame is None:
                 break
             self._take(frame)
+        self._pumps = False
         self._steer()
 
     def _may_take(self) -> bool:
@@ -196,7 +204,27 @@ class KafkaSession:
         caller = self._caller(header)
         slot = Slot(size_bytes, waits=isinstance(body, FetchRequest))
         self._line.append(slot)
-        slot.task = self._loop.create_task(self._serve(slot, header, caller, handle(body, caller)))
+        if not self._begin(slot, header, caller, body):
+            work = self._serve(slot, header, caller, handle(body, caller))
+            slot.task = self._loop.create_task(work)
+
+    def _begin(self, slot: Slot, header: RequestHeader, caller: Caller, body: object) -> bool:
+        """Requests that need no task begin at once. They must not overtake those that had one: a
+        producer's batches stay in order."""
+        begin = self._server.broker.beginner(type(body))
+        if begin is None:
+            return False
+        if not self._lagging and not self._server.quotas.times:
+            try:
+                if begin(body, caller, partial(self._answered, slot, header, caller)):
+                    return True
+            except Exception:
+                self._failed(header)
+                self._settle(slot, NOTHING)
+                return True
+        slot.lags = True
+        self._lagging += 1
+        return False
 
     def _handler(self, body: type) -> Callable[[Any, Caller], Awaitable[Any]] | None:
         if body in SASL_REQUESTS:
@@ -206,13 +234,23 @@ class KafkaSession:
         return self._server.broker.handler(body)
 
     def _caller(self, header: RequestHeader) -> Caller:
-        return Caller(
-            version=header.api_version,
-            client_id=header.client_id or "",
-            principal=self._authenticator.principal or ANONYMOUS,
-            host=self._connection.host,
-            connection=self._connection.number,
-        )
+        """Mostly the same as before."""
+        _, version, _, client_id = header
+        principal, known = self._authenticator.principal or ANONYMOUS, self._known
+        if (
+            known is None
+            or known.version != version
+            or known.client_id != (client_id or "")
+            or known.principal != principal
+        ):
+            self._known = known = Caller(
+                version=version,
+                client_id=client_id or "",
+                principal=principal,
+                host=self._connection.host,
+                connection=self._connection.number,
+            )
+        return known
 
     # -- answering -----------------------------------------------------------------------------
 
@@ -222,16 +260,30 @@ class KafkaSession:
         watch = Stopwatch(work) if self._server.quotas.times else None
         try:
             response = await (watch or work)
-            self._throttle(header, caller, slot, response, watch.busy_s if watch else 0.0)
-            answer = NOTHING if response is None else encode_response(header, response)
         except Unanswered as error:
-            answer = NOTHING
             self.cut_off(str(error))
         except Exception:
-            answer = NOTHING
-            logger.exception("API key %d, version %d", header.api_key, header.api_version)
-            self.cut_off("our own failure")
+            self._failed(header)
+        else:
+            self._answered(slot, header, caller, response, watch.busy_s if watch else 0.0)
+            return
+        self._settle(slot, NOTHING)
+
+    def _answered(
+        self, slot: Slot, header: RequestHeader, caller: Caller, response: Any, busy_s: float = 0.0
+    ) -> None:
+        answer = NOTHING
+        try:
+            self._throttle(header, caller, slot, response, busy_s)
+            if response is not None:
+                answer = encode_response(header, response)
+        except Exception:
+            self._failed(header)
         self._settle(slot, answer)
+
+    def _failed(self, header: RequestHeader) -> None:
+        logger.exception("API key %d, version %d", header.api_key, header.api_version)
+        self.cut_off("our own failure")
 
     def _throttle(
         self, header: RequestHeader, caller: Caller, slot: Slot, response: Any, busy_s: float
@@ -260,13 +312,17 @@ class KafkaSession:
 
     def _settle(self, slot: Slot, answer: list[Buffer]) -> None:
         slot.answer = answer
+        self._lagging -= slot.lags
         self._discharge(slot.size_bytes)
         if self._connection.session is None:
             return
         self._server.room.take(_size(answer))
         if slot is self._line[0] and not self._flushes:
-            self._flushes = True
-            self._loop.call_soon(self._flush_and_pump)
+            if len(self._line) == 1 and not self._pumps:  # nobody to wait for
+                self._flush_and_pump()
+            else:
+                self._flushes = True
+                self._loop.call_soon(self._flush_and_pump)
 
     def _flush_and_pump(self) -> None:
         """Once for all answers that are ready by now: each write costs a system call."""

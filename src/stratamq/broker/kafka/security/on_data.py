@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stratamq.broker.kafka.produce import Unanswered
+from stratamq.broker.kafka.produce_answers import Unanswered
 from stratamq.broker.kafka.security.rights import Rights
 from stratamq.broker.kafka.security.verdicts import Verdict, parted, refused, split
 from stratamq.model.access import Operation

@@ -1,0 +1,140 @@
+"""What a Produce request is answered, and how the answers of its partitions come together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+from stratamq.broker.kafka import batches
+from stratamq.broker.kafka import produce_rules as rules
+from stratamq.broker.kafka.contract import Answered
+from stratamq.broker.kafka.errors import code_of
+from stratamq.broker.kafka.topics import Refused
+from stratamq.engine.contract import Appender, AppendResult
+from stratamq.model.errors import InvalidRecord, StrataError
+from stratamq.wire.kafka.protocol import Buffer, ErrorCode
+from stratamq.wire.kafka.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+NOWHERE = -1
+_MISSING = PartitionProduceResponse(index=-1, base_offset=NOWHERE)
+
+
+class Unanswered(StrataError):
+    """A write that nobody waits for has failed. All we can do is to close the connection, so that
+    the producer looks at its metadata again."""
+
+
+class Ready(NamedTuple):
+    """A batch that can be handed over at once."""
+
+    append: Appender
+    partition: PartitionProduceData
+    data: Buffer
+
+
+class Begun:
+    """A request whose batches are with the engine. It is answered when the last of them is."""
+
+    __slots__ = ("_answered", "_answers", "_missing", "_request")
+
+    def __init__(self, request: ProduceRequest, count: int, answered: Answered) -> None:
+        self._request, self._answered = request, answered
+        self._answers = [_MISSING] * count
+        self._missing = count
+
+    def begin(self, ready: Sequence[Ready | PartitionProduceResponse]) -> None:
+        for at, one in enumerate(ready):
+            if isinstance(one, PartitionProduceResponse):
+                self._take(at, one)
+                continue
+            append, wanted, data = one
+            try:
+                append(data, partial(self._stored, at, wanted))
+            except StrataError as error:
+                self._take(at, refusal(wanted, error))
+        if not ready:
+            self._answered(response_of(self._request, ()))
+
+    def _stored(
+        self, at: int, partition: PartitionProduceData, stored: AppendResult | BaseException
+    ) -> None:
+        if isinstance(stored, AppendResult):
+            self._take(at, stored_at(partition.index, stored))
+        else:
+            self._take(at, refusal(partition, stored))
+
+    def _take(self, at: int, answer: PartitionProduceResponse) -> None:
+        self._answers[at] = answer
+        self._missing -= 1
+        if not self._missing:
+            self._answered(response_of(self._request, self._answers))
+
+
+def stored_at(partition: int, stored: AppendResult) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=partition,
+        base_offset=stored.base_offset,
+        log_append_time_ms=stored.append_time,
+        log_start_offset=stored.log_start,
+    )
+
+
+def refusal(partition: PartitionProduceData, error: BaseException) -> PartitionProduceResponse:
+    """What is wrong with the batch, or with us, as the client is told."""
+    if isinstance(error, InvalidRecord):
+        error = _invalid(str(error), batches.without_key(partition.records))
+    if isinstance(error, rules.RecordsRefused):
+        return _rejected(partition.index, error)
+    return PartitionProduceResponse(
+        index=partition.index,
+        error_code=error.code if isinstance(error, Refused) else code_of(error),
+        base_offset=NOWHERE,
+        error_message=str(error),
+    )
+
+
+def _invalid(why: str, keyless: Sequence[int]) -> rules.RecordsRefused:
+    told = "a compacted topic needs a key" if keyless else why
+    return rules.RecordsRefused(ErrorCode.INVALID_RECORD, told, keyless)
+
+
+def _rejected(partition: int, error: rules.RecordsRefused) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=partition,
+        error_code=error.code,
+        base_offset=NOWHERE,
+        error_message=str(error) if error.at_fault else error.why,
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=error.why)
+            for index in error.at_fault
+        ],
+    )
+
+
+def response_of(
+    request: ProduceRequest, answers: Sequence[PartitionProduceResponse]
+) -> ProduceResponse | None:
+    if request.acks == 0:
+        failed = [answer for answer in answers if answer.error_code]
+        if failed:
+            raise Unanswered(f"a write with acks=0 failed: {failed[0].error_message}")
+        return None
+    each = iter(answers)
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[next(each) for _ in topic.partition_data],
+            )
+            for topic in request.topic_data
+        ]
+    )

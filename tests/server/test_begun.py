@@ -1,0 +1,150 @@
+"""Requests that begin without a task: order, failures, and what does not begin that way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from stratamq.broker.kafka.contract import Answered, Caller
+from stratamq.server.kafka.server import ServerLimits
+from stratamq.server.kafka.throttle import Usage
+from stratamq.wire.kafka.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
+from tests.server.conftest import connected, serving
+from tests.server.test_session import GOOD, numbered
+
+ODD = 1
+
+
+class Both:
+    """Even numbers begin at once, odd ones have a task; `order` is that in which they began."""
+
+    def __init__(self) -> None:
+        self.order: list[tuple[str, int]] = []
+        self.gate = asyncio.Event()
+        self.waiting: list[Answered] = []
+
+    def begin(self, request: Any, caller: Caller, answered: Answered) -> bool:
+        if request.generation_id % 2 == ODD:
+            return False
+        self.order.append(("at once", request.generation_id))
+        answered(HeartbeatResponse(error_code=request.generation_id))
+        return True
+
+    def begin_and_wait(self, request: Any, caller: Caller, answered: Answered) -> bool:
+        self.waiting.append(answered)
+        return True
+
+    async def serve(self, request: Any, caller: Caller) -> HeartbeatResponse:
+        await self.gate.wait()
+        self.order.append(("a task", request.generation_id))
+        return HeartbeatResponse(error_code=request.generation_id)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    for _ in range(500):
+        if holds():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not come about")
+
+
+async def answers(peer: Any, count: int) -> list[int]:
+    return [(await peer.answer(HeartbeatRequest, 4))[1].error_code for _ in range(count)]
+
+
+async def test_nobody_overtakes_one_of_its_kind_that_had_a_task() -> None:
+    both = Both()
+    handlers, beginners = {HeartbeatRequest: both.serve}, {HeartbeatRequest: both.begin}
+    async with serving(handlers, beginners=beginners) as (_, port), connected(port) as peer:
+        for number in (0, 1, 2, 4):
+            peer.send(numbered(number), 4)
+        assert await answers(peer, 1) == [0]
+        await asyncio.sleep(0.05)
+        assert both.order == [("at once", 0)]
+        both.gate.set()
+        assert await answers(peer, 3) == [1, 2, 4]
+        peer.send(numbered(6), 4)
+        assert await answers(peer, 1) == [6]
+    kinds = [kind for kind, _ in both.order]
+    assert kinds == ["at once", "a task", "a task", "a task", "at once"]
+    assert [number for _, number in both.order] == [0, 1, 2, 4, 6]
+
+
+async def test_thousands_that_are_answered_at_once() -> None:
+    """As deep as the stack is, whatever comes in one piece."""
+    both = Both()
+    handlers, beginners = {HeartbeatRequest: both.serve}, {HeartbeatRequest: both.begin}
+    limits = ServerLimits(requests_max=2)
+    async with (
+        serving(handlers, limits, beginners=beginners) as (_, port),
+        connected(port) as peer,
+    ):
+        for _ in range(5000):
+            peer.send(numbered(0), 4)
+        assert await answers(peer, 5000) == [0] * 5000
+
+
+async def test_answers_that_come_later_leave_in_order() -> None:
+    both = Both()
+    handlers, beginners = {HeartbeatRequest: both.serve}, {HeartbeatRequest: both.begin_and_wait}
+    async with serving(handlers, beginners=beginners) as (_, port), connected(port) as peer:
+        for number in range(3):
+            peer.send(numbered(number), 4)
+        await until(lambda: len(both.waiting) == 3)
+        for number in (2, 0, 1):
+            both.waiting[number](HeartbeatResponse(error_code=number))
+        assert await answers(peer, 3) == [0, 1, 2]
+
+
+async def test_an_answer_to_somebody_who_left() -> None:
+    both = Both()
+    handlers, beginners = {HeartbeatRequest: both.serve}, {HeartbeatRequest: both.begin_and_wait}
+    async with serving(handlers, beginners=beginners) as (server, port):
+        async with connected(port) as peer:
+            peer.send(numbered(0), 4)
+            await until(lambda: bool(both.waiting))
+        await until(lambda: not server.connection_count)
+        both.waiting[0](GOOD)
+
+
+@pytest.mark.parametrize("bad_answer", [False, True])
+async def test_a_failure_closes_its_own_connection_only(bad_answer: bool) -> None:
+    def fail(request: Any, caller: Caller, answered: Answered) -> bool:
+        if request.generation_id and not bad_answer:
+            raise RuntimeError("a bug")
+        answered(HeartbeatResponse(error_code=1 << 20 if request.generation_id else 0))
+        return True
+
+    handlers, beginners = {HeartbeatRequest: Both().serve}, {HeartbeatRequest: fail}
+    async with (
+        serving(handlers, beginners=beginners) as (_, port),
+        connected(port) as bad,
+        connected(port) as good,
+    ):
+        bad.send(numbered(1), 4)
+        assert await bad.is_closed()
+        good.send(numbered(0), 4)
+        assert await answers(good, 1) == [0]
+
+
+class Timed:
+    times = True
+
+    def charge(self, caller: Caller, usage: Usage) -> int:
+        return 0
+
+
+async def test_whoever_is_timed_has_a_task() -> None:
+    both = Both()
+    both.gate.set()
+    handlers, beginners = {HeartbeatRequest: both.serve}, {HeartbeatRequest: both.begin}
+    async with (
+        serving(handlers, beginners=beginners, quotas=Timed()) as (_, port),
+        connected(port) as peer,
+    ):
+        peer.send(numbered(0), 4)
+        assert await answers(peer, 1) == [0]
+    assert both.order == [("a task", 0)]
