@@ -91,7 +91,7 @@ def decide(state: ShardState, limits: LocalLimits, now_ms: int) -> tuple[Action,
     if offloaded:
         actions.append(Offload(segments[offloaded - 1].end_offset))
     missing = [segment for segment, found in zip(segments, here, strict=True) if not found]
-    return (*actions, *(_upload(segment, state.files) for segment in missing))
+    return (*actions, *(upload_of(segment, state.files) for segment in missing))
 
 
 # -- what is due -----------------------------------------------------------------------------------
@@ -154,8 +154,9 @@ def _covered(segment: SegmentInfo, finals: Iterable[TierFile]) -> bool:
     return reached >= segment.end_offset
 
 
-def _upload(segment: SegmentInfo, files: Iterable[TierFile]) -> Upload:
-    """Final files that reach over an edge stay, and this one keeps to what they leave."""
+def upload_of(segment: SegmentInfo, files: Iterable[TierFile]) -> Upload:
+    """What a segment's upload has to be beside these files. Final ones that reach over an edge
+    stay, and it keeps to what they leave."""
     base, end = segment.base_offset, segment.end_offset
     touching = [file for file in files if file.base_offset < end and file.end_offset > base]
     finals = [file for file in touching if file.final]

@@ -1,0 +1,84 @@
+"""One file into the store, and read back: what is believed to be there was seen there."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from crc32c import crc32c
+
+from stratamq.meta.tier import TierObject
+from stratamq.model.clock import Clock
+from stratamq.model.errors import CorruptObject, StoreError
+from stratamq.model.types import TimestampMs
+from stratamq.tiering.mover.conversion import FileSums
+from stratamq.tiering.mover.pace import Bandwidth
+from stratamq.tiering.stores.contract import ObjectStore
+
+Count = Callable[[int], None]
+"""Told how many more bytes were dealt with, from any thread."""
+
+
+class Flights:
+    """Objects that are on their way: stored perhaps, and not named by anyone yet. Whoever removes
+    what nobody names leaves them alone."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began: dict[str, TimestampMs] = {}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._began
+
+    @property
+    def oldest_ms(self) -> TimestampMs | None:
+        """When the one that has been under way for longest began."""
+        return min(self._began.values(), default=None)
+
+    @contextlib.contextmanager
+    def of(self, keys: Iterable[str]) -> Iterator[None]:
+        mine = list(keys)
+        self._began |= dict.fromkeys(mine, self._clock.now_ms())
+        try:
+            yield
+        finally:
+            for key in mine:
+                self._began.pop(key, None)
+
+
+class Shipper:
+    """Stores files under keys that nobody has used."""
+
+    def __init__(self, store: ObjectStore, bandwidth: Bandwidth) -> None:
+        self._store, self._bandwidth = store, bandwidth
+
+    async def upload(
+        self, key: str, path: Path, sums: FileSums, count: Count = lambda _: None
+    ) -> TierObject:
+        """CorruptObject when the file is no longer what it was when it was made."""
+
+        def pace(size: int) -> None:
+            self._bandwidth.take(size)
+            count(size)
+
+        stored = await self._store.put_file(key, path, if_absent=True, pace=pace)
+        if (stored.size, stored.crc32c) not in ((sums.size, sums.crc), (sums.size, None)):
+            raise CorruptObject(f"{key}: stored are not the bytes that were made")
+        return TierObject(key, sums.size, sums.crc)
+
+    async def verify(self, stored: TierObject, count: Count = lambda _: None) -> None:
+        """Read all of it. CorruptObject unless it is what was made."""
+        size = crc = 0
+        async with contextlib.aclosing(self._store.stream(stored.key)) as pieces:
+            async for piece in pieces:
+                size, crc = size + len(piece), crc32c(piece, crc)
+                count(len(piece))
+        if (size, crc) != (stored.size, stored.crc):
+            raise CorruptObject(f"{stored.key}: other bytes came back than were stored")
+
+    async def discard(self, keys: Iterable[str]) -> None:
+        """Objects that nobody will name, now that something failed. What stays is an orphan."""
+        for key in keys:
+            with contextlib.suppress(StoreError):
+                await self._store.delete(key)
