@@ -1,0 +1,28 @@
+"""Topics as tables and streams of Spark, and back.
+
+    from stratamq.spark import session
+
+    spark = session()  # or register(spark), for a session there is
+    orders = spark.read.format("stratamq").options(servers="localhost:9092", topic="orders").load()
+
+An application over `client` and `lake`, never imported by a node. docs/spark.md has all options.
+"""
+
+from __future__ import annotations
+
+from stratamq.model.errors import InvalidConfig
+
+try:
+    import pyarrow  # noqa: F401
+    import pyspark  # noqa: F401
+except ImportError as error:
+    raise InvalidConfig(
+        f"{error.name} is missing: pip install 'stratamq[spark,lake]' brings what Spark needs"
+    ) from None
+
+from stratamq.spark.failing import StrataMQError
+from stratamq.spark.progress import lag
+from stratamq.spark.session import register, session
+from stratamq.spark.source import StrataMQSource
+
+__all__ = ["StrataMQError", "StrataMQSource", "lag", "register", "session"]

@@ -1,0 +1,127 @@
+"""What the driver asks of the nodes: which topics, where they begin and end, how dense they are."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from stratamq.client import EARLIEST, LATEST, Client, FetchLimits, TopicPartition
+from stratamq.model.errors import OffsetOutOfRange, TopicNotFound
+from stratamq.spark.options import ReadOptions, Subscription
+from stratamq.spark.positions import Positions
+from stratamq.wire.kafka.records import iter_batches
+
+SAMPLE_BYTES = 256 << 10
+SAMPLED_OFFSETS_MIN = 10_000
+"""Fewer than that are read by one task, whatever their size."""
+
+SAMPLES_AT_ONCE = 16
+
+Offsets = dict[TopicPartition, int]
+
+
+class DataLoss(OffsetOutOfRange):
+    """Records that should have been read are gone."""
+
+    def __init__(self, place: TopicPartition, offset: int, start: int, end: int) -> None:
+        super().__init__(str(place), offset, start, end)
+        self.args = (
+            f"{place}: offset {offset} was to be read, but the log has {start} to {end}: retention "
+            "or a new topic of the same name took it (failOnDataLoss=false goes on without)",
+        )
+
+
+async def places_of(client: Client, topics: Subscription) -> list[TopicPartition]:
+    """All partitions of the topics. TopicNotFound when there is none."""
+    if topics.pattern is None:
+        found = await client.describe_topics(topics.names)
+    else:
+        matching = re.compile(topics.pattern).fullmatch
+        known = (await client.cluster()).topics
+        found = {name: known[name] for name in sorted(known) if matching(name)}
+        if not found:
+            raise TopicNotFound(f"no topic matches {topics.pattern!r}")
+    return [
+        TopicPartition(name, part.index)
+        for name, topic in found.items()
+        for part in topic.partitions
+    ]
+
+
+async def resolve(
+    client: Client, places: Sequence[TopicPartition], positions: Positions, committed: bool
+) -> Offsets:
+    """An offset for each. A time after the last record means the end."""
+    wanted = {place: positions.of(place) for place in places}
+    asked = {place: one.value for place, one in wanted.items() if not one.is_offset}
+    found = await client.list_offsets(asked, committed=committed)
+    late = {place: LATEST for place, offset in found.items() if offset < 0}
+    found.update(await client.list_offsets(late, committed=committed))
+    return {place: one.value if one.is_offset else found[place] for place, one in wanted.items()}
+
+
+async def bounds(
+    client: Client, places: Iterable[TopicPartition], committed: bool
+) -> tuple[Offsets, Offsets]:
+    """Where the logs begin, and where they end for a reader of this kind."""
+    asked = list(places)
+    starts, ends = await asyncio.gather(
+        client.list_offsets(dict.fromkeys(asked, EARLIEST)),
+        client.list_offsets(dict.fromkeys(asked, LATEST), committed=committed),
+    )
+    return starts, ends
+
+
+def within(offset: int, place: TopicPartition, start: int, end: int, *, strict: bool) -> int:
+    """The offset itself, if the log has it; the nearest it has unless `strict`."""
+    if start <= offset <= end:
+        return offset
+    if strict:
+        raise DataLoss(place, offset, start, end)
+    return min(max(offset, start), end)
+
+
+async def densities(
+    client: Client,
+    begins: Mapping[TopicPartition, int],
+    counts: Mapping[TopicPartition, int],
+    offsets_min: int = SAMPLED_OFFSETS_MIN,
+) -> dict[TopicPartition, float]:
+    """About how many bytes an offset has, from a look at the first batches of large ranges."""
+    few = asyncio.Semaphore(SAMPLES_AT_ONCE)
+
+    async def one(place: TopicPartition) -> float:
+        if counts[place] < offsets_min:
+            return 0.0
+        async with few:
+            limits = FetchLimits(bytes_max=SAMPLE_BYTES, wait_ms_max=0)
+            return _density((await client.fetch(place, begins[place], limits)).data)
+
+    places = list(begins)
+    found = await asyncio.gather(*(one(place) for place in places))
+    return dict(zip(places, found, strict=True))
+
+
+def _density(data: bytes | bytearray | memoryview) -> float:
+    headers = [header for header, _ in iter_batches(data)]
+    if not headers:
+        return 0.0
+    return len(data) / (headers[-1].next_offset - headers[0].base_offset)
+
+
+async def cut(
+    client: Client, options: ReadOptions, places: Sequence[TopicPartition]
+) -> dict[TopicPartition, tuple[int, int]]:
+    """From where to where a batch reads: taken once, so that all tasks see the same topic."""
+    starts, ends = await bounds(client, places, options.committed)
+    begins = await resolve(client, places, options.starting, options.committed)
+    stops = await resolve(client, places, options.ending, options.committed)
+    found = {}
+    strict = options.fail_on_data_loss
+    for place in places:
+        end = ends[place]
+        begin = within(begins[place], place, starts[place], end, strict=strict)
+        stop = within(min(stops[place], end), place, starts[place], end, strict=False)
+        found[place] = (begin, max(begin, stop))
+    return found

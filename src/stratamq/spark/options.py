@@ -1,0 +1,133 @@
+"""What a query says about its source. Everything is checked before anything is asked of a node."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stratamq.client import ClientOptions, options_of
+from stratamq.client.options import SETTINGS
+from stratamq.model.errors import InvalidConfig
+from stratamq.spark.names import (
+    COMMON,
+    READING,
+    STREAMING,
+    check_names,
+    choice,
+    flag,
+    number,
+    servers,
+)
+from stratamq.spark.positions import Positions, positions_of
+
+PARTITION_BYTES = 64 << 20
+FETCH_BYTES = 8 << 20
+ISOLATIONS = ("read_committed", "read_uncommitted")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """Topics by name, or all whose whole name matches."""
+
+    names: tuple[str, ...] = ()
+    pattern: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    client: ClientOptions
+    topics: Subscription
+    starting: Positions
+    ending: Positions
+    committed: bool = True
+    fail_on_data_loss: bool = True
+    partitions_min: int | None = None
+    partition_bytes_max: int = PARTITION_BYTES
+    fetch_bytes: int = FETCH_BYTES
+    tag: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerLimits:
+    """How much one micro-batch may hold, and how little it waits for. None: no limit."""
+
+    offsets_max: int | None = None
+    bytes_max: int | None = None
+    offsets_min: int | None = None
+    delay_ms_max: int = 15 * 60_000
+
+
+def client_options(options: Mapping[str, str]) -> ClientOptions:
+    settings = {name: options[name] for name in SETTINGS if name in options}
+    return options_of(servers(options), {"client.id": "stratamq-spark", **settings})
+
+
+def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
+    """InvalidConfig says which option is wrong, and how."""
+    known = (*COMMON, *READING, *(STREAMING if streaming else ()))
+    check_names(options, known, "a stream" if streaming else "a read")
+    if streaming:
+        _refuse_endings(options)
+    tag = options.get("tag")
+    return ReadOptions(
+        client=client_options(options),
+        topics=_subscription(options),
+        starting=positions_of(options, "starting", "latest" if streaming else "earliest"),
+        ending=positions_of(options, "ending", "latest"),
+        committed=choice(options, "isolation", ISOLATIONS[0], ISOLATIONS) == ISOLATIONS[0],
+        fail_on_data_loss=flag(options, "failOnDataLoss", True),
+        partitions_min=number(options, "minPartitions"),
+        partition_bytes_max=number(options, "maxBytesPerPartition") or PARTITION_BYTES,
+        fetch_bytes=number(options, "fetchBytes") or FETCH_BYTES,
+        tag=None if tag is None else tag.encode(),
+    )
+
+
+def trigger_limits(options: Mapping[str, str]) -> TriggerLimits:
+    limits = TriggerLimits(
+        offsets_max=number(options, "maxOffsetsPerTrigger"),
+        bytes_max=number(options, "maxBytesPerTrigger"),
+        offsets_min=number(options, "minOffsetsPerTrigger"),
+        delay_ms_max=_duration_ms(options.get("maxtriggerdelay", "15m")),
+    )
+    least, most = limits.offsets_min, limits.offsets_max
+    if least is not None and most is not None and least > most:
+        raise InvalidConfig("minOffsetsPerTrigger must not be over maxOffsetsPerTrigger")
+    return limits
+
+
+def _refuse_endings(options: Mapping[str, str]) -> None:
+    for name in READING:
+        if name.startswith("ending") and name.lower() in options:
+            raise InvalidConfig(f"{name} is for batches: a stream has no end")
+
+
+def _subscription(options: Mapping[str, str]) -> Subscription:
+    ways = [name for name in ("topic", "subscribe", "subscribePattern") if name.lower() in options]
+    if len(ways) != 1:
+        raise InvalidConfig(
+            "exactly one of the options 'topic', 'subscribe' and 'subscribePattern' is needed"
+            + (f", not {' and '.join(ways)}" if ways else "")
+        )
+    text = options[ways[0].lower()]
+    if ways[0] == "subscribePattern":
+        try:
+            re.compile(text)
+        except re.error as error:
+            raise InvalidConfig(f"subscribePattern: {text!r} is no pattern ({error})") from None
+        return Subscription(pattern=text)
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise InvalidConfig(f"{ways[0]} names no topic")
+    return Subscription(names=names)
+
+
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000}
+
+
+def _duration_ms(text: str) -> int:
+    found = re.fullmatch(r"\s*(\d+)\s*([a-z]+)\s*", text.lower())
+    if found is None or found[2] not in _UNITS_MS:
+        raise InvalidConfig(f"maxTriggerDelay must be like 500ms, 30s, 15m or 1h, not {text!r}")
+    return int(found[1]) * _UNITS_MS[found[2]]

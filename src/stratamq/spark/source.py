@@ -1,0 +1,105 @@
+"""`spark.read.format("stratamq")`: a topic as a table, at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, MutableMapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
+from pyspark.sql.types import StructType
+
+from stratamq.client import Client
+from stratamq.spark.columns import SCHEMA, arrow_schema
+from stratamq.spark.failing import plainly
+from stratamq.spark.filters import Condition, condition_of, is_wanted, scope_of
+from stratamq.spark.looking import cut, densities, places_of
+from stratamq.spark.names import FORMAT
+from stratamq.spark.options import ReadOptions, read_options
+from stratamq.spark.planning import OffsetRange, Task, split
+from stratamq.spark.reading import read, reading_of, shared_client
+from stratamq.spark.stream import StreamReader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class StrataMQSource(DataSource):
+    """Made by Spark, in a Python worker, for each query."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> StructType:
+        return SCHEMA
+
+    @plainly
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return BatchReader(read_options(dict(self.options), streaming=False), schema)
+
+    @plainly
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return StreamReader(dict(self.options), schema)
+
+
+class BatchReader(DataSourceReader):
+    """Where each partition is cut is decided once, when `partitions` is called on the driver."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = arrow_schema(schema)
+        self._conditions: tuple[Condition, ...] = ()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        taken = {id(one): condition_of(one) for one in filters}
+        self._conditions = tuple(one for one in taken.values() if one is not None)
+        return [one for one in filters if taken[id(one)] is None]
+
+    @plainly
+    def partitions(self) -> list[InputPartition]:
+        client = shared_client(self._options.client)
+        ranges = client.call(ranges_of(client.asyncio, self._options, self._conditions))
+        options = self._options
+        return [
+            Task(one) for one in split(ranges, options.partition_bytes_max, options.partitions_min)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if partition.value is None:  # what Spark makes of no partitions at all
+            return iter(())
+        return read(reading_of(self._options, self._schema, self._conditions), partition.value)
+
+
+async def ranges_of(
+    client: Client, options: ReadOptions, conditions: tuple[Condition, ...]
+) -> list[OffsetRange]:
+    """The cut, narrowed by the conditions."""
+    found = await places_of(client, options.topics)
+    places = [place for place in found if is_wanted(place, conditions)]
+    scope = scope_of(conditions)
+    cuts = await cut(client, options, places)
+    since = dict.fromkeys(places, 0)
+    if scope.since_ms is not None:
+        asked = dict.fromkeys(places, scope.since_ms)
+        told = await client.list_offsets(asked, committed=options.committed)
+        since = {place: cuts[place][1] if told[place] < 0 else told[place] for place in places}
+    bounds = {
+        place: (max(start, scope.start, since[place]), min(stop, scope.stop))
+        for place, (start, stop) in cuts.items()
+    }
+    starts = {place: start for place, (start, stop) in bounds.items() if start < stop}
+    counts = {place: bounds[place][1] - start for place, start in starts.items()}
+    dense = await densities(client, starts, counts)
+    return [
+        OffsetRange(place=place, start=start, stop=bounds[place][1], offset_bytes=dense[place])
+        for place, start in starts.items()
+    ]

@@ -1,0 +1,65 @@
+"""The side of a union read that is on object storage: Spark's own Parquet reader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from stratamq.lake.parquet.schema import TYPED_COLUMN
+from stratamq.spark.union.columns import MESSAGE_COLUMNS, file_schema, until
+from stratamq.spark.union.places import explained, path_of
+from stratamq.spark.union.snapshot import Snapshot
+
+IN_LIST_MAX = 1000
+"""More deleted offsets than this are taken out by a join."""
+
+_HEADERS = (
+    "transform(headers, h -> "
+    "struct(make_valid_utf8(cast(h.name as string)) as key, h.value as value))"
+)
+"""Names are bytes in a record and text in Spark."""
+
+
+def cold_side(
+    spark: SparkSession, cut: Snapshot, options: Mapping[str, str], *, typed: bool
+) -> DataFrame | None:
+    """None without files. `options` are for the file system, such as `fs.s3a.endpoint`."""
+    if not cut.files:
+        return None
+    columns = cut.columns if typed else ()
+    paths = [path_of(cut.store_url, file.parquet_key or "") for file in cut.files]
+    try:
+        rows = spark.read.schema(file_schema(columns)).options(**options).parquet(*paths)
+        _ = rows.columns  # Spark Connect looks only when it has to
+    except PySparkException as error:
+        raise explained(error, cut.store_url) from None
+    counted = until(_without_deleted(rows.where(_counts(cut)), cut), cut.as_of_ms)
+    names = [*MESSAGE_COLUMNS, *([TYPED_COLUMN] if columns else [])]
+    return counted.select(*(_column(name, cut.topic) for name in names))
+
+
+def _column(name: str, topic: str) -> Column:
+    if name == "topic":
+        return f.lit(topic).alias(name)
+    return f.expr(_HEADERS).alias(name) if name == "headers" else f.col(name)
+
+
+def _counts(cut: Snapshot) -> Column:
+    """Committed, and not below where its partition begins."""
+    found = ~f.col("aborted")
+    for partition, start in cut.starts.items():
+        found &= (f.col("partition") != partition) | (f.col("offset") >= start)
+    return found
+
+
+def _without_deleted(rows: DataFrame, cut: Snapshot) -> DataFrame:
+    if sum(map(len, cut.deleted.values())) <= IN_LIST_MAX:
+        for partition, offsets in cut.deleted.items():
+            rows = rows.where((f.col("partition") != partition) | ~f.col("offset").isin(*offsets))
+        return rows
+    gone = [(part, offset) for part, offsets in cut.deleted.items() for offset in offsets]
+    marks = rows.sparkSession.createDataFrame(gone, "partition int, offset long")
+    return rows.join(f.broadcast(marks), ["partition", "offset"], "left_anti")
