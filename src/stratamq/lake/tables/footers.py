@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from crc32c import crc32c
 from pyiceberg.io.pyarrow import (
+    DataFileStatistics,
     MetricModeTypes,
     MetricsMode,
     StatisticsCollector,
@@ -25,18 +28,34 @@ from stratamq.lake.tables.blobs import Blobs
 from stratamq.meta.tier import TierFile
 from stratamq.model.errors import CorruptObject
 
+READERS = 8
+"""Footers that are fetched at once: a table that is made anew has many."""
+
 TEXT_BYTES = 16
 """So much of the smallest and largest text is kept, as Iceberg does for columns at the top."""
 
 
-def data_file(file: TierFile, metadata: TableMetadata, blobs: Blobs) -> DataFile:
-    """`metadata` has all the columns that the file has."""
+def data_files(files: Sequence[TierFile], metadata: TableMetadata, blobs: Blobs) -> list[DataFile]:
+    """What a table says of these files. `metadata` has all the columns that they have."""
+    columns = _plan(metadata)
+    numbers = parquet_path_to_id_mapping(metadata.schema())
+
+    def describe(file: TierFile) -> DataFile:
+        statistics = data_file_statistics_from_parquet_metadata(
+            _footer(file, blobs), columns, numbers
+        )
+        return _data_file(file, statistics, metadata, blobs)
+
+    if len(files) < 2:
+        return [describe(file) for file in files]
+    with ThreadPoolExecutor(READERS, "footers") as readers:
+        return list(readers.map(describe, files))
+
+
+def _data_file(
+    file: TierFile, statistics: DataFileStatistics, metadata: TableMetadata, blobs: Blobs
+) -> DataFile:
     assert file.parquet is not None
-    statistics = data_file_statistics_from_parquet_metadata(
-        parquet_metadata=_footer(file, blobs),
-        stats_columns=_plan(metadata),
-        parquet_column_mapping=parquet_path_to_id_mapping(metadata.schema()),
-    )
     return DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=f"{blobs.url}/{file.parquet.key}",

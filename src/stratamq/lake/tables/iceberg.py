@@ -22,7 +22,7 @@ from stratamq.lake.tables.blobs import Blobs, key_of
 from stratamq.lake.tables.commit import commit
 from stratamq.lake.tables.errors import TableError, as_table_error
 from stratamq.lake.tables.expiry import SnapshotLimits, due_in, expire, garbage
-from stratamq.lake.tables.footers import data_file
+from stratamq.lake.tables.footers import data_files
 from stratamq.lake.tables.listing import Listing
 from stratamq.lake.tables.shape import PROPERTIES, evolve, new_schema, partition_spec
 from stratamq.meta.tier import TierFile
@@ -177,8 +177,7 @@ class IcebergTables:
         transaction = table.transaction()
         changed = evolve(transaction, wanted.columns)
         if add or remove:
-            metadata = transaction.table_metadata
-            described = [data_file(file, metadata, self._blobs) for file in add]
+            described = data_files(add, transaction.table_metadata, self._blobs)
             commit(transaction, described, remove, _properties(wanted))
         if going:
             expire(transaction, going)
