@@ -1,9 +1,10 @@
 """Topics as tables and streams of Spark, and back.
 
-    from stratamq.spark import session
+    from stratamq.spark import session, topic
 
     spark = session()  # or register(spark), for a session there is
     orders = spark.read.format("stratamq").options(servers="localhost:9092", topic="orders").load()
+    orders = topic(spark, "orders", servers="localhost:9092")  # history by Spark's Parquet reader
 
 An application over `client` and `lake`, never imported by a node. docs/spark.md has all options.
 """
@@ -22,7 +23,8 @@ except ImportError as error:
 
 from stratamq.spark.failing import StrataMQError
 from stratamq.spark.progress import lag
-from stratamq.spark.session import register, session
+from stratamq.spark.session import session
 from stratamq.spark.source import StrataMQSource
+from stratamq.spark.union import register, topic
 
-__all__ = ["StrataMQError", "StrataMQSource", "lag", "register", "session"]
+__all__ = ["StrataMQError", "StrataMQSource", "lag", "register", "session", "topic"]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import reduce
-from typing import Literal
+from typing import Any, Literal
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -14,6 +14,8 @@ from pyspark.sql import functions as f
 from stratamq.client import BlockingClient, options_of
 from stratamq.lake.parquet.schema import TYPED_COLUMN
 from stratamq.model.errors import InvalidInput
+from stratamq.spark.session import PUSHDOWN
+from stratamq.spark.session import register as make_known
 from stratamq.spark.union.cold import cold_side
 from stratamq.spark.union.columns import (
     MESSAGE_COLUMNS,
@@ -48,6 +50,8 @@ def topic(
     `store_options` those of Hadoop's file system, such as `fs.s3a.endpoint`. Without `servers` it
     is Spark's setting `spark.stratamq.servers`.
     """
+    if spark.conf.get(PUSHDOWN, "false") != "true":
+        make_known(spark)
     where = servers or spark.conf.get(SERVERS_CONF, None) or SERVERS
     given = {**(options or {}), "servers": where}
     until_ms = None if as_of is None else timestamp_ms(as_of)
@@ -56,17 +60,20 @@ def topic(
     return frame(spark, snapshot_of(told, until_ms), given, store_options or {}, typed)
 
 
-def register(spark: SparkSession, *names: str, **given: object) -> list[str]:
-    """Views for SQL, each as `topic` gives it now; what they are called.
+def register(spark: SparkSession, *topics: str, **given: Any) -> SparkSession:
+    """Make `format("stratamq")` known, and each of `topics` a view for SQL, as `topic` gives it.
 
-    `orders.eu` becomes `orders_eu`. Register again to see what came since.
+    `SELECT * FROM orders` is then the topic at the moment it was registered; register it again to
+    see what came since. Of a name, what is no letter, digit or underscore becomes an underscore.
     """
-    views = []
-    for name in names:
-        view = re.sub(r"\W", "_", name, flags=re.ASCII)
-        topic(spark, name, **given).createOrReplaceTempView(view)  # type: ignore[arg-type]
-        views.append(view)
-    return views
+    make_known(spark)
+    for name in topics:
+        topic(spark, name, **given).createOrReplaceTempView(view_name(name))
+    return spark
+
+
+def view_name(topic_name: str) -> str:
+    return re.sub(r"\W", "_", topic_name, flags=re.ASCII)
 
 
 def frame(
