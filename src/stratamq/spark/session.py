@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.sql.utils import is_remote
+
 from stratamq.model.errors import InvalidConfig
 from stratamq.spark.source import StrataMQSource
 
@@ -41,9 +43,10 @@ def session(master: str = "local[*]", **settings: str) -> SparkSession:
 
 def register(spark: SparkSession) -> SparkSession:
     """`format("stratamq")` from now on, with filters pushed down to it."""
-    context = spark.sparkContext
-    if is_local(context.master) and "PYSPARK_PYTHON" not in os.environ:
-        context.pythonExec = sys.executable  # the one that has this package
+    if not is_remote() and "PYSPARK_PYTHON" not in os.environ:
+        context = spark.sparkContext
+        if is_local(context.master or ""):
+            context.pythonExec = sys.executable  # the one that has this package
     spark.conf.set(PUSHDOWN, "true")
     spark.dataSource.register(StrataMQSource)
     return spark
