@@ -44,11 +44,15 @@ Key = tuple[Path, bool, int]
 """A path, whether it is mapped, and its generation."""
 
 
-class File(Protocol):
-    """An open file. Closes itself when nobody holds it any more."""
+class Readable(Protocol):
+    """Bytes of a file, wherever they are."""
 
     def read(self, size: int, position: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""
+
+
+class File(Readable, Protocol):
+    """An open file. Closes itself when nobody holds it any more."""
 
     def read_at_once(self, size: int, position: int) -> bytes | None:
         """The same if all of it is in memory, else None: never waits for the disk."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
-from stratamq.log.disk import File
+from stratamq.log.disk import Readable
 from stratamq.log.scan import HEADER_BYTES, Damage, Stretch, crc_fits, scan
 from stratamq.log.sidecar import OffsetPoint
 from stratamq.model.errors import CorruptRecord, InvalidInput
@@ -28,7 +28,7 @@ class View(NamedTuple):
     """A segment's file at one moment. `floor` gives the index point at or before an offset."""
 
     path: str
-    file: File
+    file: Readable
     size: int
     base: Offset
     end: Offset

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from stratamq.log.disk import File
+from stratamq.log.disk import Readable
 from stratamq.model.errors import InvalidInput
 from stratamq.model.types import Offset, Position
 from stratamq.wire.kafka.records import BatchHeader, read_header, walk
@@ -59,7 +59,7 @@ class Stretch(NamedTuple):
     expected, one is believed only if batches that continue each other follow it. Where the file may
     end with a `torn` write, nothing inside such a write is taken for a batch."""
 
-    file: File
+    file: Readable
     size: int
     limit: Offset
     gaps: bool = True
@@ -147,7 +147,7 @@ def crc_fits(batch: memoryview) -> bool:
     return crc32c(batch[CRC_FROM:]) == int.from_bytes(batch[CRC_AT:CRC_FROM], "big")
 
 
-def _crc_of(file: File, position: int, end: int) -> int:
+def _crc_of(file: Readable, position: int, end: int) -> int:
     crc = 0
     while position < end:
         chunk = file.read(min(SCAN_BYTES, end - position), position)
