@@ -110,6 +110,20 @@ class IcebergTables:
                 return False
             return True
 
+    def others(self, topics: Mapping[str, TopicId]) -> list[tuple[str, TopicId]]:
+        """Tables of topics that are not among these, ids by name. One that has the name of a topic
+        is left to `sync`."""
+        with as_table_error(f"namespace {self._namespace}"):
+            if not self._catalog.namespace_exists(self._namespace):
+                return []
+            listed = [identifier[-1] for identifier in self._catalog.list_tables(self._namespace)]
+            found = []
+            for name in listed:
+                if name not in topics:
+                    table = self._catalog.load_table((self._namespace, name))
+                    found.append((name, TopicId(table.properties.get(TOPIC_ID, ""))))
+            return [one for one in found if one[1]]
+
     def close(self) -> None:
         self._catalog.close()
 

@@ -1,0 +1,144 @@
+"""What the process that writes tables is asked and answers, as values and as lines of JSON.
+
+See `process` for the one end and `worker` for the other. Nothing here needs pyarrow or pyiceberg:
+only the worker loads them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stratamq.meta.tier import ParquetEnd, TierFile, TierObject
+from stratamq.model.topic import Topic, TopicConfig
+from stratamq.model.types import TopicId
+from stratamq.tiering.stores.limits import StoreLimits
+from stratamq.tiering.stores.options import StoreOptions
+
+FILE_FIELDS = tuple(field.name for field in fields(TierFile))
+_values = attrgetter(*FILE_FIELDS)
+_OBJECTS = ("parquet", "log", "index", "timeindex")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOptions:
+    """What the process is started with. No secret is among it."""
+
+    store: StoreOptions
+    catalog_uri: str = ""
+    """Empty: SQLite at `catalog_path`. `none`: no Iceberg tables."""
+    catalog_path: Path
+    warehouse: str = ""
+    namespace: str = "stratamq"
+    snapshots_ms_max: int = 24 * 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteTable:
+    """Write a topic's manifest, and make its Iceberg table what the files say."""
+
+    topic: Topic
+    files: Sequence[TierFile]
+    revision: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropTable:
+    """Of a topic that is gone: its table, its manifest and its metadata."""
+
+    name: str
+    topic_id: TopicId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepTables:
+    """Drop the tables of topics that are not among these: they went while nobody looked."""
+
+    topics: dict[str, TopicId]
+    """Ids by name."""
+
+
+Request = WriteTable | DropTable | KeepTables
+
+
+class Written(NamedTuple):
+    """What changed in the Iceberg table, if the topic has one, and the rows it has. For KeepTables,
+    `removed` are tables."""
+
+    added: int = 0
+    removed: int = 0
+    expired: int = 0
+    rows: int = 0
+
+
+class Failure(NamedTuple):
+    """An error, by the name of its class."""
+
+    kind: str
+    message: str
+
+
+Answer = Written | Failure
+
+
+def encode_options(options: TableOptions) -> bytes:
+    return json.dumps(asdict(options), default=str).encode() + b"\n"
+
+
+def decode_options(line: bytes) -> TableOptions:
+    found: dict[str, Any] = json.loads(line)
+    store = found.pop("store")
+    limits = StoreLimits(**store.pop("limits"))
+    path = Path(found.pop("catalog_path"))
+    return TableOptions(store=StoreOptions(**store, limits=limits), catalog_path=path, **found)
+
+
+def encode_request(request: Request) -> bytes:
+    """Files are lists of their fields: there may be thousands of them."""
+    match request:
+        case DropTable():
+            said: dict[str, Any] = {"drop": asdict(request)}
+        case KeepTables():
+            said = {"keep": asdict(request)}
+        case WriteTable():
+            topic = request.topic
+            said = {
+                "topic": [topic.topic_id, topic.name, topic.partitions, dict(topic.config.given)],
+                "files": [_values(file) for file in request.files],
+                "revision": request.revision,
+            }
+    return json.dumps(said).encode() + b"\n"
+
+
+def decode_request(line: bytes) -> Request:
+    said: dict[str, Any] = json.loads(line)
+    if "drop" in said:
+        return DropTable(**said["drop"])
+    if "keep" in said:
+        return KeepTables(**said["keep"])
+    topic_id, name, partitions, given = said["topic"]
+    topic = Topic(topic_id=topic_id, name=name, partitions=partitions, config=TopicConfig.of(given))
+    files = [_file(values) for values in said["files"]]
+    return WriteTable(topic=topic, files=files, revision=said["revision"])
+
+
+def _file(values: list[Any]) -> TierFile:
+    found = dict(zip(FILE_FIELDS, values, strict=True))
+    for name in _OBJECTS:
+        found[name] = TierObject(*found[name]) if found[name] else None
+    found["parquet_end"] = ParquetEnd(*found["parquet_end"]) if found["parquet_end"] else None
+    return TierFile(**found)
+
+
+def encode_answer(answer: Answer) -> bytes:
+    kind = "failure" if isinstance(answer, Failure) else "written"
+    return json.dumps({kind: list(answer)}).encode() + b"\n"
+
+
+def decode_answer(line: bytes) -> Answer:
+    ((kind, said),) = json.loads(line).items()
+    return Failure(*said) if kind == "failure" else Written(*said)
