@@ -321,7 +321,7 @@ def test_a_snapshot_that_cannot_be_saved_is_done_without() -> None:
         def offsets(self) -> list[Offset]:
             return []
 
-        def save(self, offset: Offset, data: bytes) -> None:
+        def save(self, offset: Offset, data: bytes, *, durable: bool = False) -> None:
             raise DiskFull("no room")
 
     shard.store.snapshots = Full()  # type: ignore[misc, assignment]

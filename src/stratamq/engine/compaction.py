@@ -6,15 +6,17 @@ Taken out of sealed, committed segments:
 - records whose time to live is over;
 - records of transactions that were aborted, wherever records are looked at;
 - where `cleanup.policy` has `compact`: records with a newer one of the same key in those segments,
-  and records with a null value (deletion marks) older than `delete.retention.ms`; not from the
-  first segment on that has a record younger than `min.compaction.lag.ms`. What was
-  deleted, has expired or was aborted supersedes nothing, so a compaction never changes what is
-  found under a key, except that what was aborted is found no more.
+  and records with a null value (deletion marks) older than `delete.retention.ms`, unless object
+  storage may have an older value, which would come back; not from the first segment on that has a
+  record younger than `min.compaction.lag.ms`. What was deleted, has expired or was aborted
+  supersedes nothing, so a compaction never changes what is found under a key, except that what was
+  aborted is found no more.
 
-Kept always: control batches, batches that cannot be decoded, records without a key, everything in
-the active segment and behind the last stable offset, and the header of each producer's last batch,
-which tells its sequence. Segments are to be rewritten from the oldest on: then no crash between two
-of them can leave an old value behind whose deletion mark is gone."""
+Kept always: what object storage has or is about to get, control batches, batches that cannot be
+decoded, records without a key, everything in the active segment and behind the last stable offset,
+and the header of each producer's last batch, which tells its sequence. Segments are to be rewritten
+from the oldest on: then no crash between two of them can leave an old value behind whose deletion
+mark is gone."""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ from stratamq.log.contract import Rewriter, SegmentInfo
 from stratamq.model.errors import CorruptRecord, InvalidInput
 from stratamq.model.record import Record
 from stratamq.model.topic import TopicConfig
-from stratamq.model.types import Offset
+from stratamq.model.types import EARLIEST, Offset
 from stratamq.wire.kafka.records import BatchHeader, decode_batch, drop_records, read_header
 from stratamq.wire.kafka.records.rewrite import empty_batch
 
@@ -38,6 +40,7 @@ DIGEST_BYTES = 16
 record."""
 
 PAGE_BITS = 10
+NEVER_MS = -(1 << 63)
 
 
 class OffsetSet:
@@ -78,6 +81,8 @@ class Scope(NamedTuple):
     view: View
     deleted: Set[Offset]
     aborted: AbortedIndex
+    floor: Offset = EARLIEST
+    """Below it nothing may change, and there may be older values of any key."""
 
     def is_aborted(self, header: BatchHeader) -> bool:
         if not header.is_transactional:
@@ -103,9 +108,12 @@ def plan(scope: Scope, config: TopicConfig, now_ms: int, keys_max: int) -> list[
     sealed = [
         segment
         for segment in view.store.segments()
-        if not segment.active and view.start < segment.end_offset <= view.end
+        if not segment.active
+        and view.start < segment.end_offset <= view.end
+        and segment.base_offset >= scope.floor
     ]
-    marks_from_ms = now_ms - config.number("delete.retention.ms")
+    forgets = view.start >= scope.floor
+    marks_from_ms = now_ms - config.number("delete.retention.ms") if forgets else NEVER_MS
     calm = _calm(sealed, config, now_ms) if config.compacts else []
     newest = _newest_offsets(scope, calm, keys_max)
     plans = []

@@ -10,8 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import NamedTuple
 
+from stratamq.engine.history import History
 from stratamq.log.contract import EpochStart, SegmentInfo
 from stratamq.model.producer import AbortedTransaction, ProducerState, TransactionMarker
 from stratamq.model.record import Record
@@ -62,6 +64,20 @@ class FetchResult(NamedTuple):
     offsets: ShardOffsets
 
 
+@dataclass(frozen=True, slots=True)
+class ExportedSegment:
+    """A copy of a sealed segment that nobody else changes or removes.
+
+    `log` holds its batches one after the other, deleted records too; the sidecars are there where
+    the engine has them.
+    """
+
+    log: Path
+    index: Path | None
+    timeindex: Path | None
+    segment: SegmentInfo
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardSpec:
     """What a shard is created with.
@@ -105,7 +121,8 @@ class StorageEngine(ABC):
     def offsets(self, shard: ShardName) -> ShardOffsets: ...
 
     @abstractmethod
-    def segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]: ...
+    def segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
+        """Those that are kept here."""
 
     @abstractmethod
     def subscribe(self, shard: ShardName, callback: Callable[[], None]) -> Unsubscribe:
@@ -250,7 +267,10 @@ class StorageEngine(ABC):
 
     @abstractmethod
     async def truncate(self, shard: ShardName, end: Offset) -> None:
-        """Forget everything from `end` on, in every index too. The high watermark follows down."""
+        """Forget everything from `end` on, in every index too. The high watermark follows down.
+
+        OffsetOutOfRange below the start, and below what object storage has or was given.
+        """
 
     @abstractmethod
     def epochs(self, shard: ShardName) -> tuple[EpochStart, ...]: ...
@@ -282,5 +302,47 @@ class StorageEngine(ABC):
         """Give back the space of records nobody can read any more; the number of bytes given back.
 
         Those are deleted and expired ones and, where the policy says so, superseded keys, all in
-        sealed segments.
+        sealed segments that object storage does not have and was not given.
+        """
+
+    # -- object storage ----------------------------------------------------------------------------
+
+    @abstractmethod
+    def attach_history(self, shard: ShardName, history: History | None) -> None:
+        """What object storage has of the shard, for readers from now on.
+
+        Without one, what was offloaded cannot be read (StoreUnavailable); everything else can.
+        """
+
+    @abstractmethod
+    def local_start(self, shard: ShardName) -> Offset:
+        """First offset that is kept here; the start, where nothing was offloaded."""
+
+    @abstractmethod
+    def cold_segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
+        """What object storage has and is not kept here as well, as far as it is known; what is kept
+        here tells `segments`."""
+
+    @abstractmethod
+    async def deleted(self, shard: ShardName, start: Offset, end: Offset) -> list[Offset]:
+        """Offsets in start..end-1 that were deleted one by one and whose records may still lie
+        somewhere, ascending."""
+
+    @abstractmethod
+    async def export_segment(
+        self, shard: ShardName, base_offset: Offset, folder: Path
+    ) -> ExportedSegment:
+        """A copy in `folder` of the sealed segment that begins there, for whoever moves it.
+
+        NotFound when there is none, or when not all of it is decided (last stable offset). From now
+        on compaction leaves the segment alone. May be repeated.
+        """
+
+    @abstractmethod
+    async def offload(self, shard: ShardName, end: Offset) -> int:
+        """Drop the sealed segments wholly below `end` that the attached history has; the bytes
+        freed.
+
+        Oldest first and without leaving one out, never past the last stable offset. Readers find
+        in the history what is gone here. Durable; may be repeated.
         """

@@ -11,13 +11,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
-from stratamq.engine import housekeeping, intake, lookups, reads
+from stratamq.engine import exporting, housekeeping, intake, lookups, reads, tiering
 from stratamq.engine.contract import (
     Appender,
     AppendResult,
     Done,
+    ExportedSegment,
     FetchResult,
     OffsetStrategy,
     ReadLimit,
@@ -26,13 +28,14 @@ from stratamq.engine.contract import (
     Unsubscribe,
 )
 from stratamq.engine.executor import Executor
-from stratamq.engine.expiry import expiry_of
 from stratamq.engine.group import Append
+from stratamq.engine.history import History
 from stratamq.engine.keeper import Keeper
 from stratamq.engine.limits import EngineLimits
+from stratamq.engine.reading import Readers
 from stratamq.engine.registry import Registry
 from stratamq.engine.shard import Shard
-from stratamq.engine.view import View
+from stratamq.engine.tiered import NeedsHistory
 from stratamq.log import epochs as epoch_history
 from stratamq.log.contract import EpochStart, SegmentInfo
 from stratamq.model.clock import Clock
@@ -65,6 +68,7 @@ class BatchEngine(StorageEngine):
         self._executor, self._clock, self._limits = executor, clock, limits
         self._registry = Registry(keeper, executor, limits.checkpoint_ms)
         self._shard = self._registry.get
+        self._readers = Readers(executor, clock, limits)
         self._scratch = Scratch()  # batches are looked at on the event loop, one at a time
         self._flushes: set[asyncio.Task[None]] = set()
 
@@ -74,6 +78,7 @@ class BatchEngine(StorageEngine):
         await self._registry.open()
 
     async def close(self) -> None:
+        await self._readers.close()
         await self._registry.close()
 
     # -- shards --------------------------------------------------------------------------------
@@ -208,8 +213,10 @@ class BatchEngine(StorageEngine):
     async def read_by_offset(
         self, shard: ShardName, offset: Offset, limit: ReadLimit = ReadLimit()
     ) -> list[Record]:
-        view = self._view(shard)
-        return await self._read(shard, lambda: reads.by_offset(view, offset, limit))
+        target = self._shard(shard)
+        return await self._readers.from_offset(
+            target, offset, lambda view: reads.by_offset(view, offset, limit)
+        )
 
     async def read_by_key(
         self,
@@ -220,8 +227,9 @@ class BatchEngine(StorageEngine):
         *,
         history: bool = False,
     ) -> list[Record]:
-        view = self._view(shard)
-        return await self._read(shard, lambda: lookups.by_key(view, key, offset, limit, history))
+        return await self._readers.anywhere(
+            self._shard(shard), lambda view: lookups.by_key(view, key, offset, limit, history)
+        )
 
     async def read_by_tag(
         self,
@@ -230,8 +238,9 @@ class BatchEngine(StorageEngine):
         offset: Offset = EARLIEST,
         limit: ReadLimit = ReadLimit(),
     ) -> list[Record]:
-        view = self._view(shard)
-        return await self._read(shard, lambda: lookups.by_tag(view, tag, offset, limit))
+        return await self._readers.anywhere(
+            self._shard(shard), lambda view: lookups.by_tag(view, tag, offset, limit)
+        )
 
     async def offset_by_timestamp(
         self,
@@ -239,63 +248,65 @@ class BatchEngine(StorageEngine):
         timestamp: TimestampMs,
         strategy: OffsetStrategy = OffsetStrategy.LATEST,
     ) -> Offset:
-        view = self._view(shard)
-        return await self._read(shard, lambda: reads.by_timestamp(view, timestamp, strategy))
+        return await self._readers.anywhere(
+            self._shard(shard), lambda view: reads.by_timestamp(view, timestamp, strategy)
+        )
 
     async def fetch_batches(
         self, shard: ShardName, offset: Offset, bytes_max: int = 1 << 20
     ) -> FetchResult:
-        view, offsets = self._view(shard), self._shard(shard).offsets()
-        found = reads.fetch_at_once(view, offset, bytes_max)
+        target = self._shard(shard)
+        offsets = target.offsets()
+        found = reads.fetch_at_once(self._readers.view(target), offset, bytes_max)
         if found is None:
-            found = await self._read(shard, lambda: reads.fetch(view, offset, bytes_max))
+            found = await self._readers.from_offset(
+                target, offset, lambda view: reads.fetch(view, offset, bytes_max)
+            )
         return FetchResult(*found, offsets)
 
     async def read_raw(self, shard: ShardName, offset: Offset, bytes_max: int = 1 << 20) -> bytes:
-        store = self._shard(shard).store
-        start, end = store.start_offset, store.end_offset
+        target = self._shard(shard)
+        start, end = target.store.start_offset, target.store.end_offset
         if not start <= offset <= end:
             raise OffsetOutOfRange(shard, offset, start, end)
-        return await self._read(shard, lambda: store.read(offset, bytes_max, end))
-
-    def _view(self, name: ShardName) -> View:
-        shard = self._shard(name)
-        start, committed, _ = shard.offsets()
-        expiry = expiry_of(shard.spec.config, self._clock.now_ms())
-        decompressed_max = self._limits.decompressed_bytes_max
-        return View(name, shard.store, start, committed, expiry, decompressed_max)
-
-    async def _read(self, name: ShardName, work: Callable[[], T]) -> T:
-        return await self._executor.read(self._shard(name), work)
+        return await self._readers.from_offset(
+            target, offset, lambda view: view.store.read(offset, bytes_max, end)
+        )
 
     # -- deleting ------------------------------------------------------------------------------
 
     async def delete_by_key(self, shard: ShardName, key: bytes) -> int:
-        target = self._shard(shard)
-        return await self._change(
-            target, lambda: housekeeping.delete_key(self._everything(target), key)
-        )
+        return await self._delete(self._shard(shard), housekeeping.of_key(key))
 
     async def delete_by_offset(self, shard: ShardName, offset: Offset) -> bool:
-        target = self._shard(shard)
-        return await self._change(
-            target, lambda: housekeeping.delete_offset(self._everything(target), offset)
-        )
+        return bool(await self._delete(self._shard(shard), housekeeping.at_offset(offset)))
 
-    def _everything(self, shard: Shard) -> View:
-        """What deletion sees: records that are not committed yet or have expired as well, since
-        both might come into sight later."""
-        store = shard.store
-        decompressed_max = self._limits.decompressed_bytes_max
-        return View(shard.name, store, store.start_offset, store.end_offset, None, decompressed_max)
+    async def _delete(self, shard: Shard, find: housekeeping.Find) -> int:
+        """As the writer, so that nothing comes between finding and marking. Only what object
+        storage has is found beside the writer, who must not wait for it."""
+        readers = self._readers
+
+        def as_writer() -> int:
+            return housekeeping.delete(shard, find(readers.everything(shard)))
+
+        try:
+            return await self._change(shard, as_writer)
+        except NeedsHistory:
+            pass
+        while True:
+            generation, everything = shard.generation, readers.everything(shard, waits=True)
+            found = await readers.cold(partial(find, everything))
+            if shard.generation == generation:  # else other records may be at those offsets now
+                return await self._change(shard, partial(housekeeping.delete, shard, found))
 
     # -- replication ---------------------------------------------------------------------------
 
     async def truncate(self, shard: ShardName, end: Offset) -> None:
         target = self._shard(shard)
         start, committed, log_end = target.offsets()
-        if end < start:
-            raise OffsetOutOfRange(shard, end, start, log_end)
+        kept = max(start, min(target.settled_end(), log_end))
+        if end < kept:
+            raise OffsetOutOfRange(shard, end, kept, log_end)
         await self._registry.lower_watermark(target, end)  # so that nobody reads what is going
         try:
             await self._change(target, lambda: housekeeping.truncate(target, end))
@@ -351,22 +362,59 @@ class BatchEngine(StorageEngine):
     async def compact(self, shard: ShardName) -> int:
         target = self._shard(shard)
         deleted = await self._change(target, lambda: frozenset(target.store.deleted()))
-        view = self._view(shard)._replace(end=target.last_stable())
+        here = self._readers.view(target)._replace(store=target.store)
+        view = here._replace(end=target.last_stable())
         generation = target.generation
         if not (deleted or view.expiry or target.compacts):
             return 0
         now_ms, keys_max = self._clock.now_ms(), self._limits.compaction_keys_max
         config = target.spec.config
-        scope = housekeeping.Scope(view, deleted, target.producers.table.transactions.aborted)
-        plans = await self._read(shard, lambda: housekeeping.plan(scope, config, now_ms, keys_max))
+        aborted = target.producers.table.transactions.aborted
+        scope = housekeeping.Scope(view, deleted, aborted, target.settled_end())
+        plans = await self._executor.read(
+            target, lambda: housekeeping.plan(scope, config, now_ms, keys_max)
+        )
         freed = 0
         for plan in plans:
             rewrite = housekeeping.Rewrite(target, plan, generation, view.decompressed_max)
             if await self._change(target, rewrite.begin):
-                await self._read(shard, rewrite.prepare)
+                await self._executor.read(target, rewrite.prepare)
             for step in rewrite.steps:
                 freed += await self._change(target, step)
         return freed
+
+    # -- object storage ------------------------------------------------------------------------
+
+    def attach_history(self, shard: ShardName, history: History | None) -> None:
+        self._shard(shard).history = history
+
+    def local_start(self, shard: ShardName) -> Offset:
+        return self._shard(shard).store.local_start
+
+    def cold_segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
+        return self._shard(shard).cold_segments()
+
+    async def deleted(self, shard: ShardName, start: Offset, end: Offset) -> list[Offset]:
+        target = self._shard(shard)
+        inside = range(start, end)
+        return await self._change(
+            target, lambda: sorted(mark for mark in target.store.deleted() if mark in inside)
+        )
+
+    async def export_segment(
+        self, shard: ShardName, base_offset: Offset, folder: Path
+    ) -> ExportedSegment:
+        target = self._shard(shard)
+        stable = target.last_stable()
+        segment = await self._change(target, partial(tiering.hand_out, target, base_offset, stable))
+        return await self._executor.read(
+            target, lambda: exporting.export(target.store, segment, folder)
+        )
+
+    async def offload(self, shard: ShardName, end: Offset) -> int:
+        target = self._shard(shard)
+        bound = min(end, target.last_stable())
+        return await self._change(target, lambda: tiering.offload(target, bound))
 
     async def _change(self, shard: Shard, work: Callable[[], T]) -> T:
         """Do something as the shard's writer, unless the shard is gone or poisoned by then."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,8 +20,9 @@ from stratamq.wire.kafka.records import decode_some
 __all__ = [
     "Rewrite",
     "Scope",
-    "delete_key",
-    "delete_offset",
+    "at_offset",
+    "delete",
+    "of_key",
     "plan",
     "retain",
     "trim",
@@ -31,25 +32,34 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 
-def delete_key(view: View, key: bytes) -> int:
-    offsets = lookups.offsets_of_key(view, key)
-    if offsets:
-        view.store.delete(offsets)
-    return len(offsets)
+Find = Callable[[View], Sequence[Offset]]
+"""Looks for the records that are to be deleted."""
 
 
-def delete_offset(view: View, offset: Offset) -> bool:
+def of_key(key: bytes) -> Find:
+    return lambda view: lookups.offsets_of_key(view, key)
+
+
+def at_offset(offset: Offset) -> Find:
     """Only what is there can be deleted: a mark without its record would never go away."""
-    if not view.start <= offset < view.end:
-        return False
-    found = view.batch_at(offset)
-    if found is None or found[0].is_control:
-        return False
-    records = decode_some(*found, [offset], view.decompressed_max)
-    if not view.visible(records, view.start):
-        return False
-    view.store.delete([offset])
-    return True
+
+    def find(view: View) -> list[Offset]:
+        found = view.batch_at(offset) if view.start <= offset < view.end else None
+        if found is None or found[0].is_control:
+            return []
+        records = decode_some(*found, [offset], view.decompressed_max)
+        return [record.offset for record in view.visible(records, view.start)]
+
+    return find
+
+
+def delete(shard: Shard, offsets: Iterable[Offset]) -> int:
+    """Those that were not trimmed since they were found; how many."""
+    start = shard.store.start_offset
+    left = [offset for offset in offsets if offset >= start]
+    if left:
+        shard.store.delete(left)
+    return len(left)
 
 
 def truncate(shard: Shard, end: Offset) -> None:
@@ -71,7 +81,8 @@ def retain(shard: Shard, committed: Offset, now_ms: TimestampMs, silent_ms_max: 
     Producers have their time as well."""
     store = shard.store
     shard.producers.expire(store, now_ms, silent_ms_max)
-    segments = [found for found in store.segments() if found.end_offset > store.start_offset]
+    here = [found for found in store.segments() if found.end_offset > store.start_offset]
+    segments = [*shard.cold_segments(), *here]
     count = retention.due(segments, committed, now_ms, shard.spec.config)
     if count:
         trim(shard, segments[count - 1].end_offset)
@@ -124,10 +135,12 @@ class Rewrite:
         self.plan.doomed.add_within(self.plan.segment, self.marks)
 
     def _size(self) -> int | None:
-        """None when the segment is not what it was when the plan was made."""
-        if self.shard.generation != self.generation:
+        """None when the segment is not what it was when the plan was made, or is not to change
+        any more."""
+        base_offset = self.plan.segment.base_offset
+        if self.shard.generation != self.generation or base_offset < self.shard.settled_end():
             return None
-        return _size(self.shard.store, self.plan.segment.base_offset)
+        return _size(self.shard.store, base_offset)
 
 
 def _size(store: ShardStore, base_offset: Offset) -> int | None:

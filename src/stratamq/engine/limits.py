@@ -10,6 +10,13 @@ from stratamq.model.errors import InvalidConfig
 
 MIB = 1 << 20
 WORKERS_MAX = 16
+AT_LEAST_ONE = (
+    "workers",
+    "queue_requests_max",
+    "drain_requests_max",
+    "reader_threads",
+    "cold_reader_threads",
+)
 
 
 def _workers_default() -> int:
@@ -37,6 +44,9 @@ class EngineLimits:
 
     reader_threads: int = 4
     """Threads that read from disk. All busy: readers wait."""
+
+    cold_reader_threads: int = 4
+    """Threads that read what object storage has. All busy: such reads wait, and no others."""
 
     open_files_max: int = 4096
     """EngineSegment: segment files kept open for the next use. Above: the one used longest ago is
@@ -67,7 +77,7 @@ class EngineLimits:
     """EngineMemory: evict the oldest segments, or refuse the write with CapacityExceeded."""
 
     def __post_init__(self) -> None:
-        for name in ("workers", "queue_requests_max", "drain_requests_max", "reader_threads"):
+        for name in AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise InvalidConfig(f"{name} must be at least 1")
         if self.workers > WORKERS_MAX:

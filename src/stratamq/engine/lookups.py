@@ -84,12 +84,11 @@ def _verified(
 
     Neighbours in one batch are decoded together, but not many more than are wanted.
     """
-    window = wanted
-    candidate = next(candidates, None)
-    while candidate is not None:
+    window, candidate = wanted, None
+    while (candidate := next(candidates, None) if candidate is None else candidate) is not None:
         found = view.batch_at(candidate)
         if found is None or found[0].is_control:
-            candidate = next(candidates, None)
+            candidate = None
             continue
         header, data = found
         run, candidate = _run(candidates, candidate, header.base_offset, header.last_offset, window)
@@ -103,10 +102,12 @@ def _verified(
 def _run(
     candidates: Iterator[Offset], first: Offset, base: Offset, last: Offset, window: int
 ) -> tuple[list[Offset], Offset | None]:
-    """Candidates that lie in one batch, and the one after them."""
+    """Candidates that lie in one batch, and the one after them where it had to be looked at: the
+    next may be on object storage, and nobody should ask there for nothing."""
     run = [first]
-    for candidate in candidates:
-        if len(run) >= window or not base <= candidate <= last:
+    while len(run) < window:
+        candidate = next(candidates, None)
+        if candidate is None or not base <= candidate <= last:
             return run, candidate
         run.append(candidate)
     return run, None

@@ -20,6 +20,7 @@ from stratamq.engine.persister import Persister
 from stratamq.engine.segment_keeper import SegmentKeeper
 from stratamq.engine.shard import Shard
 from stratamq.log.contract import ShardStore
+from stratamq.log.shard_log import FileShardLog
 from stratamq.model.clock import Clock, SystemClock
 from stratamq.model.errors import CapacityExceeded, StrataError
 from stratamq.model.types import Offset, ShardName
@@ -71,7 +72,7 @@ class MemoryKeeper:
 
     def _persisted(self, spec: ShardSpec, disk: ShardStore) -> PersistedShardStore:
         memory = MemoryShardStore(spec.config, disk.end_offset, self.capacity.weigh)
-        store = PersistedShardStore(disk, memory)
+        store = PersistedShardStore(_on_disk(disk), memory)
         self.capacity.adopt(memory, store)
         return store
 
@@ -83,7 +84,7 @@ class MemoryKeeper:
     def reopen(self, spec: ShardSpec, store: ShardStore) -> ShardStore:
         """Memory cannot be poisoned, its disk can."""
         if isinstance(store, PersistedShardStore):
-            store.disk = self._disk.reopen(spec, store.disk)
+            store.disk = _on_disk(self._disk.reopen(spec, store.disk))
         return store
 
     def destroy(self, spec: ShardSpec, store: ShardStore) -> None:
@@ -186,8 +187,14 @@ class MemoryExecutor(Inline):
                     shard.store.roll()
                 self._persister.poke(shard)
         await self._persister.wait()
+        await asyncio.to_thread(self._settle)
         if self._reading:
             await asyncio.wait(self._reading)
+
+    def _settle(self) -> None:
+        for shard in self._persisted:
+            if isinstance(shard.store, PersistedShardStore) and not shard.gone:
+                shard.store.settle()
 
     def poke_all(self) -> None:
         for shard in self._persisted:
@@ -232,6 +239,11 @@ class EngineMemory(BatchEngine):
 
 def _persists(spec: ShardSpec) -> bool:
     return spec.config.flag("memory.persist")
+
+
+def _on_disk(store: ShardStore) -> FileShardLog:
+    assert isinstance(store, FileShardLog), "its keeper keeps files"
+    return store
 
 
 def _memory(store: ShardStore) -> MemoryShardStore:

@@ -20,10 +20,10 @@ from stratamq.log.contract import (
     PlacedBatch,
     Rewriter,
     SegmentInfo,
-    ShardStore,
     Step,
     adjoining,
 )
+from stratamq.log.shard_log import FileShardLog
 from stratamq.log.snapshots import Snapshots
 from stratamq.model.errors import OffsetOutOfRange
 from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
@@ -55,7 +55,7 @@ class PersistedShardStore:
 
     __slots__ = ("_start", "disk", "memory")
 
-    def __init__(self, disk: ShardStore, memory: MemoryShardStore) -> None:
+    def __init__(self, disk: FileShardLog, memory: MemoryShardStore) -> None:
         self.disk, self.memory = disk, memory
         self._start = disk.start_offset
         self._tell_epochs()
@@ -84,15 +84,25 @@ class PersistedShardStore:
         self.disk.note_epochs(begun)
         if left:
             self.disk.append(left)
-        self.disk.roll()
+        self.disk.roll(self._behind(segment))
         self.disk.trim(max(self.disk.start_offset, min(self._start, self.disk.end_offset)))
         deleted = [mark for mark in self.memory.deleted() if segment.base <= mark < segment.end]
         if deleted:
             self.disk.delete(deleted)
 
+    def _behind(self, segment: MemorySegment) -> Offset:
+        """Where the next one begins: what was compacted away in between is not given again."""
+        return min(one.base for one in self.memory.snapshot() if one.base > segment.base)
+
     def release(self, segment: MemorySegment) -> None:
         """The disk has it: readers find it there."""
         self.memory.trim(segment.end)
+
+    def settle(self) -> None:
+        """When nothing is left to be moved: what was compacted away at the end is not given
+        again."""
+        if not self.memory.weight and self.memory.end_offset > self.disk.end_offset:
+            self.disk.roll(self.memory.end_offset)
 
     # -- ends ----------------------------------------------------------------------------------
 

@@ -32,10 +32,11 @@ PRODUCER_ID_AT = 43
 class ShardProducers:
     """Belongs to the shard's writer, except that others may look at `table`."""
 
-    __slots__ = ("_batches", "_bytes", "_snapshot_bytes", "table")
+    __slots__ = ("_batches", "_bytes", "_derived", "_snapshot_bytes", "table")
 
     def __init__(self) -> None:
         self.table = ProducerTable()
+        self._derived = False
         self._bytes = self._batches = self._snapshot_bytes = 0
 
     def draft(self, now_ms: TimestampMs) -> Draft:
@@ -44,14 +45,28 @@ class ShardProducers:
     # -- following the log ---------------------------------------------------------------------
 
     def derive(self, store: ShardStore, committed: Offset) -> None:
-        """What the log says, from the newest snapshot on that belongs to it. One below the start
-        knows nothing of what was trimmed behind it, so it would take the next batch for a gap."""
+        """What the log says, from the newest snapshot on that belongs to it. One below what is kept
+        here knows nothing of what was behind it, so it would take the next batch for a gap. What
+        object storage has is never read for this: where there is no snapshot, what was known before
+        goes on being known."""
         forget_above(store, store.end_offset)
         self._bytes = self._batches = 0
-        table, offset = _newest_snapshot(store)
+        table, offset = _newest_snapshot(store) or self._without_snapshot(store)
         self._replay(table, store, offset, committed)
         table.transactions.start_at(store.start_offset)
-        self.table = table
+        self.table, self._derived = table, True
+
+    def _without_snapshot(self, store: ShardStore) -> tuple[ProducerTable, Offset]:
+        here = store.local_start
+        if store.start_offset == here:
+            return ProducerTable(), here
+        if not self._derived:
+            logger.warning(
+                "no snapshot tells of producers below offset %d, which is on object storage: "
+                "transactions that were aborted there may be read",
+                here,
+            )
+        return self.table.below(here), here
 
     def _replay(
         self, table: ProducerTable, store: ShardStore, offset: Offset, committed: Offset
@@ -101,14 +116,17 @@ class ShardProducers:
             self.save(store)
 
     def save(self, store: ShardStore) -> None:
-        """For the next opening. Whatever goes wrong here costs time then, and nothing else."""
+        """For the next opening. Whatever goes wrong here costs time then, and nothing else; unless
+        some of the log is on object storage, where it cannot be read again. Then it is durable."""
         if not self._batches:
             return
         end, snapshots = store.end_offset, store.snapshots
         data = encode(self.table, end)
         self._bytes, self._batches, self._snapshot_bytes = 0, 0, len(data)
         try:
-            snapshots.save(end, data)
+            if durable := store.local_start > store.start_offset:
+                store.sync()  # a power cut must not leave the log shorter than what is known of it
+            snapshots.save(end, data, durable=durable)
             offsets = snapshots.offsets()
             for offset in superfluous(offsets, end):
                 snapshots.forget(offset)
@@ -121,17 +139,24 @@ class ShardProducers:
         if not offsets or offsets[-1] < start:
             self.save(store)
 
+    def before_offload(self, store: ShardStore) -> None:
+        """The same, and it must be there after a power cut as well: StorageError or OSError where
+        it cannot be saved."""
+        store.sync()
+        offset = store.end_offset
+        store.snapshots.save(offset, encode(self.table, offset), durable=True)
 
-def _newest_snapshot(store: ShardStore) -> tuple[ProducerTable, Offset]:
-    """A table and how much of the log it knows. Empty, and nothing, without a snapshot of use."""
-    start, snapshots = store.start_offset, store.snapshots
+
+def _newest_snapshot(store: ShardStore) -> tuple[ProducerTable, Offset] | None:
+    """A table and how much of the log it knows, where a snapshot is of use."""
+    snapshots = store.snapshots
     for offset in reversed(snapshots.offsets()):
-        if offset < start:
+        if offset < store.local_start:
             break
         table = decode(snapshots.load(offset), offset)
         if table is not None:
             return table, offset
-    return ProducerTable(), start
+    return None
 
 
 def forget_above(store: ShardStore, end: Offset) -> None:

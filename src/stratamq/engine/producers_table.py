@@ -58,6 +58,14 @@ class ProducerTable:
         """Where the newest batch of each producer ends: what tells its sequence."""
         return frozenset(one.batches[-1].last_offset for one in self.producers() if one.batches)
 
+    def below(self, offset: Offset) -> ProducerTable:
+        """What is known of those who wrote nothing from `offset` on, and of what was aborted before
+        it."""
+        known = [
+            one for one in self.producers() if one.batches and one.batches[-1].last_offset < offset
+        ]
+        return ProducerTable(known, self.transactions.below(offset))
+
     def expire(self, now_ms: TimestampMs, expiration_ms: int) -> None:
         """Forget those who were silent that long. One with a transaction under way stays: readers
         wait for its end. One that was read out of the log is heard of now: nobody knows when it

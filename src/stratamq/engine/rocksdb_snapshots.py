@@ -23,10 +23,10 @@ class RowSnapshots:
     def load(self, offset: Offset) -> bytes:
         return self._rows.snapshot(offset) or b""
 
-    def save(self, offset: Offset, data: bytes) -> None:
+    def save(self, offset: Offset, data: bytes, *, durable: bool = False) -> None:
         rows = self._rows.kv.batch()
         self._rows.put_snapshot(rows, offset, data)
-        self._rows.kv.write(rows)
+        self._rows.kv.write(rows, sync=durable)
 
     def forget(self, offset: Offset) -> None:
         rows = self._rows.kv.batch()

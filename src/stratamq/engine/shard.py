@@ -8,12 +8,14 @@ from asyncio import TimerHandle
 from collections.abc import Callable
 
 from stratamq.engine.contract import ShardSpec
+from stratamq.engine.history import History
 from stratamq.engine.producers_shard import ShardProducers
-from stratamq.log.contract import ShardStore
+from stratamq.engine.tiered import TieredReads, end_of
+from stratamq.log.contract import Reads, SegmentInfo, ShardStore
 from stratamq.model.errors import ShardNotFound, ShardPoisoned
 from stratamq.model.shard import ShardOffsets
 from stratamq.model.topic import Flush
-from stratamq.model.types import FIRST_EPOCH, NO_EPOCH, LeaderEpoch, Offset
+from stratamq.model.types import EARLIEST, FIRST_EPOCH, NO_EPOCH, LeaderEpoch, Offset
 from stratamq.wire.kafka.records import Compression
 
 logger = logging.getLogger(__name__)
@@ -34,8 +36,9 @@ class Shard:
     `high_watermark` is changed by the event loop alone; `epoch` by the shard's writer alone. `lock`
     is held by whoever writes: the I/O pool gives every shard one writer, and the lock says so to
     everyone else. `generation` counts the times the past was changed, so that a plan made before
-    such a change is not carried out after it. The other fields are the config, taken apart once
-    because they are asked for with every batch.
+    such a change is not carried out after it. `history` is what object storage has of the shard,
+    `handed_out` the end of what was last given to whoever moves it there. The other fields are the
+    config, taken apart once because they are asked for with every batch.
     """
 
     __slots__ = (
@@ -47,7 +50,9 @@ class Shard:
         "flush_timer",
         "generation",
         "gone",
+        "handed_out",
         "high_watermark",
+        "history",
         "index_keys",
         "index_tags",
         "lane",
@@ -68,6 +73,8 @@ class Shard:
         self.lane = 0
         self.gone = False
         self.generation = 0
+        self.history: History | None = None
+        self.handed_out = EARLIEST
         self.poison: str | None = None
         self.flush_timer: TimerHandle | None = None
         self.watchers: dict[object, Callable[[], None]] = {}
@@ -137,6 +144,39 @@ class Shard:
         """Below it, it is decided of every record whether it counts."""
         start, committed, _ = self.offsets()
         return max(start, self.producers.table.transactions.last_stable(committed))
+
+    # -- object storage ------------------------------------------------------------------------
+
+    def is_tiered(self) -> bool:
+        """Whether object storage has any of it, known or not."""
+        return self.history is not None or self.store.local_start > self.store.start_offset
+
+    def is_cold(self, offset: Offset) -> bool:
+        """Whether reading there has to wait for object storage."""
+        return self.store.start_offset <= offset < self.store.local_start
+
+    def reads(self, *, waits: bool) -> Reads:
+        """What a view of the shard reads from. `waits`: on a thread that may wait for object
+        storage."""
+        if not self.is_tiered():
+            return self.store
+        return TieredReads(self.name, self.store, self.history, waits=waits)
+
+    def cold_segments(self) -> tuple[SegmentInfo, ...]:
+        """What object storage has of it and is not kept here as well."""
+        known = self.history.segments() if self.history is not None else ()
+        start, seam = self.store.start_offset, self.store.local_start
+        return tuple(
+            found._replace(end_offset=min(found.end_offset, seam), active=False)
+            for found in known
+            if start < found.end_offset and found.base_offset < seam
+        )
+
+    def settled_end(self) -> Offset:
+        """Below it nothing changes any more: object storage has it, or is about to."""
+        known = self.history.segments() if self.history is not None else ()
+        start, seam = self.store.start_offset, self.store.local_start
+        return max(end_of(known), self.handed_out, seam if start < seam else EARLIEST)
 
     # -- those who wait for a change; on the event loop alone ----------------------------------
 

@@ -141,6 +141,12 @@ class Transactions:
             stable = next(undecided, Offset(marker + 1))
             self.aborted.add(AbortedRow(marker, known.first_offset, producer_id, stable))
 
+    def below(self, offset: Offset) -> Transactions:
+        """Those that were over before it."""
+        return Transactions(
+            (), AbortedIndex(row for row in self.aborted if row.last_offset < offset)
+        )
+
     def start_at(self, start: Offset) -> None:
         """The log begins there now."""
         self.aborted = self.aborted.starting_at(start)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Set
 from typing import NamedTuple
 
 from stratamq.engine.expiry import Expiry
-from stratamq.log.contract import ShardStore
+from stratamq.log.contract import Reads
 from stratamq.model.errors import OffsetOutOfRange
 from stratamq.model.record import Record
 from stratamq.model.types import Offset, ShardName
@@ -23,7 +23,7 @@ class View(NamedTuple):
     """
 
     name: ShardName
-    store: ShardStore
+    store: Reads
     start: Offset
     end: Offset
     expiry: Expiry | None

@@ -191,10 +191,12 @@ class FileShardLog(Guard):
         with self._or_poison():
             self._index.kv.write(rows, sync=sync)
 
-    def roll(self) -> None:
+    def roll(self, at: Offset | None = None) -> None:
+        """See ShardStore; the new segment may begin further on, behind a gap that no batch would
+        tell of after a restart."""
         self._check_writable()
         with self._disk_errors():
-            self._roll()
+            self._roll(at if at is not None and at > self.end_offset else None)
 
     def _roll(self, base: Offset | None = None) -> None:
         """Begin a new segment, at `base` where a gap is too large for one segment to span."""

@@ -1,9 +1,10 @@
 """Snapshots beside a log: bytes about everything below an offset, for whoever reads the log.
 
-They save time and nothing else. So they are not synced: what a power cut leaves of one is for its
-reader to judge, by a checksum inside. What must hold is that no snapshot outlives the log it was
-made of: it is forgotten before anything below it is cut, and whoever opens a log forgets what lies
-past its end before anything is written there.
+They save time and nothing else, so most are not synced: what a power cut leaves of one is for its
+reader to judge, by a checksum inside. Once some of the log is elsewhere, they are: what they tell
+of it cannot be read here any more. What must hold is that no snapshot outlives the log it was made
+of: it is forgotten before anything below it is cut, and whoever opens a log forgets what lies past
+its end before anything is written there.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class Snapshots(Protocol):
     def load(self, offset: Offset) -> bytes:
         """Empty when it cannot be read."""
 
-    def save(self, offset: Offset, data: bytes) -> None: ...
+    def save(self, offset: Offset, data: bytes, *, durable: bool = False) -> None:
+        """With `durable` it survives a power cut."""
 
     def forget(self, offset: Offset) -> None: ...
 
@@ -44,7 +46,7 @@ class MemorySnapshots:
     def load(self, offset: Offset) -> bytes:
         return self._kept.get(offset, b"")
 
-    def save(self, offset: Offset, data: bytes) -> None:
+    def save(self, offset: Offset, data: bytes, *, durable: bool = False) -> None:
         self._kept[offset] = data
 
     def forget(self, offset: Offset) -> None:
@@ -67,11 +69,14 @@ class FileSnapshots:
             return read_all(self._disk, self._path(offset))
         return b""
 
-    def save(self, offset: Offset, data: bytes) -> None:
+    def save(self, offset: Offset, data: bytes, *, durable: bool = False) -> None:
         self._known.add(offset)
         file = self._disk.open(self._path(offset), create=True)
         file.truncate(0)
         file.write([data], 0)
+        if durable:
+            file.sync()
+            self._disk.sync_folder(self._folder)
 
     def forget(self, offset: Offset) -> None:
         self._disk.unlink(self._path(offset))

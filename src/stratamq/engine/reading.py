@@ -1,0 +1,73 @@
+"""On which thread a shard is read, and through which view.
+
+What is kept here is read by the executor's readers. What object storage has is read on threads of
+their own, so that a store that hangs keeps nobody from reading or writing what is here. Which of
+the two it will be is decided before: by the offset, and look-ups in a shard with history always go
+the long way. A segment that is offloaded in between sends its reader there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from stratamq.engine.cold_readers import ColdReaders
+from stratamq.engine.executor import Executor
+from stratamq.engine.expiry import expiry_of
+from stratamq.engine.limits import EngineLimits
+from stratamq.engine.shard import Shard
+from stratamq.engine.tiered import NeedsHistory
+from stratamq.engine.view import View
+from stratamq.model.clock import Clock
+from stratamq.model.types import Offset
+
+T = TypeVar("T")
+
+
+class Readers:
+    """Reads for the engine, whatever the shard and wherever it lies."""
+
+    def __init__(self, executor: Executor, clock: Clock, limits: EngineLimits) -> None:
+        self._executor, self._clock = executor, clock
+        self._decompressed_max = limits.decompressed_bytes_max
+        self._cold = ColdReaders(limits.cold_reader_threads)
+
+    async def close(self) -> None:
+        await self._cold.close()
+
+    # -- views ---------------------------------------------------------------------------------
+
+    def view(self, shard: Shard, *, waits: bool = False) -> View:
+        """What a consumer may see now."""
+        start, committed, _ = shard.offsets()
+        expiry = expiry_of(shard.spec.config, self._clock.now_ms())
+        store = shard.reads(waits=waits)
+        return View(shard.name, store, start, committed, expiry, self._decompressed_max)
+
+    def everything(self, shard: Shard, *, waits: bool = False) -> View:
+        """What deletion sees: records that are not committed yet or have expired as well, since
+        both might come into sight later."""
+        store = shard.reads(waits=waits)
+        start, end = store.start_offset, store.end_offset
+        return View(shard.name, store, start, end, None, self._decompressed_max)
+
+    # -- threads -------------------------------------------------------------------------------
+
+    async def from_offset(self, shard: Shard, offset: Offset, look: Callable[[View], T]) -> T:
+        """Look at what lies at `offset` or behind it."""
+        if not shard.is_cold(offset):
+            try:
+                return await self._executor.read(shard, partial(look, self.view(shard)))
+            except NeedsHistory:
+                pass  # it was offloaded meanwhile
+        return await self.cold(partial(look, self.view(shard, waits=True)))
+
+    async def anywhere(self, shard: Shard, look: Callable[[View], T]) -> T:
+        """Look for something that may be in any part."""
+        if shard.is_tiered():
+            return await self.cold(partial(look, self.view(shard, waits=True)))
+        return await self._executor.read(shard, partial(look, self.view(shard)))
+
+    async def cold(self, work: Callable[[], T]) -> T:
+        return await self._cold.run(work)

@@ -1,0 +1,69 @@
+"""What the writer of a shard does for object storage: hand a segment out, drop what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stratamq.engine.shard import Shard
+from stratamq.log.contract import SegmentInfo, ShardStore
+from stratamq.model.errors import NotFound
+from stratamq.model.types import Offset
+from stratamq.wire.kafka.records import read_header
+
+
+def hand_out(shard: Shard, base_offset: Offset, stable: Offset) -> SegmentInfo:
+    """A sealed segment. From now on compaction leaves it alone: what is deleted in the copy must
+    stay deleted, and only the marks say so."""
+    for segment in shard.store.segments():
+        if segment.base_offset == base_offset and not segment.active:
+            if segment.end_offset > stable:
+                break
+            shard.handed_out = max(shard.handed_out, segment.end_offset)
+            return segment
+    raise NotFound(f"{shard.name}: there is no sealed segment at {base_offset} that is decided")
+
+
+def offload(shard: Shard, end: Offset) -> int:
+    """The bytes that were freed: of segments wholly below `end` that the history has."""
+    store, history = shard.store, shard.history
+    if history is None:
+        return 0
+    bound = covered_to(store, history.segments(), end)
+    before = _size(store)
+    if bound > store.local_start:
+        shard.producers.before_offload(store)
+        store.offload(bound)
+    return before - _size(store)
+
+
+def covered_to(store: ShardStore, cold: Sequence[SegmentInfo], end: Offset) -> Offset:
+    """Up to where sealed segments may go, oldest first and without leaving one out."""
+    bound = store.local_start
+    for segment in store.segments():
+        if segment.active or segment.end_offset > end or not _covers(store, cold, segment):
+            break
+        bound = segment.end_offset
+    return bound
+
+
+def _covers(store: ShardStore, cold: Sequence[SegmentInfo], segment: SegmentInfo) -> bool:
+    """Whether the files hold every batch of the segment. Where they leave something out, there must
+    be nothing here either."""
+    offset, end = max(segment.base_offset, store.start_offset), segment.end_offset
+    if not cold or cold[-1].end_offset < end:
+        return False
+    for file in cold:
+        if offset >= end:
+            break
+        if file.end_offset <= offset:
+            continue
+        if file.base_offset > offset:
+            data = store.read(offset, 1, end)
+            if data and read_header(data).base_offset < file.base_offset:
+                return False
+        offset = file.end_offset
+    return offset >= end
+
+
+def _size(store: ShardStore) -> int:
+    return sum(segment.size_bytes for segment in store.segments())
