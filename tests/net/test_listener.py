@@ -45,14 +45,34 @@ class Echo:
         self.story.append("ended")
 
 
+class RoomyEcho(Echo):
+    """Has places of ten bytes for what comes, and then, once in a while, none."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self.memory = bytearray(10)
+
+    def room(self) -> memoryview | None:
+        return memoryview(self.memory) if len(self.story) % 100 else None
+
+    def filled(self, count: int) -> None:
+        self.received(bytes(self.memory[:count]))
+
+    def received(self, data: bytes) -> None:
+        self.story.append("received")
+        super().received(data)
+
+
 @asynccontextmanager
 async def listening(
-    limits: ConnectionLimits | None = None, tls: TlsContext | None = None
+    limits: ConnectionLimits | None = None,
+    tls: TlsContext | None = None,
+    kind: type[Echo] = Echo,
 ) -> AsyncIterator[tuple[Listener, int, list[Echo]]]:
     sessions: list[Echo] = []
 
     def make(connection: Connection) -> Echo:
-        sessions.append(Echo(connection))
+        sessions.append(kind(connection))
         return sessions[-1]
 
     listener = Listener(make, limits, tls)
@@ -76,6 +96,36 @@ async def test_bytes_come_and_go_and_the_session_hears_of_the_end() -> None:
                 break
         assert sessions[0].story == ["ended"]
         assert listener.connection_count == 0
+
+
+@pytest.mark.parametrize("secure", [False, True])
+async def test_bytes_go_where_the_session_has_room(
+    certificates: Certificates, secure: bool
+) -> None:
+    tls = _server(certificates, ClientAuth.NONE) if secure else None
+    client = ssl.create_default_context(cafile=certificates.authority) if secure else None
+    async with listening(tls=tls, kind=RoomyEcho) as (_, port, sessions):
+        name = "localhost" if secure else None
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", port, ssl=client, server_hostname=name
+        )
+        for payload in (b"first", *[bytes(range(1, 251))] * 200, b"last"):
+            writer.write(payload)
+            assert await asyncio.wait_for(reader.readexactly(len(payload)), 10) == payload
+        writer.close()
+        assert len(sessions[0].story) > 3000
+
+
+async def test_connections_that_share_a_buffer_do_not_share_bytes() -> None:
+    async with listening() as (_, port, _):
+        pairs = [await asyncio.open_connection("127.0.0.1", port) for _ in range(10)]
+        for _ in range(20):
+            for number, (_, writer) in enumerate(pairs):
+                writer.write(b"%c" % number * 3000)
+            for number, (reader, _) in enumerate(pairs):
+                assert await reader.readexactly(3000) == b"%c" % number * 3000
+        for _, writer in pairs:
+            writer.close()
 
 
 @pytest.mark.parametrize("limit", ["connections_max", "connections_per_host_max"])

@@ -74,7 +74,8 @@ async def test_nobody_overtakes_one_of_its_kind_that_had_a_task() -> None:
 
 
 async def test_thousands_that_are_answered_at_once() -> None:
-    """As deep as the stack is, whatever comes in one piece."""
+    """They come in one piece, wait for two that fill the line, and are then taken one by one: the
+    stack must not grow with them."""
     both = Both()
     handlers, beginners = {HeartbeatRequest: both.serve}, {HeartbeatRequest: both.begin}
     limits = ServerLimits(requests_max=2)
@@ -82,9 +83,11 @@ async def test_thousands_that_are_answered_at_once() -> None:
         serving(handlers, limits, beginners=beginners) as (_, port),
         connected(port) as peer,
     ):
-        for _ in range(5000):
-            peer.send(numbered(0), 4)
-        assert await answers(peer, 5000) == [0] * 5000
+        for number in (1, 3, *([0] * 5000)):
+            peer.send(numbered(number), 4)
+        await asyncio.sleep(0.1)
+        both.gate.set()
+        assert await answers(peer, 5002) == [1, 3, *([0] * 5000)]
 
 
 async def test_answers_that_come_later_leave_in_order() -> None:

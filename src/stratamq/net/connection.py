@@ -7,7 +7,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol, cast
+from typing import Final, Protocol, cast, runtime_checkable
 
 from stratamq.net.tls import principal_of
 
@@ -20,6 +20,10 @@ CLOSE_GRACE_S = 10.0
 
 USER_TIMEOUT_MS = 120_000
 """A peer that acknowledges nothing of what was sent for this long is gone."""
+
+
+READ_BYTES = 256 << 10
+"""What is read at once where nobody says otherwise."""
 
 
 class Hold:
@@ -50,6 +54,18 @@ class Session(Protocol):
         """The connection is gone. Called once, last."""
 
 
+@runtime_checkable
+class Receiver(Session, Protocol):
+    """A session that has a place for some of the bytes to come, and spares them a copy."""
+
+    def room(self) -> memoryview | None:
+        """Where the next bytes go, at least one; None for those that come by `received`. It is used
+        before anything else is asked of the session."""
+
+    def filled(self, count: int) -> None:
+        """So many bytes came into the last `room`."""
+
+
 class Gate(Protocol):
     """Who may come in; the listener."""
 
@@ -58,11 +74,12 @@ class Gate(Protocol):
     def left(self, connection: Connection) -> None: ...
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """Reading stops while any `Hold` is on. Buffers are sent as they are, in order.
 
     `number` is unique within the process. `principal` is the name in the peer's certificate, where
-    TLS asked for one.
+    TLS asked for one. What is read goes into `shared`, which all connections of an event loop may
+    have in common, unless the session has room of its own.
     """
 
     def __init__(
@@ -71,6 +88,7 @@ class Connection(asyncio.Protocol):
         gate: Gate,
         make_session: Callable[[Connection], Session],
         water_bytes: tuple[int, int],
+        shared: memoryview | None = None,
     ) -> None:
         self.number = number
         self.host = ""
@@ -85,6 +103,9 @@ class Connection(asyncio.Protocol):
         self._reads = True
         self._closing = False
         self._unsent_before = 0
+        self._shared = memoryview(bytearray(READ_BYTES)) if shared is None else shared
+        self._receiver: Receiver | None = None
+        self._in_room = False
 
     # -- what asyncio calls --------------------------------------------------------------------
 
@@ -99,12 +120,26 @@ class Connection(asyncio.Protocol):
         self.principal = principal_of(transport.get_extra_info("peercert"))
         self._transport.set_write_buffer_limits(self._high, self._low)
         _tune(transport.get_extra_info("socket"))
-        self.session = self._make_session(self)
+        self.session = session = self._make_session(self)
+        self._receiver = session if isinstance(session, Receiver) else None
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._receiver is not None and not self._closing:
+            room = self._receiver.room()
+            if room is not None:
+                self._in_room = True
+                return room
+        return self._shared
+
+    def buffer_updated(self, nbytes: int) -> None:
         self.active_at = self._loop.time()
-        if self.session is not None and not self._closing:
-            self.session.received(data)
+        in_room, self._in_room = self._in_room, False
+        if self.session is None or self._closing:
+            return
+        if in_room and self._receiver is not None:
+            self._receiver.filled(nbytes)
+        else:
+            self.session.received(bytes(self._shared[:nbytes]))
 
     def pause_writing(self) -> None:
         self.hold(Hold.UNSENT)
@@ -118,7 +153,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
         self._gate.left(self)
-        session, self.session = self.session, None
+        session, self.session, self._receiver = self.session, None, None
         if session is not None:
             session.ended()
 

@@ -19,6 +19,8 @@ logger = logging.getLogger(__name__)
 WILDCARDS = ("", "0.0.0.0", "::")
 SWEEPS_PER_IDLE_TIME = 4
 HANDSHAKE_TIMEOUT_S = 10.0
+READ_BYTES = 64 << 10
+"""Large requests have rooms of their own; only their first bytes come this way."""
 
 _numbers = itertools.count(1)
 
@@ -46,6 +48,7 @@ class Listener:
         self._empty = asyncio.Event()
         self._empty.set()
         self._refused = 0
+        self._shared = memoryview(bytearray(READ_BYTES))
 
     @property
     def connection_count(self) -> int:
@@ -120,7 +123,7 @@ class Listener:
 
     def _new_connection(self) -> Connection:
         water = (self._limits.unsent_high_bytes, self._limits.unsent_low_bytes)
-        return Connection(next(_numbers), self, self._make_session, water)
+        return Connection(next(_numbers), self, self._make_session, water, self._shared)
 
     # -- idle connections ----------------------------------------------------------------------
 

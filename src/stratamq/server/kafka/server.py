@@ -14,7 +14,7 @@ from stratamq.server.kafka.auth import NoSasl, Security
 from stratamq.server.kafka.memory import Memory
 from stratamq.server.kafka.session import KafkaSession
 from stratamq.server.kafka.throttle import NoQuotas, Quotas
-from stratamq.wire.kafka.protocol import FRAME_BYTES_MAX
+from stratamq.wire.kafka.protocol import FRAME_BYTES_MAX, Rooms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +46,7 @@ class KafkaServer:
         self.quotas: Quotas = quotas or NoQuotas()
         self.served = {**broker.served, **self.security.served}
         self.memory = Memory(self.limits.request_bytes_max)
+        self.rooms = Rooms()
         self._listener = Listener(self._session, self.limits.connections, tls)
 
     @property

@@ -20,7 +20,8 @@ from stratamq.server.kafka.auth import BEFORE_AUTHENTICATION, SASL_REQUESTS
 from stratamq.server.kafka.throttle import Stopwatch, Usage, record_bytes
 from stratamq.wire.kafka.protocol import (
     Buffer,
-    FrameSplitter,
+    Frame,
+    FrameReceiver,
     ProtocolError,
     Request,
     RequestHeader,
@@ -67,7 +68,7 @@ class KafkaSession:
         self._is_stranger = self._authenticator.principal is None
         limit = server.limits.frame_bytes_max
         strangers = min(limit, STRANGERS_BYTES_MAX)
-        self._splitter = FrameSplitter(strangers if self._is_stranger else limit)
+        self._frames = FrameReceiver(server.rooms, strangers if self._is_stranger else limit)
         self._line: deque[Slot] = deque()
         self._lagging = 0
         self._known: Caller | None = None
@@ -84,13 +85,20 @@ class KafkaSession:
     # -- what the connection calls -------------------------------------------------------------
 
     def received(self, data: bytes) -> None:
-        self._charged += len(data)
-        self._server.memory.charge(len(data))
+        self._charge(len(data))
         try:
-            self._splitter.feed(data)
+            self._frames.feed(data)
         except ProtocolError as error:
             self.cut_off(str(error))
             return
+        self._pump()
+
+    def room(self) -> memoryview | None:
+        return self._frames.room()
+
+    def filled(self, count: int) -> None:
+        self._charge(count)
+        self._frames.filled(count)
         self._pump()
 
     def sent(self) -> None:
@@ -113,6 +121,7 @@ class KafkaSession:
                 self._server.room.give(_size(slot.answer))
             elif slot.waits and slot.task is not None:
                 slot.task.cancel()  # nobody is there to read what it waits for
+        self._frames.close()
         self._server.memory.forget(self)
         self._discharge(self._charged)
         self._server.room.give(self._unsent)
@@ -122,7 +131,7 @@ class KafkaSession:
 
     @property
     def unfinished_bytes(self) -> int:
-        return self._splitter.held_bytes
+        return self._frames.held_bytes
 
     def memory_is_back(self) -> None:
         self._starved = False
@@ -137,11 +146,11 @@ class KafkaSession:
     def _pump(self) -> None:
         if self._is_stranger and self._authenticator.principal is not None:
             self._is_stranger = False
-            self._splitter.frame_bytes_max = self._server.limits.frame_bytes_max
+            self._frames.frame_bytes_max = self._server.limits.frame_bytes_max
         self._pumps = True
         while self._may_take():
             try:
-                frame = self._splitter.next_frame()
+                frame = self._frames.next_frame()
             except ProtocolError as error:
                 self.cut_off(str(error))
                 break
@@ -172,7 +181,7 @@ class KafkaSession:
             self._starved = True
             connection.hold(Hold.MEMORY)
 
-    def _take(self, frame: bytes) -> None:
+    def _take(self, frame: Frame) -> None:
         size_bytes = len(frame) + SIZE_BYTES
         try:
             request = decode_request(frame, self._server.served, exact=False)
@@ -351,6 +360,10 @@ class KafkaSession:
             self.cut_off("authentication failed")
         elif self._finishing and not self._line:
             self._connection.close()
+
+    def _charge(self, size_bytes: int) -> None:
+        self._charged += size_bytes
+        self._server.memory.charge(size_bytes)
 
     def _discharge(self, size_bytes: int) -> None:
         given = min(size_bytes, self._charged)

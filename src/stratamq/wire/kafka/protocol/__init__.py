@@ -2,8 +2,8 @@
 
 `messages` declares what there is, `schema` the words for it. `codec` reads and writes one message,
 by functions that `decoding` and `encoding` generate from the declarations at first use; `print
-(source(MetadataResponse, 12))` shows them. `frames`, `headers` and `exchange` deal in whole
-frames, `registry` knows all APIs.
+(source(MetadataResponse, 12))` shows them. `frames`, `receiving`, `headers` and `exchange` deal
+in whole frames, `registry` knows all APIs.
 
 Whatever bytes come in, reading them ends in a value or in a ProtocolError; memory is bounded by
 the size of the frame and by `ELEMENTS_MAX`.
@@ -34,6 +34,7 @@ from stratamq.wire.kafka.protocol.exchange import (
 )
 from stratamq.wire.kafka.protocol.frames import FRAME_BYTES_MAX, FrameSplitter
 from stratamq.wire.kafka.protocol.headers import RequestHeader
+from stratamq.wire.kafka.protocol.receiving import Frame, FrameReceiver, Rooms
 from stratamq.wire.kafka.protocol.registry import (
     ALL_VERSIONS,
     APIS,
@@ -55,6 +56,8 @@ __all__ = [
     "Api",
     "Buffer",
     "ErrorCode",
+    "Frame",
+    "FrameReceiver",
     "FrameSplitter",
     "FrameTooLarge",
     "MalformedFrame",
@@ -63,6 +66,7 @@ __all__ = [
     "Request",
     "RequestHeader",
     "Response",
+    "Rooms",
     "Served",
     "UnknownApi",
     "UnsendableValue",

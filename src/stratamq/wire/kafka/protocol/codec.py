@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 
 from stratamq.wire.kafka.protocol.decoding import decoder_source
 from stratamq.wire.kafka.protocol.encoding import encoder_source
+from stratamq.wire.kafka.protocol.receiving import Frame
 from stratamq.wire.kafka.protocol.runtime import ELEMENTS_MAX, unsendable
 from stratamq.wire.kafka.protocol.schema import Buffer, Message, message_of
 from stratamq.wire.kafka.protocol.source import Source
 
 T = TypeVar("T")
-Decoder = Callable[[bytes, int, int], Any]
+Decoder = Callable[[Frame, int, int], Any]
 Encoder = Callable[[object, bytes], list[Buffer]]
 
 _decoders: dict[tuple[type, int, bool], Decoder] = {}
@@ -24,7 +25,7 @@ _encoders: dict[tuple[type, int], Encoder] = {}
 def decode(
     message_type: type[T],
     version: int,
-    data: bytes,
+    data: Frame,
     at: int = 0,
     *,
     exact: bool = True,
@@ -33,7 +34,8 @@ def decode(
     """Read the message that lies in `data` from `at` to the end.
 
     Raises MalformedMessage and nothing else. Records come as views into `data`, everything else
-    is copied. Unless `exact`, the message may end before `data` does.
+    is copied. Unless `exact`, the message may end before `data` does. Only a message that holds
+    records is read from a view.
     """
     found = _decoders.get((message_type, version, exact))
     if found is None:

@@ -1,10 +1,10 @@
 """Writes the function that reads one message in one version.
 
-What it writes is straight-line code over `buf`, the whole frame as bytes. Neighbouring fields of
-fixed width are read by one call of struct, together with the length of what follows them. Reading
-past the end of `buf` shows itself (IndexError, struct.error); every length and count is held
-against the bytes that are left before anything is made from it, and `room` bounds the elements of
-all arrays together.
+What it writes is straight-line code over `buf`, the whole frame as bytes; a message that holds
+records is read from a view as well. Neighbouring fields of fixed width are read by one call of
+struct, together with the length of what follows them. Reading past the end of `buf` shows itself
+(IndexError, struct.error); every length and count is held against the bytes that are left before
+anything is made from it, and `room` bounds the elements of all arrays together.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ class _Decoder:
     def __init__(self, message: Message, version: int) -> None:
         self._out = Source(message, version)
         self._out.namespace.update(_HELPERS)
+        self._viewed = holds_records(message.type)
         self._run: list[tuple[str, str]] = []
         """Codes and targets of fields that the next call of struct will read together."""
 
@@ -67,7 +68,7 @@ class _Decoder:
         out = self._out
         with out.block("def decode(buf, pos, room):"):
             out.line("size = len(buf)")
-            if _holds_records(message.type):
+            if self._viewed:
                 out.line("view = memoryview(buf)")
             with out.block("try:"):
                 root = self._struct(message.type)
@@ -142,9 +143,10 @@ class _Decoder:
         out.line(f"else: raise bad_length({length}, pos)")
 
     def _slice(self, kind: Sized, target: str, end: str) -> None:
+        part = f"buf[pos:{end}]"
         read = {
-            STRING: f"buf[pos:{end}].decode()",
-            BYTES: f"buf[pos:{end}]",
+            STRING: f"str({part}, 'utf-8')" if self._viewed else f"{part}.decode()",
+            BYTES: f"bytes({part})" if self._viewed else part,
             RECORDS: f"view[pos:{end}]",
         }[kind]
         self._out.line(f"{target} = {read}")
@@ -279,14 +281,14 @@ def default_text(field: Field) -> str:
     return "[]" if field.default == () else repr(field.default)
 
 
-def _holds_records(struct_type: type) -> bool:
+def holds_records(struct_type: type) -> bool:
     return any(
         field.kind == RECORDS
-        or (isinstance(field.kind, type) and _holds_records(field.kind))
+        or (isinstance(field.kind, type) and holds_records(field.kind))
         or (
             isinstance(field.kind, Array)
             and isinstance(field.kind.element, type)
-            and _holds_records(field.kind.element)
+            and holds_records(field.kind.element)
         )
         for field in fields_of(struct_type)
     )

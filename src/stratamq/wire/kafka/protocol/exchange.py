@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from stratamq.wire.kafka.protocol.codec import decode, encode
+from stratamq.wire.kafka.protocol.decoding import holds_records
 from stratamq.wire.kafka.protocol.errors import ErrorCode
 from stratamq.wire.kafka.protocol.exceptions import (
     UnknownApi,
@@ -31,6 +32,7 @@ from stratamq.wire.kafka.protocol.headers import (
     request_header_version,
     response_header_version,
 )
+from stratamq.wire.kafka.protocol.receiving import Frame
 from stratamq.wire.kafka.protocol.registry import (
     ALL_VERSIONS,
     APIS,
@@ -43,6 +45,8 @@ from stratamq.wire.kafka.protocol.schema import Buffer, message_of
 
 _FRAME_MAX = (1 << 31) - 1
 _FALLBACK_VERSION = 0
+_WITH_RECORDS = frozenset(key for key, api in APIS.items() if holds_records(api.request))
+"""Requests that are read from a view as well as from bytes."""
 
 
 class Request(NamedTuple):
@@ -56,7 +60,7 @@ class Response(NamedTuple):
 
 
 def decode_request(
-    frame: bytes,
+    frame: Frame,
     served: Served = ALL_VERSIONS,
     *,
     exact: bool = True,
@@ -65,7 +69,7 @@ def decode_request(
     """One request. Raises UnknownApi, UnsupportedVersion or MalformedMessage, nothing else.
 
     Unless `exact`, bytes may be left over behind it: librdkafka's Metadata request for all topics
-    has some, and Kafka does not mind.
+    has some, and Kafka does not mind. Records are views of the frame.
     """
     key, version, correlation_id = peek_request(frame)
     versions = served.get(key)
@@ -74,6 +78,8 @@ def decode_request(
     api = APIS[key]
     if not versions.first <= version <= versions.last:
         raise UnsupportedVersion(api.name, key, version, correlation_id)
+    if key not in _WITH_RECORDS:
+        frame = bytes(frame)
     header, at = decode_request_header(frame, _request_header_version(api, version))
     body: object = decode(api.request, version, frame, at, exact=exact, elements_max=elements_max)
     return Request(header, body)

@@ -43,6 +43,17 @@ class FrameSplitter:
         """Bytes that no frame has carried out yet."""
         return self._held
 
+    @property
+    def awaited_bytes(self) -> int:
+        """The size of the frame that bytes are missing of; 0 while it is not known."""
+        return self._size or 0
+
+    def surrender(self) -> bytes:
+        """What there is of the frame that bytes are missing of. Its size is forgotten here: whoever
+        takes the bytes sees to the rest of them."""
+        self._size = None
+        return self._take(self._held)
+
     def feed(self, data: Buffer) -> None:
         """Take what the socket gave; the caller may reuse its buffer."""
         if self._refusal is not None:

@@ -19,6 +19,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from stratamq.wire.kafka.protocol.exceptions import MalformedMessage, UnsendableValue
+from stratamq.wire.kafka.protocol.receiving import Frame
 from stratamq.wire.kafka.protocol.runtime import skip_tags
 
 API_VERSIONS_KEY = 18
@@ -47,7 +48,7 @@ def response_header_version(api_key: int, *, flexible: bool) -> int:
     return 1 if flexible and api_key != API_VERSIONS_KEY else 0
 
 
-def peek_request(frame: bytes) -> tuple[int, int, int]:
+def peek_request(frame: Frame) -> tuple[int, int, int]:
     """API key, API version and correlation id: all headers begin with them.
 
     The version of the header itself follows from the first two.
@@ -58,7 +59,7 @@ def peek_request(frame: bytes) -> tuple[int, int, int]:
     return api_key, api_version, correlation_id
 
 
-def decode_request_header(frame: bytes, header_version: int) -> tuple[RequestHeader, int]:
+def decode_request_header(frame: Frame, header_version: int) -> tuple[RequestHeader, int]:
     """The header, and where the body begins."""
     if header_version == 0:
         return RequestHeader(*peek_request(frame)), _FIXED.size
@@ -71,19 +72,19 @@ def decode_request_header(frame: bytes, header_version: int) -> tuple[RequestHea
     return RequestHeader(api_key, api_version, correlation_id, client_id), pos
 
 
-def _client_id(frame: bytes, pos: int, length: int) -> tuple[str | None, int]:
+def _client_id(frame: Frame, pos: int, length: int) -> tuple[str | None, int]:
     if length == -1:
         return None, pos
     end = pos + length
     if not pos <= end <= len(frame):
         raise MalformedMessage(f"a client id of {length} bytes is not in the frame")
     try:
-        return frame[pos:end].decode(), end
+        return str(frame[pos:end], "utf-8"), end
     except UnicodeDecodeError:
         raise MalformedMessage("the client id is not UTF-8") from None
 
 
-def _skip_tags(frame: bytes, pos: int) -> int:
+def _skip_tags(frame: Frame, pos: int) -> int:
     try:
         first = frame[pos]
         return skip_tags(frame, pos + 1, first) if first else pos + 1
@@ -103,7 +104,7 @@ def encode_request_header(header: RequestHeader, header_version: int) -> bytes:
     return fixed + length.to_bytes(2, "big", signed=True) + (name or b"") + tags
 
 
-def decode_response_header(frame: bytes, header_version: int) -> tuple[int, int]:
+def decode_response_header(frame: Frame, header_version: int) -> tuple[int, int]:
     """The correlation id, and where the body begins."""
     if len(frame) < _CORRELATION_ID.size:
         raise MalformedMessage(f"{len(frame)} bytes are too few for a response header")

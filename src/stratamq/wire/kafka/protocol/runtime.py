@@ -11,6 +11,7 @@ from struct import Struct
 from typing import Any
 
 from stratamq.wire.kafka.protocol.exceptions import MalformedMessage, UnsendableValue
+from stratamq.wire.kafka.protocol.receiving import Frame
 
 RECORDS_COPIED_MAX = 4096
 """Records up to this size are cheaper to copy into their neighbours than to send by themselves."""
@@ -34,7 +35,7 @@ _UNPACKERS_MAX = 256
 # -- reading ---------------------------------------------------------------------------------------
 
 
-def uvarint_tail(buf: bytes, pos: int, first: int) -> tuple[int, int]:
+def uvarint_tail(buf: Frame, pos: int, first: int) -> tuple[int, int]:
     """The value and end of a varint whose `first` byte, just before `pos`, said it goes on."""
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
@@ -48,12 +49,12 @@ def uvarint_tail(buf: bytes, pos: int, first: int) -> tuple[int, int]:
     raise MalformedMessage(f"a varint over 32 bits ends at byte {pos}")
 
 
-def uvarint(buf: bytes, pos: int) -> tuple[int, int]:
+def uvarint(buf: Frame, pos: int) -> tuple[int, int]:
     byte = buf[pos]
     return (byte, pos + 1) if byte < 0x80 else uvarint_tail(buf, pos + 1, byte)
 
 
-def skip_tags(buf: bytes, pos: int, first: int) -> int:
+def skip_tags(buf: Frame, pos: int, first: int) -> int:
     """Pass over tagged fields that nobody here knows; `first` is the byte that counts them."""
     count, pos = uvarint_tail(buf, pos, first) if first > 0x7F else (first, pos)
     if count > (len(buf) - pos) // 2:
@@ -65,7 +66,7 @@ def skip_tags(buf: bytes, pos: int, first: int) -> int:
     return pos
 
 
-def tag_head(buf: bytes, pos: int, last: int) -> tuple[int, int, int]:
+def tag_head(buf: Frame, pos: int, last: int) -> tuple[int, int, int]:
     """Tag, start and end of the tagged field at `pos`; `last` is the tag before it."""
     tag, pos = uvarint(buf, pos)
     if tag <= last:
