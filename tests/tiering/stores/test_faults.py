@@ -227,6 +227,15 @@ async def test_a_store_that_only_trickles_is_given_up(s3_options: StoreOptions) 
         await store.close()
 
 
+async def test_a_store_where_nobody_listens_may_be_up_later(s3_options: StoreOptions) -> None:
+    store = await open_store(replace(s3_options, s3_endpoint="http://127.0.0.1:1", limits=QUICK))
+    with pytest.raises(StoreUnavailable):
+        await store.put("k", DATA)
+    with pytest.raises(StoreUnavailable):
+        await content(store, "k")
+    await store.close()
+
+
 async def test_wrong_bytes_that_stay_wrong_are_never_returned(lines: tuple[Store, Proxy]) -> None:
     store, proxy = lines
     info = await store.put("k", DATA)

@@ -23,6 +23,7 @@ from botocore.exceptions import (
     ResponseStreamingError,
     TokenRetrievalError,
 )
+from botocore.exceptions import ConnectionError as NoConnection
 from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError
 
@@ -74,6 +75,7 @@ CREDENTIALS = (
     MissingDependencyException,
 )
 ON_THE_WAY = (
+    NoConnection,
     HTTPClientError,
     IncompleteReadError,
     ReadTimeoutError,
