@@ -46,7 +46,7 @@ run: setup ## Start a node on ./data (DATA=folder, ARGS="--kafka-port 0 ..."); C
 .PHONY: test
 test: setup ## Run the tests, but for the long ones (ARGS="tests/log -k torn")
 	@scripts/ensure java for-tests
-	@$(BIN)/python -m pytest -n 2 -m "not long" $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not long" $(ARGS)
 
 .PHONY: test-long
 test-long: setup ## Run the tests that take minutes each

@@ -7,12 +7,21 @@ import uuid
 
 import pytest
 
-from stratamq.client import EARLIEST, LATEST, Client, FetchLimits, TopicPartition, visible_batches
+from stratamq.client import (
+    EARLIEST,
+    LATEST,
+    Client,
+    FetchLimits,
+    TopicPartition,
+    Undecided,
+    visible_batches,
+)
 from stratamq.client.fetching import Fetched
 from stratamq.model.errors import (
     AlreadyExists,
     InvalidConfig,
     InvalidProducerEpoch,
+    NotFound,
     OffsetOutOfRange,
     TopicNotFound,
 )
@@ -84,6 +93,13 @@ async def test_an_offset_outside_the_log_says_where_the_log_is(client: Client, t
         await client.fetch(place, 7, FetchLimits(wait_ms_max=0))
 
 
+async def test_the_beginning_can_be_cut_off(client: Client, topic: str) -> None:
+    place = TopicPartition(topic, 0)
+    await (await client.sender()).send(place, records("a", "b", "c"))
+    assert await client.delete_records(place, 2) == 2
+    assert await client.list_offsets({place: EARLIEST}) == {place: 2}
+
+
 async def test_a_partition_that_is_not_there(client: Client, topic: str) -> None:
     with pytest.raises(TopicNotFound, match="has 2 partitions"):
         await client.fetch(TopicPartition(topic, 2), 0)
@@ -145,3 +161,9 @@ async def test_offsets_count_with_their_transaction(client: Client, topic: str) 
     assert await client.group_offsets(group) == {place: (7, "a note")}
     state = await client.describe_transaction(kept.handle.transactional_id)
     assert (state.handle, state.state) == (kept.handle, "CompleteCommit")
+    third = await client.begin(uuid.uuid4().hex)
+    await third.commit_offset(group, place, 8)
+    with pytest.raises(Undecided, match=group):
+        await client.group_offsets(group)
+    with pytest.raises(NotFound, match="nobody"):
+        await client.describe_transaction("nobody")

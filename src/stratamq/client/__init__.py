@@ -11,6 +11,7 @@ from stratamq.client.client import EARLIEST, LATEST, Client
 from stratamq.client.cluster import ClusterView, TopicPartition, TopicView
 from stratamq.client.committed import Aborted, visible_batches
 from stratamq.client.fetching import Fetched, FetchLimits
+from stratamq.client.groups import GroupOffset, Undecided
 from stratamq.client.options import ClientOptions, Login, Server, TlsFiles, options_of
 from stratamq.client.transactions import Handle, Transaction
 
@@ -24,6 +25,7 @@ __all__ = [
     "ClusterView",
     "FetchLimits",
     "Fetched",
+    "GroupOffset",
     "Handle",
     "Login",
     "Server",
@@ -31,6 +33,7 @@ __all__ = [
     "TopicPartition",
     "TopicView",
     "Transaction",
+    "Undecided",
     "options_of",
     "visible_batches",
 ]

@@ -78,6 +78,9 @@ class Client:
     async def flush_lake(self, topic: str) -> FlushedLake:
         return await lake.flush_lake(self._router, topic)
 
+    async def delete_records(self, place: TopicPartition, before: int) -> int:
+        return await topics.delete_records(self._router, place, before)
+
     # -- reading -------------------------------------------------------------------------------
 
     async def list_offsets(

@@ -39,6 +39,8 @@ ERRORS: dict[ErrorCode, type[ours.StrataError]] = {
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: ours.OutOfOrderSequence,
     ErrorCode.INVALID_PRODUCER_EPOCH: ours.InvalidProducerEpoch,
     ErrorCode.PRODUCER_FENCED: ours.InvalidProducerEpoch,
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: ours.NotFound,
+    ErrorCode.GROUP_ID_NOT_FOUND: ours.NotFound,
     ErrorCode.INVALID_TXN_STATE: ours.InvalidTransactionState,
     ErrorCode.INVALID_PRODUCER_ID_MAPPING: ours.InvalidTransactionState,
     ErrorCode.TRANSACTION_ABORTABLE: ours.InvalidTransactionState,

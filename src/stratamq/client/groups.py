@@ -8,10 +8,16 @@ from stratamq.client.cluster import TopicPartition
 from stratamq.client.connection import NodeConnection
 from stratamq.client.failures import check
 from stratamq.client.router import GROUP, Router
+from stratamq.model.errors import StrataError
+from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.group_offsets import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
+
+
+class Undecided(StrataError):
+    """A transaction that commits offsets of the group is under way."""
 
 
 class GroupOffset(NamedTuple):
@@ -20,20 +26,25 @@ class GroupOffset(NamedTuple):
 
 
 async def group_offsets(router: Router, group: str) -> dict[TopicPartition, GroupOffset]:
-    """All that the group has committed. Refusal (UNSTABLE_OFFSET_COMMIT) after `retry_ms_max` while
-    a transaction that commits some is undecided."""
+    """All that the group has committed. Undecided while a transaction might change some of it."""
     request = OffsetFetchRequest(group_id=group, topics=None, require_stable=True)
 
     async def once(node: NodeConnection) -> dict[TopicPartition, GroupOffset]:
         told = await node.ask(request, OffsetFetchResponse, router.request_s)
-        check(told.error_code, f"offsets of group {group!r}")
+        _check(told.error_code, group)
         found = {}
         for topic in told.topics:
             for part in topic.partitions:
-                check(part.error_code, f"offsets of group {group!r}")
+                _check(part.error_code, group)
                 if part.committed_offset >= 0:
                     place = TopicPartition(topic.name, part.partition_index)
                     found[place] = GroupOffset(part.committed_offset, part.metadata or "")
         return found
 
     return await router.on_coordinator(GROUP, group, once)
+
+
+def _check(code: int, group: str) -> None:
+    if code == ErrorCode.UNSTABLE_OFFSET_COMMIT:
+        raise Undecided(f"offsets of group {group!r} are part of a transaction under way")
+    check(code, f"offsets of group {group!r}")

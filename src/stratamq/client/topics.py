@@ -1,12 +1,20 @@
-"""Topics: make, delete, widen."""
+"""Topics: make, delete, widen, cut off their beginning."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from stratamq.client.cluster import TopicPartition
+from stratamq.client.connection import NodeConnection
 from stratamq.client.failures import check
 from stratamq.client.router import Router
 from stratamq.wire.kafka.protocol import NO_UUID
+from stratamq.wire.kafka.protocol.messages.log_offsets import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
 from stratamq.wire.kafka.protocol.messages.topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -71,3 +79,20 @@ async def add_partitions(router: Router, name: str, count: int) -> None:
 
     await router.retried(once)
     await router.cluster([name])
+
+
+async def delete_records(router: Router, place: TopicPartition, before: int) -> int:
+    """Everything before the offset; the new start of the log."""
+    part = DeleteRecordsPartition(partition_index=place.partition, offset=before)
+    request = DeleteRecordsRequest(
+        topics=[DeleteRecordsTopic(name=place.topic, partitions=[part])],
+        timeout_ms=router.options.request_ms_max,
+    )
+
+    async def once(node: NodeConnection) -> int:
+        response = await node.ask(request, DeleteRecordsResponse, router.request_s)
+        told = response.topics[0].partitions[0]
+        check(told.error_code, f"delete records of {place}")
+        return told.low_watermark
+
+    return await router.on_leader(place, once)

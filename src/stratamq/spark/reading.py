@@ -83,8 +83,8 @@ def read(reading: Reading, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
 
 
 def _batches(reading: Reading, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
-    for fetched in _fetches(reading, wanted):
-        arrays = between(_decoded(fetched, reading.committed), wanted.start, wanted.stop)
+    for offset, fetched in _fetches(reading, wanted):
+        arrays = between(_decoded(fetched, reading.committed), offset, wanted.stop)
         arrays = passing(arrays, reading.conditions, reading.tag)
         if len(arrays["offset"]):
             place = wanted.place
@@ -122,8 +122,12 @@ def _add(columns: Columns, header: BatchHeader, batch: memoryview) -> None:
 # -- fetching --------------------------------------------------------------------------------------
 
 
-def _fetches(reading: Reading, wanted: OffsetRange) -> Iterator[Fetched]:
-    """Answers with batches, until the range is covered. The next is on its way meanwhile."""
+def _fetches(reading: Reading, wanted: OffsetRange) -> Iterator[tuple[int, Fetched]]:
+    """Offsets that were asked for, and what came, until the range is covered.
+
+    What lies before its offset in an answer is not to be shown: another answer had it, or it was
+    deleted. While one answer is used, the next is on its way.
+    """
     client = shared_client(reading.client)
     offset, empty = wanted.start, 0
     waiting = _ask(client, reading, wanted, offset)
@@ -139,10 +143,10 @@ def _fetches(reading: Reading, wanted: OffsetRange) -> Iterator[Fetched]:
         if empty > EMPTY_MAX:
             _check_end(reading, wanted, offset, fetched)
             return
-        offset = after
+        asked, offset = offset, after
         waiting = _ask(client, reading, wanted, offset)
         if not empty:
-            yield fetched
+            yield asked, fetched
 
 
 def _ask(

@@ -9,6 +9,8 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
     Filter,
     InputPartition,
 )
@@ -23,6 +25,7 @@ from stratamq.spark.names import FORMAT
 from stratamq.spark.options import ReadOptions, read_options
 from stratamq.spark.planning import OffsetRange, Task, split
 from stratamq.spark.reading import read, reading_of, shared_client
+from stratamq.spark.sink import BatchWriter, StreamWriter
 from stratamq.spark.stream import StreamReader
 
 if TYPE_CHECKING:
@@ -49,6 +52,15 @@ class StrataMQSource(DataSource):
     @plainly
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return StreamReader(dict(self.options), schema)
+
+    @plainly
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        return BatchWriter(dict(self.options), schema, overwrite)
+
+    @plainly
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Complete mode writes the whole result with each epoch, as Spark's Kafka sink does."""
+        return StreamWriter(dict(self.options), schema)
 
 
 class BatchReader(DataSourceReader):
