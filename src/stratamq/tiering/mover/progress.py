@@ -127,6 +127,11 @@ class Progress:
         else:
             self._due.pop(shard, None)
 
+    def keep(self, shards: set[ShardName]) -> None:
+        """Forget what is due for others: they are gone."""
+        for shard in self._due.keys() - shards:
+            del self._due[shard]
+
     def status(self, troubled: int = 0) -> MoverStatus:
         return MoverStatus(
             underway=tuple(track.entry for track in self._tracks),

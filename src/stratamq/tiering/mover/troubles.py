@@ -46,7 +46,7 @@ class Troubles:
                 "tiering: topic %s, shard %s: %s; it is tried again, the segment stays here",
                 topic,
                 shard,
-                error or kind,
+                str(error) or kind,
             )
 
     def well(self, topic: str, shard: ShardName) -> None:

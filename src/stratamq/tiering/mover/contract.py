@@ -1,0 +1,88 @@
+"""What the mover needs of the others. Each of these is a small part of something larger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from stratamq.engine.contract import ExportedSegment
+from stratamq.log.contract import SegmentInfo
+from stratamq.meta.commands import Command
+from stratamq.meta.tier import RetiredObject, TierFile
+from stratamq.model.clock import Clock
+from stratamq.model.producer import AbortedTransaction
+from stratamq.model.shard import ShardOffsets
+from stratamq.model.topic import Topic
+from stratamq.model.types import Offset, ShardName
+from stratamq.tiering.stores.contract import ObjectStore
+
+
+class TierEngine(Protocol):
+    """Part of `stratamq.engine.contract.StorageEngine`."""
+
+    def offsets(self, shard: ShardName) -> ShardOffsets: ...
+
+    def last_stable_offset(self, shard: ShardName) -> Offset: ...
+
+    def segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
+        """Those that are kept locally."""
+
+    def aborted_transactions(
+        self, shard: ShardName, start: Offset, end: Offset
+    ) -> list[AbortedTransaction]: ...
+
+    async def deleted(self, shard: ShardName, start: Offset, end: Offset) -> list[Offset]: ...
+
+    async def compact(self, shard: ShardName) -> int: ...
+
+    async def export_segment(
+        self, shard: ShardName, base_offset: Offset, folder: Path
+    ) -> ExportedSegment: ...
+
+    async def offload(self, shard: ShardName, end: Offset) -> int: ...
+
+
+class Meta(Protocol):
+    """Part of `stratamq.meta.client.MetaClient`."""
+
+    async def submit(self, *commands: Command) -> int: ...
+
+    async def revision(self) -> int: ...
+
+
+class Files(Protocol):
+    """Part of `stratamq.meta.tier_cache.TierCache`."""
+
+    def files(self, shard: ShardName) -> tuple[TierFile, ...]: ...
+
+    def retired(self) -> Mapping[str, RetiredObject]: ...
+
+    async def wait_for_revision(self, revision: int, timeout_s: float) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """Everything the mover stands on.
+
+    `topics` are those to look after, by this node. `engine_of` may be None for a moment: a shard
+    that is being made, or deleted. `attach` makes the engine's history of a shard what the Meta
+    Service says now.
+    """
+
+    meta: Meta
+    files: Files
+    topics: Callable[[], Collection[Topic]]
+    engine_of: Callable[[ShardName], TierEngine | None]
+    attach: Callable[[ShardName], None]
+    store: ObjectStore
+    clock: Clock
+    work_folder: Path
+    owner: str
+    """The mark of our objects: `stratamq.tiering.keys.owner_mark`."""
+
+    @property
+    def moving_folder(self) -> Path:
+        """Where the files of segments on their way are, and nothing else."""
+        return self.work_folder / "moving"

@@ -1,0 +1,119 @@
+"""Objects that nobody needs any more.
+
+| what                                          | goes                                     |
+|-----------------------------------------------|------------------------------------------|
+| retired: files that were dropped or replaced  | a grace period after that                |
+| retired with their shard                      | at once                                  |
+| orphans: stored, and then something failed    | a grace period after they were stored    |
+| parts of uploads that never ended             | a grace period after they were begun     |
+
+Only what has our mark is ever looked at. Listings may be old, and so may our own copy of the
+metadata, so the Meta Service is asked again right before each deletion; and what is on its way to
+be named is left alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from stratamq.meta.tier import ForgetObjects, RetiredObject
+from stratamq.model.types import NO_TIMESTAMP, ShardName
+from stratamq.tiering import keys
+from stratamq.tiering.mover.contract import Surroundings
+from stratamq.tiering.mover.ship import Flights
+from stratamq.tiering.stores.contract import Listed
+
+log = logging.getLogger(__name__)
+
+CACHE_TIMEOUT_S = 10.0
+FORGET_MAX = 100
+"""Objects forgotten by one command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaner:
+    """Deletes objects, one after the other. Every call may be cut off and repeated."""
+
+    around: Surroundings
+    flights: Flights
+    grace_ms: int
+
+    async def remove_retired(self) -> int:
+        """Those whose time has come; how many. Each is deleted first and then forgotten."""
+        due = [one for one in self.around.files.retired().values() if self._is_over(one)]
+        removed: list[str] = []
+        for one in due:
+            if not await self._is_retired(one.object_key):
+                continue
+            await self.around.store.delete(one.object_key)
+            removed.append(one.object_key)
+            if len(removed) % FORGET_MAX == 0:
+                await self._forget(removed[-FORGET_MAX:])
+        await self._forget(removed[len(removed) - len(removed) % FORGET_MAX :])
+        return len(removed)
+
+    async def remove_orphans(self) -> int:
+        """Look through the whole store. How many went."""
+        before_ms = self.around.clock.now_ms() - self.grace_ms
+        last, named = ShardName(""), frozenset[str]()
+        removed = 0
+        async for listed in self.around.store.list():
+            shard = self._candidate(listed, before_ms)
+            if shard is None:
+                continue
+            if shard != last:  # keys come in order: a shard's objects lie together
+                last, named = shard, self._named(shard)
+            if listed.key in named or not await self._is_orphan(listed.key, shard):
+                continue
+            await self.around.store.delete(listed.key)
+            removed += 1
+        if removed:
+            log.info("tiering: removed %d objects that nothing names", removed)
+        return removed
+
+    async def sweep(self) -> int:
+        """Unfinished uploads. Those under way here go on, however short the grace period is."""
+        before_ms = self.around.clock.now_ms() - self.grace_ms
+        oldest_ms = self.flights.oldest_ms
+        if oldest_ms is not None:
+            before_ms = min(before_ms, oldest_ms - 1)
+        return await self.around.store.sweep(before_ms)
+
+    def _is_over(self, retired: RetiredObject) -> bool:
+        if retired.since_ms == NO_TIMESTAMP:
+            return True
+        return self.around.clock.now_ms() - retired.since_ms >= self.grace_ms
+
+    async def _is_retired(self, key: str) -> bool:
+        """A file may name it again, or it may be forgotten."""
+        await self._refresh()
+        return key in self.around.files.retired()
+
+    async def _forget(self, object_keys: Iterable[str]) -> None:
+        if gone := tuple(object_keys):
+            await self.around.meta.submit(ForgetObjects(object_keys=gone))
+
+    def _candidate(self, listed: Listed, before_ms: int) -> ShardName | None:
+        """The shard of an object that is ours and old enough."""
+        found = keys.parse(listed.key)
+        if found is None or found.owner != self.around.owner:
+            return None
+        if listed.modified_ms > before_ms or listed.key in self.flights:
+            return None
+        return found.shard
+
+    def _named(self, shard: ShardName) -> frozenset[str]:
+        files = self.around.files.files(shard)
+        return frozenset(one.key for file in files for one in file.objects)
+
+    async def _is_orphan(self, key: str, shard: ShardName) -> bool:
+        await self._refresh()
+        known = key in self.flights or key in self.around.files.retired()
+        return not known and key not in self._named(shard)
+
+    async def _refresh(self) -> None:
+        """Know what the Meta Service knows at this moment."""
+        revision = await self.around.meta.revision()
+        await self.around.files.wait_for_revision(revision, CACHE_TIMEOUT_S)

@@ -1,0 +1,144 @@
+"""One shard: what is due for it is done, and decided anew after each segment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from stratamq.meta.tier import DropFiles
+from stratamq.model.errors import ShardNotFound
+from stratamq.model.topic import Topic
+from stratamq.model.types import ShardName
+from stratamq.tiering.mover.contract import Surroundings, TierEngine
+from stratamq.tiering.mover.policy import (
+    Action,
+    Drop,
+    LocalLimits,
+    Offload,
+    ShardState,
+    Upload,
+    decide,
+    local_limits,
+)
+from stratamq.tiering.mover.progress import Progress, Step
+from stratamq.tiering.mover.steps import Overtaken, Steps
+
+OVERTAKEN_MAX = 3
+"""A segment that changes again and again is left for the next round."""
+
+
+SEGMENTS_AT_ONCE = 4
+"""Then it is another shard's turn: a large backlog must not keep all others waiting."""
+
+
+class Moved(NamedTuple):
+    """What was done for a shard. `more`: it is not finished."""
+
+    segments: int = 0
+    log_bytes: int = 0
+    freed_bytes: int = 0
+    more: bool = False
+
+
+NOTHING = Moved()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardMover:
+    around: Surroundings
+    steps: Steps
+    progress: Progress
+
+    def has_work(self, topic: Topic, shard: ShardName) -> bool:
+        """Cheap: asked for every shard in every round."""
+        return local_limits(topic.config).moves or bool(self.around.files.files(shard))
+
+    async def move(self, topic: Topic, shard: ShardName) -> Moved:
+        """What is due, or a few segments of it. NotFound when the shard goes meanwhile."""
+        return await _Run(self, topic, shard, local_limits(topic.config)).all()
+
+
+@dataclass(slots=True)
+class _Run:
+    mover: ShardMover
+    topic: Topic
+    shard: ShardName
+    limits: LocalLimits
+    moved: Moved = NOTHING
+    overtaken: int = 0
+    compacted: bool = False
+
+    async def all(self) -> Moved:
+        while uploads := await self._upkeep():
+            if not self.compacted:  # what nobody can read any more need not go along
+                self.compacted = True
+                await self._engine().compact(self.shard)
+                continue
+            if self.moved.segments == SEGMENTS_AT_ONCE:
+                return self.moved._replace(more=True)
+            if not await self._try(uploads[0]):
+                break
+        return self.moved
+
+    async def _upkeep(self) -> list[Upload]:
+        """Do what is quick, and say what is not. Nothing is dropped of which history does not
+        have everything: the engine holds us to that."""
+        while True:
+            actions = self._decided()
+            quick = [action for action in actions if not isinstance(action, Upload)]
+            for action in quick:
+                await self._act(action)
+            if not any(isinstance(action, Drop) for action in quick):
+                return [action for action in actions if isinstance(action, Upload)]
+
+    def _decided(self) -> Sequence[Action]:
+        engine, around = self._engine(), self.mover.around
+        start, committed, _ = engine.offsets(self.shard)
+        state = ShardState(
+            segments=engine.segments(self.shard),
+            files=around.files.files(self.shard),
+            start=start,
+            stable=min(committed, engine.last_stable_offset(self.shard)),
+        )
+        actions = decide(state, self.limits, around.clock.now_ms())
+        due = [action.segment for action in actions if isinstance(action, Upload)]
+        self.mover.progress.due(self.shard, len(due), sum(one.size_bytes for one in due))
+        return actions
+
+    async def _act(self, action: Drop | Offload) -> None:
+        around = self.mover.around
+        if isinstance(action, Drop):
+            now_ms = around.clock.now_ms()
+            command = DropFiles(shard=self.shard, below=action.below, now_ms=now_ms)
+            await self.mover.steps.know(await around.meta.submit(command))
+            around.attach(self.shard)
+        else:
+            self.mover.steps.on_step(self.shard, Step.OFFLOAD)
+            freed = await self._engine().offload(self.shard, action.end)
+            self.moved = self.moved._replace(freed_bytes=self.moved.freed_bytes + freed)
+            self.mover.progress.add(local_bytes_freed=freed)
+
+    async def _try(self, upload: Upload) -> bool:
+        """Whether to go on."""
+        progress = self.mover.progress
+        with progress.track(self.topic.name, self.shard, upload.base_offset) as track:
+            try:
+                file = await self.mover.steps.move(self.topic, self.shard, upload, track)
+            except Overtaken:
+                self.overtaken += 1
+                return self.overtaken < OVERTAKEN_MAX
+        progress.add(
+            segments_moved=1, log_bytes_moved=file.log_bytes, object_bytes_stored=file.size_bytes
+        )
+        done = self.moved
+        self.moved = done._replace(
+            segments=done.segments + 1, log_bytes=done.log_bytes + file.log_bytes
+        )
+        return True
+
+    def _engine(self) -> TierEngine:
+        engine = self.mover.around.engine_of(self.shard)
+        if engine is None:
+            raise ShardNotFound(f"{self.shard} is not here")
+        return engine

@@ -1,0 +1,268 @@
+"""The steps of a segment's move. Each may be cut off at any point, and repeated.
+
+| step    | what it does                            | what a crash in it leaves    | cleaned by |
+|---------|-----------------------------------------|------------------------------|------------|
+| export  | links or copies the segment             | a work folder                | next start |
+| convert | makes the files, in another process     | a work folder                | next start |
+| upload  | stores them under keys nobody has used  | objects that nothing names   | orphans    |
+| verify  | reads all of them back                  | objects that nothing names   | orphans    |
+| commit  | the Meta Service names them: the one    | what the step before or the  | orphans or |
+|         | moment at which the segment is moved    | step behind leaves           | next round |
+| attach  | readers of the shard are shown the file | a file that is local as well | next round |
+| offload | the engine drops its own copy           | a file that is local as well | next round |
+
+The local copy goes last, and only after the Meta Service has said, durably, where the other is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from stratamq.engine.contract import ExportedSegment
+from stratamq.lake.declared import columns_of, columns_text, declared
+from stratamq.meta.tier import CommitFiles, TierFile, TierObject
+from stratamq.model.errors import (
+    CapacityExceeded,
+    InvalidInput,
+    NotFound,
+    ShardNotFound,
+    StrataError,
+)
+from stratamq.model.shard import split_shard_name
+from stratamq.model.topic import Topic
+from stratamq.model.types import ShardName
+from stratamq.tiering import keys
+from stratamq.tiering.mover.contract import Surroundings, TierEngine
+from stratamq.tiering.mover.conversion import Conversion, Converted, FileSums
+from stratamq.tiering.mover.policy import Upload, upload_of
+from stratamq.tiering.mover.progress import Step, Track
+from stratamq.tiering.mover.ship import Flights, Shipper
+from stratamq.tiering.mover.workers import Converters
+
+COMMIT_ATTEMPTS = 5
+"""Files that make records visible early may come and go while a segment is on its way."""
+
+CACHE_TIMEOUT_S = 10.0
+
+OnStep = Callable[[ShardName, Step], None]
+"""Told before each step. Tests stop here."""
+
+
+class Overtaken(StrataError):
+    """The segment is no longer what it was: compacted, trimmed, or otherwise moved. Decide anew."""
+
+
+REFUSALS = (InvalidInput, NotFound, CapacityExceeded, Overtaken)
+"""By these the Meta Service says that it has named nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A file of the segment, and the object it becomes."""
+
+    name: str
+    path: Path
+    sums: FileSums
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """Carries segments through the steps up to `attach`. `offload` is decided anew, by what is
+    known then."""
+
+    around: Surroundings
+    converters: Converters
+    shipper: Shipper
+    flights: Flights
+    on_step: OnStep = lambda shard, step: None
+
+    async def move(self, topic: Topic, shard: ShardName, upload: Upload, track: Track) -> TierFile:
+        """Give a segment its final file. What fails leaves the segment as it was."""
+        token = keys.new_token(self.around.owner)
+        folder = self.around.moving_folder / f"{shard}-{token}"
+        try:
+            move = _Move(self, topic, shard, upload, track, token, folder)
+            return await move.run()
+        finally:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+    async def know(self, revision: int) -> None:
+        """Until this node's copy of the metadata has come so far."""
+        await self.around.files.wait_for_revision(revision, CACHE_TIMEOUT_S)
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    steps: Steps
+    topic: Topic
+    shard: ShardName
+    upload: Upload
+    track: Track
+    token: str
+    folder: Path
+
+    async def run(self) -> TierFile:
+        exported = await self._export()
+        made = await self._convert(exported)
+        parts = self._parts(exported, made)
+        wanted = [part.key for part in parts]
+        with self.steps.flights.of(wanted):
+            try:
+                file = await self._ship(parts, made)
+                commands = self._commands(file)
+            except StrataError:
+                await self.steps.shipper.discard(wanted)
+                raise
+            try:
+                revision = await self._commit(file, commands)
+            except REFUSALS:
+                await self.steps.shipper.discard(wanted)
+                raise
+        await self._attach(revision)
+        return file
+
+    def _enter(self, step: Step, total_bytes: int = 0) -> None:
+        self.track.enter(step, total_bytes)
+        self.steps.on_step(self.shard, step)
+
+    def _engine(self) -> TierEngine:
+        engine = self.steps.around.engine_of(self.shard)
+        if engine is None:
+            raise ShardNotFound(f"{self.shard} is not here any more")
+        return engine
+
+    # -- export and convert ------------------------------------------------------------------------
+
+    async def _export(self) -> ExportedSegment:
+        self._enter(Step.EXPORT)
+        await asyncio.to_thread(self.folder.mkdir, parents=True)
+        base = self.upload.segment.base_offset
+        engine = self._engine()
+        try:
+            exported = await engine.export_segment(self.shard, base, self.folder)
+        except NotFound as error:
+            engine.offsets(self.shard)  # the whole shard may be gone
+            raise Overtaken(str(error)) from error
+        if exported.segment != self.upload.segment:
+            raise Overtaken(f"{self.shard}: the segment at {base} has changed")
+        return exported
+
+    async def _convert(self, exported: ExportedSegment) -> Converted:
+        self._enter(Step.CONVERT, exported.segment.size_bytes)
+        engine, config = self._engine(), self.topic.config
+        base, end = self.upload.base_offset, self.upload.end_offset
+        tier_format = str(config["tier.format"])
+        work = Conversion(
+            source=exported.log,
+            parquet=None if tier_format == "log" else self.folder / "file.parquet",
+            log=None if tier_format == "parquet" else self.folder / "file.log",
+            partition=split_shard_name(self.shard)[1],
+            base_offset=base,
+            end_offset=end,
+            start=engine.offsets(self.shard).start,
+            deleted=tuple(await engine.deleted(self.shard, base, end)),
+            aborted=tuple(engine.aborted_transactions(self.shard, base, end)),
+            value_format=str(config["lake.value.format"]),
+            value_schema=str(config["lake.value.schema"]),
+            notes={"stratamq.topic": self.topic.name, "stratamq.shard": self.shard},
+            sums_of=() if tier_format == "parquet" else self._sidecars(exported),
+        )
+        return await self.steps.converters.convert(work, self.track.reached)
+
+    def _sidecars(self, exported: ExportedSegment) -> tuple[Path, ...]:
+        """Those of the whole segment. A part of it is read without."""
+        whole = (self.upload.base_offset, self.upload.end_offset) == exported.segment[:2]
+        if not whole or exported.index is None or exported.timeindex is None:
+            return ()
+        return exported.index, exported.timeindex
+
+    def _parts(self, exported: ExportedSegment, made: Converted) -> list[_Part]:
+        folder = keys.topic_folder(self.topic.name, self.topic.topic_id)
+        partition = split_shard_name(self.shard)[1]
+        base, end = self.upload.base_offset, self.upload.end_offset
+        raw = keys.log_keys(folder, partition, base, self.token)
+        parts = []
+        if made.parquet:
+            key = keys.data_key(folder, partition, base, end, self.token)
+            parts.append(_Part("parquet", self.folder / "file.parquet", made.parquet, key))
+        if made.log:
+            parts.append(_Part("log", self.folder / "file.log", made.log, raw.log))
+            names = ("index", raw.index), ("timeindex", raw.timeindex)
+            sidecars = zip(names, self._sidecars(exported), made.sums, strict=False)
+            parts += [_Part(name, path, sums, key) for (name, key), path, sums in sidecars]
+        return parts
+
+    # -- upload, verify, commit --------------------------------------------------------------------
+
+    async def _ship(self, parts: list[_Part], made: Converted) -> TierFile:
+        total_bytes = sum(part.sums.size for part in parts)
+        self._enter(Step.UPLOAD, total_bytes)
+        stored: dict[str, TierObject] = {}
+        for part in parts:
+            stored[part.name] = await self.steps.shipper.upload(
+                part.key, part.path, part.sums, self.track.count
+            )
+        self._enter(Step.VERIFY, total_bytes)
+        for one in stored.values():
+            await self.steps.shipper.verify(one, self.track.count)
+        return self._file(stored, made)
+
+    def _file(self, stored: dict[str, TierObject], made: Converted) -> TierFile:
+        config = self.topic.config
+        values = declared(str(config["lake.value.format"]), str(config["lake.value.schema"]))
+        return TierFile(
+            shard=self.shard,
+            base_offset=self.upload.base_offset,
+            end_offset=self.upload.end_offset,
+            final=True,
+            parquet=stored.get("parquet"),
+            parquet_end=made.parquet_end,
+            log=stored.get("log"),
+            index=stored.get("index"),
+            timeindex=stored.get("timeindex"),
+            rows=made.rows,
+            batches=made.batches,
+            log_bytes=self.upload.segment.size_bytes,
+            min_timestamp=made.min_timestamp,
+            max_timestamp=made.max_timestamp,
+            unparsed=made.unparsed,
+            misfits=made.misfits,
+            columns=columns_text(columns_of(values)) if made.parquet else "",
+            created_ms=self.steps.around.clock.now_ms(),
+        )
+
+    def _commands(self, file: TierFile) -> tuple[CommitFiles, ...]:
+        """By what is known now: other files may have come or gone, and the segment may have changed
+        since it was exported, in which case the file is of no use."""
+        now_ms, shard = file.created_ms, self.shard
+        if self.upload.segment not in self._engine().segments(shard):
+            raise Overtaken(f"{shard}: the segment at {file.base_offset} has changed")
+        now = upload_of(self.upload.segment, self.steps.around.files.files(shard))
+        if (now.base_offset, now.end_offset) != (file.base_offset, file.end_offset):
+            raise Overtaken(f"{shard}: other files have offsets {file.base_offset}.. by now")
+        gone = CommitFiles(shard=shard, replace=now.early, now_ms=now_ms)
+        add = CommitFiles(shard=shard, add=(file,), replace=now.replace, now_ms=now_ms)
+        return (gone, add) if now.early else (add,)
+
+    async def _commit(self, file: TierFile, commands: tuple[CommitFiles, ...]) -> int:
+        """Once it was asked for, only the Meta Service knows whether it happened: unless it says
+        that it did not, the objects stay."""
+        self._enter(Step.COMMIT)
+        meta = self.steps.around.meta
+        for _ in range(COMMIT_ATTEMPTS - 1):
+            try:
+                return await meta.submit(*commands)
+            except (InvalidInput, NotFound):
+                await self.steps.know(await meta.revision())
+                commands = self._commands(file)
+        return await meta.submit(*commands)
+
+    async def _attach(self, revision: int) -> None:
+        self._enter(Step.ATTACH)
+        await self.steps.know(revision)
+        self.steps.around.attach(self.shard)
