@@ -39,6 +39,9 @@ class TierCache(WatchedCache):
     def listen(self, listener: Listener) -> None:
         self._listeners.append(listener)
 
+    def unlisten(self, listener: Listener) -> None:
+        self._listeners.remove(listener)
+
     def _replace(self, state: MetaState) -> None:
         before = self._files
         self._files = {
