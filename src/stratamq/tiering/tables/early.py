@@ -1,0 +1,271 @@
+"""Early files: the newest records of a topic made visible in its table, out of the local log.
+
+They are never the only copy: the log has what they hold, until a final file takes their place. So
+whatever is cut off here leaves an object that nothing names, and is simply done anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from stratamq.lake.declared import columns_of, columns_text, declared
+from stratamq.meta.tier import CommitFiles, TierFile, TierObject
+from stratamq.model.errors import (
+    InvalidInput,
+    NotFound,
+    ShardNotFound,
+    StoreError,
+    StrataError,
+)
+from stratamq.model.shard import split_shard_name
+from stratamq.model.topic import Topic
+from stratamq.model.types import Offset, ShardName
+from stratamq.tiering import keys
+from stratamq.tiering.mover.contract import Surroundings, TierEngine
+from stratamq.tiering.mover.conversion import Conversion, Converted
+from stratamq.tiering.mover.ship import Flights, Shipper
+from stratamq.tiering.mover.workers import Converters
+from stratamq.tiering.tables.plan import EarlyFile, Ends, merges, missing
+from stratamq.wire.kafka.records import walk
+
+PIECE_BYTES = 4 << 20
+ROUNDS_MAX = 10
+"""Plans for a shard in one flush: it grows, and others commit files, meanwhile."""
+
+CACHE_TIMEOUT_S = 10.0
+
+
+class Overtaken(StrataError):
+    """Others have changed the shard's files since this one was planned."""
+
+
+class TableEngine(TierEngine, Protocol):
+    """Part of `stratamq.engine.contract.StorageEngine`."""
+
+    async def read_raw(
+        self, shard: ShardName, offset: Offset, bytes_max: int = 1 << 20
+    ) -> bytes: ...
+
+
+class Visible(NamedTuple):
+    """What was added to a table."""
+
+    files: int = 0
+    rows: int = 0
+
+    def plus(self, file: TierFile | None) -> Visible:
+        return Visible(self.files + 1, self.rows + file.rows) if file else self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlyWriter:
+    """Flushes shards. One flush of a shard at a time; the mover may be at work beside it."""
+
+    around: Surroundings
+    engine_of: Callable[[ShardName], TableEngine | None]
+    converters: Converters
+    shipper: Shipper
+    flights: Flights
+    merge_files: int
+    _locks: dict[ShardName, asyncio.Lock] = field(default_factory=dict)
+    _empty: dict[ShardName, dict[Offset, EarlyFile]] = field(default_factory=dict)
+    """What was found to have no row, so that it is not looked at again and again."""
+
+    @property
+    def work_folder(self) -> Path:
+        return self.around.work_folder / "early"
+
+    async def open(self) -> None:
+        """Remove what a process that died left in the work folder."""
+        await asyncio.to_thread(shutil.rmtree, self.work_folder, ignore_errors=True)
+
+    async def flush(self, topic: Topic, shard: ShardName) -> Visible:
+        """Everything that is decided now is in a file on return. Nothing to do for a shard that is
+        not kept here."""
+        engine = self.engine_of(shard)
+        if engine is None:
+            return Visible()
+        async with self._locks.setdefault(shard, asyncio.Lock()):
+            ends = _ends(engine, shard)
+            done = await self._flush(topic, shard, ends)
+            await self._merge(topic, shard, ends)
+            return done
+
+    def is_behind(self, shard: ShardName) -> bool:
+        """Whether a flush would find something to do."""
+        engine = self.engine_of(shard)
+        return engine is not None and bool(self._missing(engine, shard, _ends(engine, shard)))
+
+    def forget(self, shard: ShardName) -> None:
+        """It is gone."""
+        self._locks.pop(shard, None)
+        self._empty.pop(shard, None)
+
+    async def _flush(self, topic: Topic, shard: ShardName, ends: Ends) -> Visible:
+        done = Visible()
+        for _ in range(ROUNDS_MAX):
+            planned = self._missing(self.engine(shard), shard, ends)
+            if not planned:
+                break
+            for one in planned:
+                done = done.plus(await self._write(topic, shard, one))
+        return done
+
+    def _missing(self, engine: TableEngine, shard: ShardName, ends: Ends) -> list[EarlyFile]:
+        found = missing(engine.segments(shard), self.around.files.files(shard), ends)
+        empty = self._empty.get(shard, {})
+        return [one for one in found if empty.get(one.base_offset) != one]
+
+    async def _merge(self, topic: Topic, shard: ShardName, ends: Ends) -> None:
+        for _ in range(ROUNDS_MAX):
+            segments, files = self.engine(shard).segments(shard), self.around.files.files(shard)
+            planned = merges(segments, files, ends, self.merge_files)
+            if not planned:
+                break
+            for one in planned:
+                await self._write(topic, shard, one)
+
+    def engine(self, shard: ShardName) -> TableEngine:
+        engine = self.engine_of(shard)
+        if engine is None:
+            raise ShardNotFound(f"{shard} is not here any more")
+        return engine
+
+    async def _write(self, topic: Topic, shard: ShardName, early: EarlyFile) -> TierFile | None:
+        """None if it has no row, or if others were faster: then the plan has to be made anew."""
+        token = keys.new_token(self.around.owner)
+        folder = self.work_folder / f"{shard}-{token}"
+        try:
+            await asyncio.to_thread(folder.mkdir, parents=True)
+            file = await _Writing(self, topic, shard, early, token, folder).run()
+        except Overtaken:
+            return None
+        finally:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        if file is None:
+            self._empty.setdefault(shard, {})[early.base_offset] = early._replace(replace=())
+        return file
+
+
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    """One file: copied out of the log, converted, stored, and made known."""
+
+    writer: EarlyWriter
+    topic: Topic
+    shard: ShardName
+    early: EarlyFile
+    token: str
+    folder: Path
+
+    async def run(self) -> TierFile | None:
+        log_bytes = await self._copy()
+        made = await self._convert()
+        if made.parquet is None or not made.rows:
+            await self._commit(())
+            return None
+        file = self._file(made, TierObject(self._key(), *made.parquet), log_bytes)
+        with self.writer.flights.of([self._key()]):
+            try:
+                await self.writer.shipper.upload(self._key(), self._parquet(), made.parquet)
+                await self._commit((file,))
+            except (StoreError, Overtaken):
+                await self.writer.shipper.discard([self._key()])
+                raise
+        return file
+
+    # -- making it ---------------------------------------------------------------------------------
+
+    async def _copy(self) -> int:
+        """The batches of the stretch, out of the local log; their bytes. The last may reach further
+        than the stretch, and the converter cuts it off."""
+        engine, end = self.writer.engine(self.shard), self.early.end_offset
+        offset, size = self.early.base_offset, 0
+        with await asyncio.to_thread(self._log().open, "wb") as file:
+            while offset < end:
+                data = await engine.read_raw(self.shard, offset, PIECE_BYTES)
+                spans = [one for one in walk(data) if one.base_offset < end]
+                if not spans:
+                    break
+                piece_bytes = spans[-1].position + spans[-1].size
+                await asyncio.to_thread(file.write, memoryview(data)[:piece_bytes])
+                offset, size = Offset(spans[-1].last_offset + 1), size + piece_bytes
+        return size
+
+    async def _convert(self) -> Converted:
+        shard, config = self.shard, self.topic.config
+        engine, (base, end, _) = self.writer.engine(shard), self.early
+        work = Conversion(
+            source=self._log(),
+            parquet=self._parquet(),
+            partition=split_shard_name(shard)[1],
+            base_offset=base,
+            end_offset=end,
+            start=engine.offsets(shard).start,
+            deleted=tuple(await engine.deleted(shard, base, end)),
+            aborted=tuple(engine.aborted_transactions(shard, base, end)),
+            value_format=str(config["lake.value.format"]),
+            value_schema=str(config["lake.value.schema"]),
+            notes={"stratamq.topic": self.topic.name, "stratamq.shard": shard},
+        )
+        return await self.writer.converters.convert(work)
+
+    def _log(self) -> Path:
+        return self.folder / "part.log"
+
+    def _parquet(self) -> Path:
+        return self.folder / "file.parquet"
+
+    def _key(self) -> str:
+        place = keys.topic_folder(self.topic.name, self.topic.topic_id)
+        base, end, _ = self.early
+        return keys.data_key(place, split_shard_name(self.shard)[1], base, end, self.token)
+
+    # -- making it known ---------------------------------------------------------------------------
+
+    def _file(self, made: Converted, stored: TierObject, log_bytes: int) -> TierFile:
+        config = self.topic.config
+        values = declared(str(config["lake.value.format"]), str(config["lake.value.schema"]))
+        return TierFile(
+            shard=self.shard,
+            base_offset=self.early.base_offset,
+            end_offset=self.early.end_offset,
+            final=False,
+            parquet=stored,
+            parquet_end=made.parquet_end,
+            rows=made.rows,
+            batches=made.batches,
+            log_bytes=log_bytes,
+            min_timestamp=made.min_timestamp,
+            max_timestamp=made.max_timestamp,
+            unparsed=made.unparsed,
+            misfits=made.misfits,
+            columns=columns_text(columns_of(values)),
+            created_ms=self.writer.around.clock.now_ms(),
+        )
+
+    async def _commit(self, add: tuple[TierFile, ...]) -> None:
+        """Overtaken when the plan is no longer right: the mover, say, has given the segment its
+        final file. On return this node knows what is so now."""
+        if not add and not self.early.replace:
+            return
+        around = self.writer.around
+        command = CommitFiles(
+            shard=self.shard, add=add, replace=self.early.replace, now_ms=around.clock.now_ms()
+        )
+        try:
+            revision = await around.meta.submit(command)
+        except (InvalidInput, NotFound) as error:
+            await around.files.wait_for_revision(await around.meta.revision(), CACHE_TIMEOUT_S)
+            raise Overtaken(str(error)) from error
+        await around.files.wait_for_revision(revision, CACHE_TIMEOUT_S)
+
+
+def _ends(engine: TableEngine, shard: ShardName) -> Ends:
+    offsets = engine.offsets(shard)
+    return Ends(offsets.start, min(offsets.high_watermark, engine.last_stable_offset(shard)))
