@@ -7,7 +7,7 @@ it with `StorageDriverManager.register`; the rest of the node does not notice.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 
 from stratamq.engine.acks import Acks
 from stratamq.engine.contract import (
@@ -180,9 +180,19 @@ class StorageAdapter(ABC):
         """What is before it is on object storage only."""
         return (await self.offsets(shard)).start
 
-    async def deleted(self, shard: ShardName) -> Set[Offset]:
-        """Offsets deleted one by one that are still somewhere. Nobody is shown them."""
-        return frozenset()
+    def tiered_end(self, shard: ShardName) -> Offset:
+        """Where that which object storage has ends, kept here as well or not; 0 where it has
+        nothing."""
+        return EARLIEST
+
+    def cold_segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
+        """Those that are on object storage only."""
+        return ()
+
+    async def deleted(self, shard: ShardName, start: Offset, end: Offset) -> Sequence[Offset]:
+        """Offsets in start..end-1 that were deleted one by one and whose records may still lie
+        somewhere, ascending. No reader is shown them."""
+        return ()
 
     # -- transactions: a place without them takes none, and has nothing that is undecided -------
 

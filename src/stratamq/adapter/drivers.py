@@ -246,6 +246,21 @@ class StorageDriverManager:
         meta, driver = await self._route(topic)
         return driver.segments(shard_of(meta, partition))
 
+    async def cold_segments(self, topic: str, partition: int) -> tuple[SegmentInfo, ...]:
+        """Those that are on object storage only."""
+        meta, driver = await self._route(topic)
+        return driver.cold_segments(shard_of(meta, partition))
+
+    async def local_start(self, topic: str, partition: int) -> Offset:
+        """What is before it is on object storage only."""
+        meta, driver = await self._route(topic)
+        return await driver.local_start(shard_of(meta, partition))
+
+    async def tiered_end(self, topic: str, partition: int) -> Offset:
+        """Where that which object storage has ends; 0 where it has nothing."""
+        meta, driver = await self._route(topic)
+        return driver.tiered_end(shard_of(meta, partition))
+
     async def end_of_epoch(
         self, topic: str, partition: int, epoch: LeaderEpoch
     ) -> tuple[LeaderEpoch, Offset]:

@@ -153,6 +153,18 @@ class EngineStorageAdapter(StorageAdapter):
     def end_of_epoch(self, shard: ShardName, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
         return self._engine.end_of_epoch(shard, epoch)
 
+    async def local_start(self, shard: ShardName) -> Offset:
+        return self._engine.local_start(shard)
+
+    def tiered_end(self, shard: ShardName) -> Offset:
+        return self._engine.tiered_end(shard)
+
+    def cold_segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
+        return self._engine.cold_segments(shard)
+
+    async def deleted(self, shard: ShardName, start: Offset, end: Offset) -> Sequence[Offset]:
+        return await self._engine.deleted(shard, start, end)
+
     # -- transactions --------------------------------------------------------------------------
 
     async def write_marker(

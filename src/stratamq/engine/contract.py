@@ -319,6 +319,11 @@ class StorageEngine(ABC):
         """First offset that is kept here; the start, where nothing was offloaded."""
 
     @abstractmethod
+    def tiered_end(self, shard: ShardName) -> Offset:
+        """Where that which object storage has ends, kept here as well or not; 0 where it has
+        nothing."""
+
+    @abstractmethod
     def cold_segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
         """What object storage has and is not kept here as well, as far as it is known; what is kept
         here tells `segments`."""

@@ -391,6 +391,9 @@ class BatchEngine(StorageEngine):
     def local_start(self, shard: ShardName) -> Offset:
         return self._shard(shard).store.local_start
 
+    def tiered_end(self, shard: ShardName) -> Offset:
+        return self._shard(shard).tiered_end()
+
     def cold_segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
         return self._shard(shard).cold_segments()
 

@@ -172,7 +172,7 @@ class Group:
 
     def _restart(self, start: Offset) -> None:
         """The leaders and producers of the log before are forgotten with it."""
-        self.shard.generation += 1
+        self.shard.begin_anew()
         self.draft = None
         forget_above(self.store, NO_OFFSET)
         self.store.restart(start)

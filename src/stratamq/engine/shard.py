@@ -174,9 +174,18 @@ class Shard:
 
     def settled_end(self) -> Offset:
         """Below it nothing changes any more: object storage has it, or is about to."""
+        return max(self.tiered_end(), self.handed_out)
+
+    def tiered_end(self) -> Offset:
+        """Where that which object storage has ends, kept here as well or not."""
         known = self.history.segments() if self.history is not None else ()
         start, seam = self.store.start_offset, self.store.local_start
-        return max(end_of(known), self.handed_out, seam if start < seam else EARLIEST)
+        return max(end_of(known), seam if start < seam else EARLIEST)
+
+    def begin_anew(self) -> None:
+        """Another log takes the place of this one. What object storage has is not of it."""
+        self.generation += 1
+        self.history, self.handed_out = None, EARLIEST
 
     # -- those who wait for a change; on the event loop alone ----------------------------------
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
+from stratamq.broker.kafka.cold_fetches import Answer, ColdFetches
 from stratamq.broker.kafka.contract import Caller, Handled, Services
 from stratamq.broker.kafka.fetch_reading import (
     EverythingIsStable,
     PartitionReader,
-    Readable,
     Reading,
     Stability,
     Told,
@@ -45,7 +45,8 @@ class Fetch:
     def __init__(self, services: Services, room: Room, stability: Stability | None = None) -> None:
         self._services = services
         self._room = room
-        self._reader = PartitionReader(services, stability or EverythingIsStable())
+        self._cold = ColdFetches(room)
+        self._reader = PartitionReader(services, stability or EverythingIsStable(), self._cold)
         self._sessions = FetchSessions(services.config.number("kafka.fetch.sessions.max"))
         self._bytes_max = services.config.number("kafka.fetch.bytes.max")
         self._waiting: set[asyncio.Event] = set()
@@ -59,6 +60,7 @@ class Fetch:
 
     async def stop(self) -> None:
         self.wake_all()
+        await self._cold.stop()
 
     def wake_all(self) -> None:
         """Answer everybody with what there is."""
@@ -96,7 +98,7 @@ class Fetch:
             elif reading.found_bytes:
                 await asyncio.sleep(min(GATHER_S, left_s))
             else:
-                await self._wait(reading.waits_for, left_s)
+                await self._wait(reading, left_s)
 
     async def _read_once(self, plan: Plan, request: FetchRequest) -> Reading:
         wanted_bytes = min(request.max_bytes, self._bytes_max)
@@ -106,19 +108,31 @@ class Fetch:
     def _is_enough(self, reading: Reading, request: FetchRequest) -> bool:
         return reading.failed or reading.found_bytes >= request.min_bytes or not reading.told
 
-    async def _wait(self, partitions: Sequence[Readable], timeout_s: float) -> None:
-        """Until any of them has moved since it was looked at."""
+    async def _wait(self, reading: Reading, timeout_s: float) -> None:
+        """Until any partition has moved since it was looked at, or object storage has answered."""
         event = asyncio.Event()
         self._waiting.add(event)
         with contextlib.ExitStack() as watching, contextlib.suppress(TimeoutError, StrataError):
             watching.callback(self._waiting.discard, event)
-            for seen in partitions:
+            for task in reading.under_way:
+                watching.callback(_watch(task, event))
+            for seen in reading.waits_for:
                 name, number = seen.topic.name, seen.wanted.partition
                 watching.callback(await self._services.drivers.subscribe(name, number, event.set))
                 if await self._services.drivers.offsets(name, number) != seen.offsets:
                     return
             async with asyncio.timeout(timeout_s):
                 await event.wait()
+
+
+def _watch(task: asyncio.Task[Answer], event: asyncio.Event) -> Callable[[], object]:
+    """Set the event when the task is done. What is returned ends it."""
+
+    def wake(_: object) -> None:
+        event.set()
+
+    task.add_done_callback(wake)
+    return lambda: task.remove_done_callback(wake)
 
 
 def _for_old_clients(answer: FetchablePartitionResponse) -> FetchablePartitionResponse:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple, Protocol
 
+from stratamq.broker.kafka.cold_fetches import BYTES_MAX, Answer, ColdFetches, Place
 from stratamq.broker.kafka.contract import Services
 from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.fetch_sessions import PartitionKey
@@ -67,13 +68,15 @@ class Diverging(StrataError):
 
 
 class Readable(NamedTuple):
-    """A partition with records at or after the offset that is asked for."""
+    """A partition with records at or after the offset that is asked for. `cold`: reading them waits
+    for object storage."""
 
     topic: Topic
     wanted: FetchPartition
     offsets: ShardOffsets
     last_stable: Offset
     end: Offset
+    cold: bool = False
 
     @property
     def is_caught_up(self) -> bool:
@@ -94,6 +97,8 @@ class Reading:
     failed: bool = False
     is_starved: bool = False
     waits_for: list[Readable] = field(default_factory=list)
+    under_way: list[asyncio.Task[Answer]] = field(default_factory=list)
+    """Reads of object storage that are not done yet."""
 
     def taken(self, data: bytes | StrataError, one: Readable) -> bytes | StrataError:
         """What of it goes into the answer, in the order of the request."""
@@ -129,11 +134,13 @@ def at_once(limits: Sequence[int], left_bytes: int) -> int:
 
 
 class PartitionReader:
-    """Reads partitions for one request after the other; holds nothing between them."""
+    """Reads partitions for one request after the other; holds nothing between them but what
+    `cold` has under way."""
 
-    def __init__(self, services: Services, stability: Stability) -> None:
+    def __init__(self, services: Services, stability: Stability, cold: ColdFetches) -> None:
         self._services = services
         self._stability = stability
+        self._cold = cold
 
     async def read_all(
         self, wanted: Sequence[tuple[PartitionKey, FetchPartition]], bytes_max: int, isolation: int
@@ -141,8 +148,11 @@ class PartitionReader:
         """Look at all of them first, then read those that have something, a few at a time."""
         reading = Reading(bytes_max, is_starved=bytes_max <= 0)
         seen = [await self._seen(key, one, isolation, reading) for key, one in wanted]
-        todo = deque(one for one in seen if isinstance(one, Readable) and not one.is_caught_up)
-        found: dict[int, bytes | StrataError] = {}
+        ready = [one for one in seen if isinstance(one, Readable) and not one.is_caught_up]
+        found: dict[int, bytes | StrataError] = {
+            id(one): self._picked_up(one, reading) for one in ready if one.cold
+        }
+        todo = deque(one for one in ready if not one.cold)
         while todo:
             limits = [one.wanted.partition_max_bytes for one in islice(todo, AT_ONCE)]
             wave = [todo.popleft() for _ in range(at_once(limits, reading.left_bytes))]
@@ -199,7 +209,12 @@ class PartitionReader:
             raise OffsetOutOfRange(topic.name, wanted.fetch_offset, start, high_watermark)
         stable = await self._stability.last_stable(topic, wanted.partition, offsets)
         end = stable if isolation == READ_COMMITTED else high_watermark
-        return Readable(topic, wanted, offsets, stable, end)
+        cold = wanted.fetch_offset < end and await self._is_cold(topic, wanted)
+        return Readable(topic, wanted, offsets, stable, end, cold)
+
+    async def _is_cold(self, topic: Topic, wanted: FetchPartition) -> bool:
+        here = await self._services.drivers.local_start(topic.name, wanted.partition)
+        return wanted.fetch_offset < here
 
     async def _read(
         self, wave: Sequence[Readable], left_bytes: int
@@ -209,19 +224,37 @@ class PartitionReader:
         return await asyncio.gather(*(self._records(one, left_bytes) for one in wave))
 
     async def _records(self, seen: Readable, left_bytes: int) -> bytes | StrataError:
-        wanted = seen.wanted
-        limit = min(wanted.partition_max_bytes, left_bytes)
+        limit = min(seen.wanted.partition_max_bytes, left_bytes)
         if limit <= 0:
             return b""
+        return _visible(seen, await self._fetched(seen, limit))
+
+    async def _fetched(self, seen: Readable, limit: int) -> Answer:
         try:
-            fetched = await self._services.drivers.fetch_batches(
-                seen.topic.name, wanted.partition, Offset(wanted.fetch_offset), limit
+            return await self._services.drivers.fetch_batches(
+                seen.topic.name, seen.wanted.partition, Offset(seen.wanted.fetch_offset), limit
             )
         except StrataError as error:
             return error
-        if fetched.data and seen.end < fetched.offsets.high_watermark:
-            return below(fetched.data, seen.end)
-        return fetched.data
+
+    def _picked_up(self, seen: Readable, reading: Reading) -> bytes | StrataError:
+        """What object storage has given by now. What does not fit this answer waits for the
+        next."""
+        limit = min(seen.wanted.partition_max_bytes, BYTES_MAX)
+        if min(limit, reading.left_bytes) <= 0:
+            return b""
+        place = Place(seen.topic.topic_id, seen.wanted.partition, seen.wanted.fetch_offset)
+        task = self._cold.begin(place, lambda: self._fetched(seen, limit))
+        if task is None:
+            return b""
+        if not task.done():
+            reading.under_way.append(task)
+            return b""
+        data = _visible(seen, task.result())
+        taken = reading.taken(data, seen)
+        if taken or not data:
+            self._cold.forget(place)
+        return taken
 
     async def _aborted(self, seen: Readable, data: bytes) -> Sequence[AbortedTransaction]:
         if not data:
@@ -229,6 +262,15 @@ class PartitionReader:
         end = Offset(walk(data)[-1].last_offset + 1)
         start = Offset(seen.wanted.fetch_offset)
         return await self._stability.aborted(seen.topic, seen.wanted.partition, start, end)
+
+
+def _visible(seen: Readable, fetched: Answer) -> bytes | StrataError:
+    """What of it this consumer may see."""
+    if isinstance(fetched, StrataError):
+        return fetched
+    if fetched.data and seen.end < fetched.offsets.high_watermark:
+        return below(fetched.data, seen.end)
+    return fetched.data
 
 
 def below(data: bytes, end: Offset) -> bytes:

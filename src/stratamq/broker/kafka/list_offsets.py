@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
@@ -37,6 +38,10 @@ SINCE = {
 }
 """The first version in which a special time may be asked for."""
 
+PATIENCE_S = 15.0
+"""How long a search may take. Clients wait twice as long for an answer, as a rule, and ask again
+after the error."""
+
 
 class Found(NamedTuple):
     offset: Offset = NO_OFFSET
@@ -52,6 +57,15 @@ class Place(NamedTuple):
     isolation: int
 
 
+def searches(timestamp: int) -> bool:
+    """Whether records are looked at, which may lie on object storage."""
+    return timestamp >= 0 or timestamp == MAX_TIMESTAMP
+
+
+def refused(partition: int, code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=partition, error_code=code)
+
+
 class ListOffsets:
     """The family of one API."""
 
@@ -62,9 +76,9 @@ class ListOffsets:
             LATEST: self._latest,
             EARLIEST: self._earliest,
             MAX_TIMESTAMP: self._max_timestamp,
-            EARLIEST_LOCAL: self._earliest,
-            LATEST_TIERED: self._nothing,
-            EARLIEST_PENDING_UPLOAD: self._nothing,
+            EARLIEST_LOCAL: self._earliest_local,
+            LATEST_TIERED: self._latest_tiered,
+            EARLIEST_PENDING_UPLOAD: self._earliest_pending,
         }
 
     def handlers(self) -> Mapping[type, Handled]:
@@ -79,14 +93,26 @@ class ListOffsets:
     async def list_offsets(
         self, request: ListOffsetsRequest, caller: Caller
     ) -> ListOffsetsResponse:
+        """Searches run side by side: one that waits for object storage holds up no other."""
+        patience_s = min(request.timeout_ms / 1000, PATIENCE_S) or PATIENCE_S
+        isolation = request.isolation_level
+
+        async def find(name: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+            if not searches(wanted.timestamp):
+                return await self._partition(name, wanted, isolation, caller)
+            try:
+                async with asyncio.timeout(patience_s):
+                    return await self._partition(name, wanted, isolation, caller)
+            except TimeoutError:
+                return refused(wanted.partition_index, ErrorCode.KAFKA_STORAGE_ERROR)
+
         return ListOffsetsResponse(
             topics=[
                 ListOffsetsTopicResponse(
                     name=topic.name,
-                    partitions=[
-                        await self._partition(topic.name, one, request.isolation_level, caller)
-                        for one in topic.partitions
-                    ],
+                    partitions=await asyncio.gather(
+                        *(find(topic.name, one) for one in topic.partitions)
+                    ),
                 )
                 for topic in request.topics
             ]
@@ -104,7 +130,7 @@ class ListOffsets:
             found = await self._find(Place(topic, number, isolation), wanted.timestamp)
         except StrataError as error:
             code = error.code if isinstance(error, Refused) else code_of(error)
-            return ListOffsetsPartitionResponse(partition_index=number, error_code=code)
+            return refused(number, code)
         known = caller.version >= 4 and found.offset != NO_OFFSET
         return ListOffsetsPartitionResponse(
             partition_index=number,
@@ -146,13 +172,29 @@ class ListOffsets:
         return Found(records[0].offset, records[0].timestamp)
 
     async def _max_timestamp(self, place: Place) -> Found:
-        segments = await self._services.drivers.segments(place.topic.name, place.partition)
+        drivers, where = self._services.drivers, (place.topic.name, place.partition)
+        segments = [*await drivers.cold_segments(*where), *await drivers.segments(*where)]
         largest = max((segment.max_timestamp for segment in segments), default=NO_TIMESTAMP)
         return NOTHING if largest < 0 else await self._since(place, largest)
 
-    async def _nothing(self, place: Place) -> Found:
-        """Nothing is tiered yet."""
-        return NOTHING
+    async def _earliest_local(self, place: Place) -> Found:
+        drivers = self._services.drivers
+        return Found(await drivers.local_start(place.topic.name, place.partition))
+
+    async def _latest_tiered(self, place: Place) -> Found:
+        """The last offset that object storage has."""
+        tiered_end = await self._tiered_end(place)
+        return NOTHING if tiered_end is None else Found(Offset(tiered_end - 1))
+
+    async def _earliest_pending(self, place: Place) -> Found:
+        """The first offset that it does not have, where it has any."""
+        tiered_end = await self._tiered_end(place)
+        return NOTHING if tiered_end is None else Found(tiered_end)
+
+    async def _tiered_end(self, place: Place) -> Offset | None:
+        drivers, where = self._services.drivers, (place.topic.name, place.partition)
+        tiered_end = await drivers.tiered_end(*where)
+        return tiered_end if tiered_end > (await drivers.offsets(*where)).start else None
 
     async def _end(self, place: Place) -> Offset:
         topic, partition, isolation = place

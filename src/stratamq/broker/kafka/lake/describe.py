@@ -55,8 +55,7 @@ class DescribeLake:
             local_start = await driver.local_start(shard)
             files = self._lake.files(shard)
             start, committed, _ = await driver.offsets(shard)
-            deleted = await driver.deleted(shard)
-            ends = [file.end_offset for file in files]
+            cold_end = files[-1].end_offset if files else start
             return LakePartition(
                 partition_index=number,
                 start_offset=start,
@@ -64,7 +63,7 @@ class DescribeLake:
                 high_watermark=committed,
                 last_stable_offset=await driver.last_stable_offset(shard),
                 local_bytes=sum(segment.size_bytes for segment in driver.segments(shard)),
-                deleted=sorted(offset for offset in deleted if ends and offset < ends[-1]),
+                deleted=await driver.deleted(shard, start, cold_end),
                 files=_files(files),
             )
         except StrataError as error:

@@ -1,0 +1,110 @@
+"""Reads for Fetch that wait for object storage.
+
+A Fetch does not wait longer than its client wants, nor keep back what it has of other partitions. A
+read that is not done by then goes on, and the next Fetch of the same offset picks its answer up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from uuid import UUID
+
+from stratamq.broker.kafka.room import Room
+from stratamq.engine.contract import FetchResult
+from stratamq.model.errors import StrataError
+
+logger = logging.getLogger(__name__)
+
+READS_MAX = 64
+"""Reads under way, and answers that nobody has picked up yet. Met: the oldest answer goes; where
+all are under way, the client asks again."""
+
+BYTES_MAX = 2 << 20
+"""What one of them reads; a first batch may be larger."""
+
+KEPT_S = 10.0
+"""How long an answer waits to be picked up."""
+
+Answer = FetchResult | StrataError
+
+
+class Place(NamedTuple):
+    topic_id: UUID | str
+    partition: int
+    offset: int
+
+
+@dataclass(slots=True)
+class ColdRead:
+    task: asyncio.Task[Answer]
+    done_at: float | None = None
+    size_bytes: int = field(default=0)
+
+
+class ColdFetches:
+    """Answers count against the room for answers while they wait."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._reads: dict[Place, ColdRead] = {}
+
+    def begin(
+        self, place: Place, read: Callable[[], Coroutine[None, None, Answer]]
+    ) -> asyncio.Task[Answer] | None:
+        """The read of this place, under way or done; None where there are too many."""
+        self._forget_old()
+        known = self._reads.get(place)
+        if known is not None:
+            return known.task
+        if len(self._reads) >= READS_MAX and not self._forget_one():
+            return None
+        task = asyncio.create_task(read())
+        self._reads[place] = ColdRead(task)
+        task.add_done_callback(lambda _: self._done(place, task))
+        return task
+
+    def forget(self, place: Place) -> None:
+        """Its answer was picked up, or nobody wants it."""
+        read = self._reads.pop(place, None)
+        if read is not None:
+            self._room.give(read.size_bytes)
+
+    async def stop(self) -> None:
+        tasks = [read.task for read in self._reads.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for place in list(self._reads):
+            self.forget(place)
+
+    def _done(self, place: Place, task: asyncio.Task[Answer]) -> None:
+        read = self._reads.get(place)
+        if read is None or read.task is not task or task.cancelled():
+            return
+        read.done_at = asyncio.get_running_loop().time()
+        if error := task.exception():
+            logger.error("a read of object storage failed", exc_info=error)
+            self.forget(place)
+            return
+        answer = task.result()
+        if isinstance(answer, FetchResult):
+            read.size_bytes = len(answer.data)
+            self._room.take(read.size_bytes)
+
+    def _forget_old(self) -> None:
+        since = asyncio.get_running_loop().time() - KEPT_S
+        for place, read in list(self._reads.items()):
+            if read.done_at is not None and read.done_at < since:
+                self.forget(place)
+
+    def _forget_one(self) -> bool:
+        """The oldest of those that are done."""
+        for place, read in self._reads.items():
+            if read.done_at is not None:
+                self.forget(place)
+                return True
+        return False
