@@ -19,25 +19,35 @@ from stratamq.lake.parquet.schema import KEY_PATH, TAG_PATH
 
 def offsets_by_key(file: ColdFile, key: bytes, end: int) -> Iterator[int]:
     """Offsets below `end` of the records with this key, newest first."""
-    wanted = pa.scalar(key, pa.binary())
     for number in reversed(range(len(file.places))):
-        if file.places[number].base_offset < end and may_hold(file, number, KEY_PATH, key):
-            table = file.read_columns(number, ("offset", "key"))
-            found = table.column("offset").filter(pc.equal(table.column("key"), wanted))
-            yield from reversed([offset for offset in found.to_pylist() if offset < end])
+        yield from key_in_group(file, number, key, end)
 
 
 def offsets_by_tag(file: ColdFile, tag: bytes, start: int, end: int) -> Iterator[int]:
     """Offsets in start..end-1 of the records with this tag, oldest first."""
-    wanted = pa.scalar(tag, pa.binary())
-    for number, place in enumerate(file.places):
-        if place.last_offset < start or place.base_offset >= end:
-            continue
-        if may_hold(file, number, TAG_PATH, tag):
-            table = file.read_columns(number, ("offset", "tags")).combine_chunks()
-            rows = _rows_with(table.column("tags"), wanted)
-            found = table.column("offset").take(rows).to_pylist()
-            yield from (offset for offset in found if start <= offset < end)
+    for number in range(len(file.places)):
+        yield from tag_in_group(file, number, tag, start, end)
+
+
+def key_in_group(file: ColdFile, number: int, key: bytes, end: int) -> list[int]:
+    """The same of one row group."""
+    if file.places[number].base_offset >= end or not may_hold(file, number, KEY_PATH, key):
+        return []
+    table = file.read_columns(number, ("offset", "key"))
+    hits = pc.equal(table.column("key"), pa.scalar(key, pa.binary()))
+    found: list[int] = table.column("offset").filter(hits).to_pylist()
+    return [offset for offset in reversed(found) if offset < end]
+
+
+def tag_in_group(file: ColdFile, number: int, tag: bytes, start: int, end: int) -> list[int]:
+    place = file.places[number]
+    outside = place.last_offset < start or place.base_offset >= end
+    if outside or not may_hold(file, number, TAG_PATH, tag):
+        return []
+    table = file.read_columns(number, ("offset", "tags")).combine_chunks()
+    rows = _rows_with(table.column("tags"), pa.scalar(tag, pa.binary()))
+    found: list[int] = table.column("offset").take(rows).to_pylist()
+    return [offset for offset in found if start <= offset < end]
 
 
 def _rows_with(tags: Any, wanted: Any) -> Any:

@@ -49,7 +49,7 @@ class ColdFile:
         buffers: Buffers | None = None,
     ) -> None:
         self._source = source
-        self._name = name
+        self.name = name
         self._packing = Packing(recompressed, decompressed_max)
         self._buffers = buffers or Buffers()
         self._footer = footer
@@ -123,14 +123,14 @@ class ColdFile:
         place = self.places[number]
         block = self._read_block(number)
         if place.row_group < 0:
-            return Group(self._name, place, block, NO_ROWS, 0, None, self._packing)
+            return Group(self.name, place, block, NO_ROWS, 0, None, self._packing)
         pages = self._pages(place)
         columns = tuple(name for name in BATCH_COLUMNS if name != VALUE_COLUMN or not pages)
         table = self._read_columns(place, block, columns)
         rows = rows_of(table)
         values = ValuePages(self._source, pages, rows, self._buffers) if pages else None
         size = table.nbytes + VALUE_FACT_BYTES * table.num_rows
-        return Group(self._name, place, block, rows, size, values, self._packing)
+        return Group(self.name, place, block, rows, size, values, self._packing)
 
     def _kept_group(self, number: int) -> Group:
         group = self._group
@@ -226,11 +226,11 @@ class ColdFile:
         notes = self._metadata.metadata or {}
         version = notes.get(FORMAT_KEY.encode(), b"").decode()
         if version != FORMAT_VERSION:
-            raise UnsupportedFormat(f"{self._name}: cold format {version!r} is not known")
+            raise UnsupportedFormat(f"{self.name}: cold format {version!r} is not known")
         return places_from_text(notes[BLOCKS_KEY.encode()])
 
     def _damage(self, position: int, base: int, last: int, reason: str) -> CorruptRecord:
-        return CorruptRecord(self._name, position, base, last + 1, reason)
+        return CorruptRecord(self.name, position, base, last + 1, reason)
 
 
 def _whole_pieces(place: BlockPlace, chunk: Any) -> Span:

@@ -1,0 +1,164 @@
+"""A shard's past, as an engine reads it: `stratamq.engine.history.History` over files."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TypeVar
+
+from stratamq.log.contract import SegmentInfo
+from stratamq.meta.tier import TierFile
+from stratamq.model.errors import (
+    CorruptObject,
+    CorruptRecord,
+    ObjectNotFound,
+    OffsetOutOfRange,
+    StorageError,
+)
+from stratamq.model.types import Offset, ShardName, TimestampMs
+from stratamq.tiering.cold.raw import RawReaders
+from stratamq.tiering.cold.readers import ParquetReaders
+
+T = TypeVar("T")
+
+CHANGES_MAX = 100
+"""A reader meets as many changes of the list of files at most."""
+
+
+class ShardHistory:
+    """The final files of one shard. They are a tuple that is replaced whole (`replace`), so readers
+    need no lock: one that meets a file which has gone looks again.
+
+    Where a file is there in both formats, batches come from the log, which is faster, and look-ups
+    by key and tag from Parquet, which has indexes for them.
+    """
+
+    def __init__(self, shard: ShardName, parquet: ParquetReaders, raw: RawReaders) -> None:
+        self._shard, self._parquet, self._raw = shard, parquet, raw
+        self._files: tuple[TierFile, ...] = ()
+        self._segments: tuple[SegmentInfo, ...] = ()
+
+    def replace(self, files: Iterable[TierFile]) -> None:
+        """What object storage has of the shard now. Files that are not final are left out: the log
+        has what they hold."""
+        final = (file for file in files if file.final)
+        self._files = tuple(sorted(final, key=lambda file: file.base_offset))
+        self._segments = tuple(_segment(file) for file in self._files)
+
+    @property
+    def files(self) -> tuple[TierFile, ...]:
+        return self._files
+
+    def segments(self) -> tuple[SegmentInfo, ...]:
+        return self._segments
+
+    def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
+        """As ShardStore.read, within one file: an answer ends where its file does."""
+        return self._steady(lambda files: self._read(files, offset, max_bytes, end), offset)
+
+    def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset]:
+        """A file that goes away meanwhile took its records with it: they lie below the start."""
+        for file in reversed(self._files):
+            if file.base_offset < end:
+                yield from self._present(file, lambda one: self._by_key(one, key, end))
+
+    def offsets_by_tag(self, tag: bytes, start: Offset, end: Offset) -> Iterator[Offset]:
+        for file in self._files:
+            if file.end_offset > start and file.base_offset < end:
+                yield from self._present(file, lambda one: self._by_tag(one, tag, start, end))
+
+    def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset | None:
+        return self._steady(lambda files: self._floor(files, timestamp))
+
+    def _read(
+        self, files: tuple[TierFile, ...], offset: Offset, max_bytes: int, end: Offset
+    ) -> bytes:
+        first = bisect_right(files, offset, key=lambda file: file.end_offset)
+        for number in range(first, len(files)):
+            file = files[number]
+            if file.base_offset >= end:
+                break
+            after = files[number + 1] if number + 1 < len(files) else None
+            if data := self._read_file(file, offset, max_bytes, end, after):
+                return data
+        return b""
+
+    def _read_file(
+        self, file: TierFile, offset: Offset, max_bytes: int, end: Offset, after: TierFile | None
+    ) -> bytes:
+        with self._reading(file, offset):
+            if file.log is not None:
+                return self._raw.read(file, offset, max_bytes, end)
+            return self._parquet.read(file, offset, max_bytes, end, after)
+
+    def _by_key(self, file: TierFile, key: bytes, end: Offset) -> Iterator[Offset]:
+        if file.parquet is not None:
+            return map(Offset, self._parquet.offsets_by_key(file, key, end))
+        return self._raw.offsets_by_key(file, key, end)
+
+    def _by_tag(self, file: TierFile, tag: bytes, start: Offset, end: Offset) -> Iterator[Offset]:
+        if file.parquet is not None:
+            return map(Offset, self._parquet.offsets_by_tag(file, tag, start, end))
+        return self._raw.offsets_by_tag(file, tag, start, end)
+
+    def _floor(self, files: tuple[TierFile, ...], timestamp: TimestampMs) -> Offset | None:
+        for file in files:
+            if file.max_timestamp >= timestamp:
+                with self._reading(file, file.base_offset):
+                    if file.log is not None:
+                        return self._raw.floor_by_timestamp(file, timestamp)
+                    return Offset(self._parquet.floor_by_timestamp(file, timestamp))
+        return None
+
+    def _present(
+        self, file: TierFile, look: Callable[[TierFile], Iterator[Offset]]
+    ) -> Iterator[Offset]:
+        with suppress(_FileGone), self._reading(file, file.base_offset):
+            yield from look(file)
+
+    @contextmanager
+    def _reading(self, file: TierFile, offset: Offset) -> Iterator[None]:
+        """What is wrong with an object is damage of the log. An object that is missing is damage
+        too, unless its file has just gone."""
+        try:
+            yield
+        except CorruptObject as error:
+            raise _damage(file, offset, str(error)) from error
+        except ObjectNotFound:
+            if file in self._files:
+                raise _damage(file, offset, "the object is missing") from None
+            raise _FileGone from None
+
+    def _steady(self, look: Callable[[tuple[TierFile, ...]], T], offset: Offset | None = None) -> T:
+        """What `look` finds in files that do not go away meanwhile."""
+        for _ in range(CHANGES_MAX):
+            files = self._files
+            try:
+                return look(files)
+            except _FileGone:
+                left = self._files
+            if offset is not None and (not left or offset < left[0].base_offset):
+                start = left[0].base_offset if left else files[-1].end_offset
+                raise OffsetOutOfRange(self._shard, offset, start, (left or files)[-1].end_offset)
+        raise StorageError(f"{self._shard}: its files changed {CHANGES_MAX} times in a read")
+
+
+class _FileGone(Exception):
+    """A file was dropped while it was read."""
+
+
+def _damage(file: TierFile, offset: Offset, reason: str) -> CorruptRecord:
+    first = max(offset, file.base_offset)
+    return CorruptRecord(file.objects[0].key, 0, first, file.end_offset, reason)
+
+
+def _segment(file: TierFile) -> SegmentInfo:
+    return SegmentInfo(
+        file.base_offset,
+        file.end_offset,
+        file.log_bytes,
+        file.min_timestamp,
+        file.max_timestamp,
+        active=False,
+    )

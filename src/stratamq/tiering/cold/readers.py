@@ -1,0 +1,159 @@
+"""Parquet files of history, open, with the parts of them that were unpacked last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TypeVar
+
+from stratamq.lake.parquet import ColdFile, Footer, Span
+from stratamq.lake.parquet.buffers import Buffers
+from stratamq.lake.parquet.groups import Group
+from stratamq.lake.parquet.lookups import key_in_group, tag_in_group
+from stratamq.meta.tier import TierFile, TierObject
+from stratamq.model.errors import CorruptObject, CorruptRecord
+from stratamq.tiering.cold.ahead import Ahead
+from stratamq.tiering.cold.limits import ColdLimits
+from stratamq.tiering.cold.objects import Objects, ObjectSource
+from stratamq.tiering.cold.shared import Shared
+from stratamq.tiering.cold.streams import Streams
+from stratamq.wire.kafka.records import walk
+
+T = TypeVar("T")
+
+
+class OpenFile(ColdFile):
+    """A file and where its bytes come from."""
+
+    def __init__(self, source: ObjectSource, file: TierFile, buffers: Buffers) -> None:
+        assert file.parquet_end, "whoever commits a Parquet file tells the sums of its end"
+        footer = Footer(*file.parquet_end)
+        super().__init__(source, parquet_of(file).key, footer, buffers=buffers)
+        self.source = source
+        self.shard = file.shard
+
+
+class ParquetReaders:
+    """Reads of Parquet files, by any number of threads.
+
+    Row groups that were opened are kept, in all within `memory_bytes`; readers at different places
+    of a file, or of many, share them. For a reader that goes on, the rest of its row group and the
+    next one are unpacked ahead, and `read_ahead_bytes` behind them are fetched.
+    """
+
+    def __init__(self, objects: Objects, ahead: Ahead, limits: ColdLimits) -> None:
+        self._objects, self._ahead, self._limits = objects, ahead, limits
+        self._buffers = Buffers(limits.memory_bytes // 4)
+        self._files: Shared[str, OpenFile] = Shared(lambda _: 1, limits.files_max)
+        self._groups: Shared[tuple[str, int], Group] = Shared(_size, limits.memory_bytes)
+        self._streams: Streams[str] = Streams()
+
+    def read(
+        self, file: TierFile, offset: int, max_bytes: int, end: int, after: TierFile | None = None
+    ) -> bytes:
+        """As ColdFile.read. `after` is the file that a reader who goes on comes to next."""
+
+        def look(found: OpenFile) -> bytes:
+            data, last = self._read(found, offset, max_bytes, end)
+            if data and self._streams.goes_on(file.shard, offset, _end_of(data)):
+                self._look_ahead(found, last, after)
+            self._groups.trim()
+            return data
+
+        return self._tried(file, look)
+
+    def offsets_by_key(self, file: TierFile, key: bytes, end: int) -> Iterator[int]:
+        """Newest first. Each row group is looked at when those behind it were not enough."""
+        for number in reversed(range(self._tried(file, lambda found: len(found.places)))):
+            yield from self._tried(file, partial(key_in_group, number=number, key=key, end=end))
+
+    def offsets_by_tag(self, file: TierFile, tag: bytes, start: int, end: int) -> Iterator[int]:
+        """Oldest first."""
+        for number in range(self._tried(file, lambda found: len(found.places))):
+            look = partial(tag_in_group, number=number, tag=tag, start=start, end=end)
+            yield from self._tried(file, look)
+
+    def floor_by_timestamp(self, file: TierFile, timestamp: int) -> int:
+        return self._tried(file, lambda found: found.floor_by_timestamp(timestamp))
+
+    def clear(self) -> None:
+        self._groups.clear()
+        self._files.clear()
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory that unpacked row groups take."""
+        return self._groups.total
+
+    def _tried(self, file: TierFile, work: Callable[[OpenFile], T]) -> T:
+        """A wrong byte is believed when it is still wrong after everything was fetched anew."""
+        try:
+            return work(self._open(file))
+        except (CorruptRecord, CorruptObject):
+            self._forget(file)
+        return work(self._open(file))
+
+    def _open(self, file: TierFile) -> OpenFile:
+        target = parquet_of(file)
+        return self._files.get(
+            target.key, lambda: OpenFile(self._objects(target), file, self._buffers)
+        )
+
+    def _forget(self, file: TierFile) -> None:
+        key = parquet_of(file).key
+        self._files.drop(key)
+        self._groups.drop_where(lambda one: one[0] == key)
+        self._objects(parquet_of(file)).forget()
+
+    def _read(self, file: OpenFile, offset: int, max_bytes: int, end: int) -> tuple[bytes, int]:
+        """Batches, and the number of the row group they end in."""
+        parts: list[bytes] = []
+        room, number = max_bytes, 0
+        try:
+            for number in range(file.number(offset), len(file.places)):
+                found = self._group(file, number).read(offset, room, end, first=not parts)
+                parts += found.parts
+                room -= sum(map(len, found.parts))
+                if not found.ended or room <= 0:
+                    break
+        except CorruptRecord:
+            if not parts:
+                raise
+        return (parts[0] if len(parts) == 1 else b"".join(parts)), number
+
+    def _group(self, file: OpenFile, number: int) -> Group:
+        return self._groups.get((file.name, number), lambda: file.group(number))
+
+    def _look_ahead(self, file: OpenFile, number: int, after: TierFile | None) -> None:
+        """Once per row group: the rest of it, the next, and the bytes behind."""
+        group = self._groups.peek((file.name, number))
+        if group is None or group.is_ahead:
+            return
+        group.is_ahead = True
+        if number + 1 < len(file.places):
+            span = file.span(number + 1)
+            file.source.expect(Span(span.position, span.size + self._limits.read_ahead_bytes))
+
+        def unpack() -> None:
+            group.unpack()
+            if number + 1 < len(file.places):
+                self._group(file, number + 1).unpack()
+            elif after is not None and after.parquet is not None:
+                following = self._open(after)
+                self._group(following, 0).unpack()
+            self._groups.trim()
+
+        self._ahead.submit(unpack)
+
+
+def parquet_of(file: TierFile) -> TierObject:
+    assert file.parquet, "asked for only where there is one"
+    return file.parquet
+
+
+def _size(group: Group) -> int:
+    return group.size_bytes
+
+
+def _end_of(batches: bytes) -> int:
+    return walk(batches)[-1].last_offset + 1
