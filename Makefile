@@ -73,6 +73,11 @@ bench-kafka: setup ## Measure beside Apache Kafka itself, for an hour (ARGS=--qu
 bench-tier: setup ## Measure history: segments to Parquet and back, size, first byte
 	@$(BIN)/python -m benchmarks.lake $(ARGS)
 
+.PHONY: bench-spark
+bench-spark: setup ## Measure Spark over a topic beside format("kafka") (ARGS="--records 100000")
+	@scripts/ensure java mvn
+	@$(BIN)/python -m benchmarks.spark $(ARGS)
+
 .PHONY: demo
 demo: ## Show the pipeline from devices to tables
 	@echo "The demo comes with the Spark pipelines, which are not built yet."

@@ -39,6 +39,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "local[2,2]",  # tasks are tried twice
         spark_driver_memory="1g",
         spark_sql_shuffle_partitions="2",
+        spark_ui_showConsoleProgress="false",
         spark_jars=",".join(jars()),
         spark_local_dir=str(tmp_path_factory.mktemp("spark")),
         spark_sql_streaming_metricsEnabled="false",
