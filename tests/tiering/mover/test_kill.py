@@ -86,14 +86,14 @@ async def test_at_every_step(
     await ends_well(folder, options, rows)
 
 
-@pytest.mark.parametrize("place", ["directory", "s3"])
+@pytest.mark.parametrize("place", ["directory", pytest.param("s3", marks=pytest.mark.long)])
 async def test_at_any_time(
     place: str, request: pytest.FixtureRequest, tmp_path: Path, directory_options: StoreOptions
 ) -> None:
     options: StoreOptions = request.getfixturevalue(f"{place}_options")
     rows = await expected(tmp_path / "other", directory_options)
     folder = tmp_path / "node"
-    for _ in range(4):
+    for _ in range(3):
         await killed_after(folder, options, random.uniform(0, 2.0))
         await all_is_there(folder, options, rows)
     await ends_well(folder, options, rows)

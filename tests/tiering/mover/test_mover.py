@@ -7,6 +7,7 @@ import json
 import logging
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -19,6 +20,7 @@ from stratamq.model.record import Record
 from stratamq.model.shard import shard_name
 from stratamq.model.types import Offset, ShardName, TimestampMs, TopicId
 from stratamq.tiering import keys
+from stratamq.tiering.mover.conversion import Converted
 from stratamq.tiering.mover.progress import Step
 from stratamq.tiering.stores.options import StoreOptions
 from stratamq.wire.kafka.records import encode_batch
@@ -305,22 +307,27 @@ async def test_a_topic_that_is_deleted_meanwhile(rig: Rig) -> None:
         assert rig.mover.status().underway == ()
 
 
-async def test_a_shard_that_is_trimmed_meanwhile(rig: Rig) -> None:
-    tasks: list[asyncio.Task[Offset]] = []
-
-    def trim(shard: ShardName, step: Step) -> None:
-        if step is Step.CONVERT and len(rig.files()) == 2 and not tasks:
-            tasks.append(asyncio.create_task(rig.engine.trim(SHARD, Offset(35))))
-
-    rig.on_step = trim
+async def test_a_shard_that_is_trimmed_meanwhile(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of what is gone would be of no use: it is not even named."""
+    rig.limits = replace(QUICK, orphan_grace_ms=3_600_000)
     async with rig:
         await rig.create(TIERED)
         rows = await rig.fill(60)
-        await rig.settled()
-        assert tasks
+        convert = rig.mover.converters.convert
+
+        async def trim_and_convert(*given: Any) -> Converted:
+            if len(rig.files()) == 2:
+                await rig.engine.trim(SHARD, Offset(35))
+            return await convert(*given)
+
+        monkeypatch.setattr(rig.mover.converters, "convert", trim_and_convert)
+        await rig.mover.run_once()
         assert rig.engine.offsets(SHARD).start == 35
         assert await rig.all_rows() == {at: row for at, row in rows.items() if at >= 35}
         assert all(file.end_offset > 35 for file in rig.files())
+        assert len(rig.meta.state.retired) == 2
+        named = {one.key for file in rig.files() for one in file.objects}
+        assert await rig.objects() == named | set(rig.meta.state.retired)
 
 
 async def test_many_shards_share_the_workers(rig: Rig) -> None:

@@ -110,8 +110,7 @@ class Cleaner:
 
     async def _is_orphan(self, key: str, shard: ShardName) -> bool:
         await self._refresh()
-        known = key in self.flights or key in self.around.files.retired()
-        return not known and key not in self._named(shard)
+        return key not in self.around.files.retired() and key not in self._named(shard)
 
     async def _refresh(self) -> None:
         """Know what the Meta Service knows at this moment."""
