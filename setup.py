@@ -7,6 +7,7 @@ KERNELS = {
     "stratamq.lake.parquet._columns": "src/stratamq/lake/parquet/_columns.pyx",
     "stratamq.log._entries": "src/stratamq/log/_entries.pyx",
     "stratamq.wire.kafka.records._kernel": "src/stratamq/wire/kafka/records/_kernel.pyx",
+    "stratamq.wire.kafka.records._lz4": "src/stratamq/wire/kafka/records/_lz4.pyx",
 }
 
 setup(

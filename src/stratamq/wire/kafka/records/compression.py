@@ -10,6 +10,7 @@ from struct import Struct
 import cramjam
 
 from stratamq.model.errors import BatchTooLarge, CorruptBatch, InvalidInput, UnsupportedFormat
+from stratamq.wire.kafka.records._lz4 import unpack_frame
 from stratamq.wire.kafka.records.layout import CODEC_MASK, Buffer
 
 
@@ -141,6 +142,8 @@ def _attempt(codec: Compression, data: Buffer, out: memoryview) -> memoryview | 
     first, though: a mark at its end tells which it was.
     """
     room = len(out) - len(_MARK)
+    if codec is Compression.LZ4 and (unpacked := unpack_frame(data, out[:room])) is not None:
+        return out[:unpacked]
     out[room:] = _MARK
     try:
         size = _FRAMED[codec](data, out)

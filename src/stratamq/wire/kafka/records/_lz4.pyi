@@ -1,0 +1,3 @@
+from stratamq.wire.kafka.records.layout import Buffer
+
+def unpack_frame(data: Buffer, out: memoryview | bytearray) -> int | None: ...
