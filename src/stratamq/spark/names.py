@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from stratamq.client.options import SETTINGS
 from stratamq.model.errors import InvalidConfig
+from stratamq.spark.local import servers_for
 
 FORMAT = "stratamq"
 
-COMMON = ("servers", "kafka.bootstrap.servers", "topic", *SETTINGS)
+COMMON = ("servers", "kafka.bootstrap.servers", "path", "topic", *SETTINGS)
 READING = (
     "subscribe",
     "subscribePattern",
@@ -34,7 +36,7 @@ STREAMING = (
     "maxTriggerDelay",
 )
 WRITING = ("checkpointLocation", "transactionTimeoutMs", "transactionalIdPrefix", "compression")
-SPARKS_OWN = ("path", "queryName")
+SPARKS_OWN = ("queryName",)
 """What Spark itself may add."""
 
 
@@ -73,7 +75,10 @@ def choice(options: Mapping[str, str], name: str, default: str, known: Iterable[
 
 
 def servers(options: Mapping[str, str]) -> str:
+    """`host:port,...`; for a `path`, of a node that is started on it."""
     found = options.get("servers") or options.get("kafka.bootstrap.servers")
-    if not found:
-        raise InvalidConfig("the option 'servers' is missing: host:port of one or more nodes")
-    return found
+    if found:
+        return found
+    if "path" in options:
+        return servers_for(Path(options["path"]))
+    raise InvalidConfig("the option 'servers' is missing: host:port of one or more nodes")
