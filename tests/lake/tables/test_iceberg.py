@@ -13,10 +13,11 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
+from stratamq.lake.tables.catalog import CatalogOptions, open_catalog
 from stratamq.lake.tables.errors import TableError
 from stratamq.lake.tables.iceberg import OFFSETS, REVISION, IcebergTables, Synced
 from stratamq.meta.tier import TierFile
-from stratamq.model.errors import CorruptObject, ObjectNotFound
+from stratamq.model.errors import CorruptObject, InvalidConfig, ObjectNotFound
 from stratamq.model.producer import AbortedTransaction
 from stratamq.model.record import Record
 from stratamq.model.types import Offset, TopicId
@@ -320,6 +321,13 @@ def test_a_catalog_that_was_lost_is_filled_again(
     (tmp_path / "lake" / "catalog.sqlite").unlink()
     assert open_tables().sync(wanted(files)) == Synced(added=2, rows=9)
     check(table(), (0, 0, 9))
+
+
+def test_a_catalog_that_is_no_catalog(blobs: StoreBlobs, tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match="is no address of a REST catalog"):
+        open_catalog(CatalogOptions(uri="thrift://x", path=tmp_path), blobs)
+    with pytest.raises(TableError, match="ConnectionError"):
+        open_catalog(CatalogOptions(uri="http://127.0.0.1:1", path=tmp_path), blobs)
 
 
 # -- price -----------------------------------------------------------------------------------------
