@@ -50,8 +50,10 @@ class Group:
         self.place, self.block = place, block
         self._name, self._rows, self._values, self._packing = name, rows, values, packing
         self._fixed_bytes = rows_bytes + block.size_bytes
+        self.visits = 0
         self.is_ahead = False
-        """A note for whoever reads on: what comes next was seen to."""
+        """Notes of whoever keeps it: how many readers are at it, and that what comes next was seen
+        to."""
 
     @property
     def size_bytes(self) -> int:

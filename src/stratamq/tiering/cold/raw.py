@@ -109,14 +109,17 @@ class RawReaders:
     def __init__(self, objects: Objects, limits: ColdLimits) -> None:
         self._objects, self._limits = objects, limits
         self._files: Shared[str, RawFile] = Shared(lambda _: 1, limits.files_max)
-        self._streams: Streams[str] = Streams()
+        self._streams: Streams[str, int] = Streams()
 
     def read(self, file: TierFile, offset: Offset, max_bytes: int, end: Offset) -> bytes:
         data, position = self._tried(file, lambda found: found.read_from(offset, max_bytes, end))
-        if data and self._streams.goes_on(file.shard, offset, walk(data)[-1].last_offset + 1):
-            ahead = self._limits.read_ahead_bytes
-            self._open(file).source.expect(Span(position, ahead))
+        if data and self._goes_on(file, offset, data, position):
+            self._open(file).source.expect(Span(position, self._limits.read_ahead_bytes))
         return data
+
+    def _goes_on(self, file: TierFile, offset: Offset, data: bytes, position: int) -> bool:
+        end = walk(data)[-1].last_offset + 1
+        return self._streams.follow(file.shard, offset, end, position) is not None
 
     def offsets_by_key(self, file: TierFile, key: bytes, end: Offset) -> Iterator[Offset]:
         """Newest first, and so after a walk over the whole file."""

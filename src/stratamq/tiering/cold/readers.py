@@ -20,6 +20,8 @@ from stratamq.tiering.cold.streams import Streams
 from stratamq.wire.kafka.records import walk
 
 T = TypeVar("T")
+GroupKey = tuple[str, int]
+"""An object's key, and the number of a row group in it."""
 
 
 class OpenFile(ColdFile):
@@ -38,15 +40,16 @@ class ParquetReaders:
 
     Row groups that were opened are kept, in all within `memory_bytes`; readers at different places
     of a file, or of many, share them. For a reader that goes on, the rest of its row group and the
-    next one are unpacked ahead, and `read_ahead_bytes` behind them are fetched.
+    next one are unpacked ahead, and `read_ahead_bytes` behind them are fetched. When it goes away
+    or jumps, that is all that was done in vain.
     """
 
     def __init__(self, objects: Objects, ahead: Ahead, limits: ColdLimits) -> None:
         self._objects, self._ahead, self._limits = objects, ahead, limits
         self._buffers = Buffers(limits.memory_bytes // 4)
         self._files: Shared[str, OpenFile] = Shared(lambda _: 1, limits.files_max)
-        self._groups: Shared[tuple[str, int], Group] = Shared(_size, limits.memory_bytes)
-        self._streams: Streams[str] = Streams()
+        self._groups: Shared[GroupKey, Group] = Shared(_size, limits.memory_bytes)
+        self._streams: Streams[str, GroupKey] = Streams()
 
     def read(
         self, file: TierFile, offset: int, max_bytes: int, end: int, after: TierFile | None = None
@@ -55,7 +58,7 @@ class ParquetReaders:
 
         def look(found: OpenFile) -> bytes:
             data, last = self._read(found, offset, max_bytes, end)
-            if data and self._streams.goes_on(file.shard, offset, _end_of(data)):
+            if data and self._moves(found, last, offset, walk(data)[-1].last_offset + 1):
                 self._look_ahead(found, last, after)
             self._groups.trim()
             return data
@@ -124,6 +127,20 @@ class ParquetReaders:
     def _group(self, file: OpenFile, number: int) -> Group:
         return self._groups.get((file.name, number), lambda: file.group(number))
 
+    def _moves(self, file: OpenFile, number: int, offset: int, end: int) -> bool:
+        """Whether the reader goes on. A row group that the last reader has left is let go at once:
+        nobody may come back to it, and memory that was just used is much faster than new."""
+        here = file.name, number
+        before = self._streams.follow(file.shard, offset, end, here)
+        if before != here:
+            if (entered := self._groups.peek(here)) is not None:
+                entered.visits += 1
+            if before is not None and (left := self._groups.peek(before)) is not None:
+                left.visits -= 1
+                if left.visits <= 0:
+                    self._groups.drop(before)
+        return before is not None
+
     def _look_ahead(self, file: OpenFile, number: int, after: TierFile | None) -> None:
         """Once per row group: the rest of it, the next, and the bytes behind."""
         group = self._groups.peek((file.name, number))
@@ -153,7 +170,3 @@ def parquet_of(file: TierFile) -> TierObject:
 
 def _size(group: Group) -> int:
     return group.size_bytes
-
-
-def _end_of(batches: bytes) -> int:
-    return walk(batches)[-1].last_offset + 1

@@ -8,26 +8,27 @@ from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
+P = TypeVar("P")
 
-PLACES_MAX = 4096
+ENDS_MAX = 4096
 
 
-class Streams(Generic[K]):
-    """Remembers where reads ended. One that begins there goes on with another. No reader has to
-    say who it is, and one that leaves is forgotten in time."""
+class Streams(Generic[K, P]):
+    """Remembers where reads ended, and where their readers were then. No reader has to say who it
+    is, and one that leaves is forgotten in time."""
 
-    def __init__(self, places_max: int = PLACES_MAX) -> None:
-        self._places_max = places_max
+    def __init__(self, ends_max: int = ENDS_MAX) -> None:
+        self._ends_max = ends_max
         self._lock = threading.Lock()
-        self._ends: OrderedDict[tuple[K, int], None] = OrderedDict()
+        self._ends: OrderedDict[tuple[K, int], P] = OrderedDict()
 
-    def goes_on(self, log: K, start: int, end: int) -> bool:
-        """Whether the read from `start` to `end` continues an earlier one. A reader that comes back
-        to the same place counts as new: it jumped."""
+    def follow(self, log: K, start: int, end: int, place: P) -> P | None:
+        """Where the reader was before, if the read from `start` to `end` goes on with an earlier
+        one; None for one that jumped. `place` is where it is now."""
         with self._lock:
-            found = self._ends.pop((log, start), 0) is None
-            self._ends[log, end] = None
+            before = self._ends.pop((log, start), None)
+            self._ends[log, end] = place
             self._ends.move_to_end((log, end))
-            if len(self._ends) > self._places_max:
+            if len(self._ends) > self._ends_max:
                 self._ends.popitem(last=False)
-        return found
+        return before
