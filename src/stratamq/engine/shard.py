@@ -164,8 +164,10 @@ class Shard:
 
     def cold_segments(self) -> tuple[SegmentInfo, ...]:
         """What object storage has of it and is not kept here as well."""
-        known = self.history.segments() if self.history is not None else ()
         start, seam = self.store.start_offset, self.store.local_start
+        if self.history is None or start == seam:
+            return ()
+        known = self.history.segments()
         return tuple(
             found._replace(end_offset=min(found.end_offset, seam), active=False)
             for found in known
