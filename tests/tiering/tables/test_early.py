@@ -136,6 +136,21 @@ async def test_deleted_records_are_not_shown(rig: TableRig) -> None:
     assert await rows_of(rig, rig.files()) == rows
 
 
+async def test_what_is_trimmed_goes_with_the_next_merge(rig: TableRig) -> None:
+    topic = await rig.create(ROOMY)
+    rows: Rows = {}
+    for number in range(2):
+        rows |= await rig.fill(10, seed=number)
+        await rig.early.flush(topic, SHARD)
+    await rig.engine.trim(SHARD, Offset(5))
+    rows |= await rig.fill(10, seed=2)
+    await rig.early.flush(topic, SHARD)
+    (only,) = rig.files()
+    assert (only.base_offset, only.end_offset) == (0, 30)
+    expected = {offset: row for offset, row in rows.items() if offset >= 5}
+    assert await rows_of(rig, rig.files()) == expected
+
+
 async def test_a_stretch_without_rows_is_looked_at_once(rig: TableRig) -> None:
     topic = await rig.create(ROOMY)
     await rig.fill(5)

@@ -225,3 +225,52 @@ async def test_closing_ends_what_is_under_way(options: TableOptions) -> None:
     await writer.close()
     with pytest.raises(StorageError):
         await asked
+
+
+# -- S3 --------------------------------------------------------------------------------------------
+
+
+async def test_on_s3_with_credentials_of_a_file(
+    s3_options: StoreOptions, s3_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the store has its credentials from, the process has them from."""
+    credentials = tmp_path / "credentials"
+    names = {
+        "aws_access_key_id": "AWS_ACCESS_KEY_ID",
+        "aws_secret_access_key": "AWS_SECRET_ACCESS_KEY",
+    }
+    lines = [f"{name} = {os.environ[variable]}" for name, variable in names.items()]
+    credentials.write_text("\n".join(["[default]", *lines]))
+    for variable in names.values():
+        monkeypatch.delenv(variable)
+    store_options = dataclasses.replace(s3_options, s3_credentials_file=str(credentials))
+    options = TableOptions(store=store_options, catalog_path=tmp_path / "catalog.sqlite")
+    store, writer = await open_store(store_options), TableWriter(options)
+    try:
+        blobs = StoreBlobs(store, asyncio.get_running_loop())
+        files = [await asyncio.to_thread(make, blobs, 0, 0, 10)]
+        done = await writer.ask(WriteTable(topic=topic(), files=files, revision=1))
+        assert done == Written(added=1, rows=10)
+        assert parse(await store.get_range(keys.manifest_key(FOLDER), 0, 1 << 20)).rows == 10
+        secret = credentials.read_text().split()[-1]
+        assert secret not in (tmp_path / "catalog.sqlite").read_text(errors="replace")
+        async for listed in store.list():
+            assert secret.encode() not in await store.get_range(listed.key, 0, listed.size)
+    finally:
+        await writer.close()
+        await store.close()
+
+
+async def test_a_refusal_of_the_store_is_said_without_secrets(
+    s3_options: StoreOptions, tmp_path: Path
+) -> None:
+    missing = dataclasses.replace(s3_options, url="s3://no-such-bucket/x")
+    options = TableOptions(store=missing, catalog_path=tmp_path / "catalog.sqlite")
+    writer = TableWriter(options)
+    try:
+        with pytest.raises(StorageError) as caught:
+            await writer.ask(WriteTable(topic=topic(), files=[], revision=1))
+        assert os.environ["AWS_SECRET_ACCESS_KEY"] not in str(caught.value)
+        assert os.environ["AWS_ACCESS_KEY_ID"] not in str(caught.value)
+    finally:
+        await writer.close()

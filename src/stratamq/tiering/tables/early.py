@@ -183,9 +183,9 @@ class _Writing:
 
     async def _copy(self) -> int:
         """The batches of the stretch, out of the local log; their bytes. The last may reach further
-        than the stretch, and the converter cuts it off."""
+        than the stretch, and the converter cuts it off. A trim may have taken some of the first."""
         engine, end = self.writer.engine(self.shard), self.early.end_offset
-        offset, size = self.early.base_offset, 0
+        offset, size = max(self.early.base_offset, engine.offsets(self.shard).start), 0
         with await asyncio.to_thread(self._log().open, "wb") as file:
             while offset < end:
                 data = await engine.read_raw(self.shard, offset, PIECE_BYTES)
