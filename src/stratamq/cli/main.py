@@ -40,6 +40,18 @@ def add_user(app: typer.Typer) -> None:
     app.add_typer(user_app, name="user")
 
 
+def add_pipeline(app: typer.Typer) -> None:
+    from stratamq.cli.pipeline import pipeline_app
+
+    app.add_typer(pipeline_app, name="pipeline")
+
+
+def add_spark(app: typer.Typer) -> None:
+    from stratamq.cli.spark import spark_app
+
+    app.add_typer(spark_app, name="spark")
+
+
 def add_version(app: typer.Typer) -> None:
     @app.command("version")
     def print_version() -> None:
@@ -54,6 +66,8 @@ COMMANDS: dict[str, Callable[[typer.Typer], None]] = {
     "config": add_config,
     "doctor": add_doctor,
     "user": add_user,
+    "pipeline": add_pipeline,
+    "spark": add_spark,
     "version": add_version,
 }
 

@@ -1,0 +1,77 @@
+"""A Spark Connect session for pipelines: on this machine, on a cluster, or a server's."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from stratamq.model.errors import InvalidConfig
+from stratamq.spark.session import LOOPBACK, check_java, is_local, register
+
+LOG = "spark.log"
+
+
+def connect(
+    folder: Path, *, master: str, remote: str | None, settings: Mapping[str, str]
+) -> SparkSession:
+    """With `remote`, a server that is running; else one of its own, whose driver is here.
+
+    A driver of its own keeps tables and their catalog in `folder`, so that the next run finds them,
+    and tells what it has to tell to a log file there.
+    """
+    if remote is not None and not remote.startswith("sc://"):
+        raise InvalidConfig(f"--remote is a Spark Connect server, sc://host:port, not {remote!r}")
+    given = {**({} if remote else _own(folder, master)), **settings}
+    builder = SparkSession.builder.appName(folder.name)
+    for name, value in given.items():
+        builder = builder.config(name, value)
+    if remote is None:
+        check_java()
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
+    with _quiet(folder / LOG):
+        return register(builder.remote(remote or master).getOrCreate())
+
+
+def _own(folder: Path, master: str) -> dict[str, str]:
+    metastore = folder / "metastore"
+    found = {
+        "spark.api.mode": "connect",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.catalogImplementation": "hive",
+        "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
+        "spark.hadoop.javax.jdo.option.ConnectionURL": (
+            f"jdbc:derby:;databaseName={metastore};create=true"
+        ),
+        "spark.driver.extraJavaOptions": f"-Dderby.stream.error.file={folder / 'derby.log'}",
+        "spark.sql.connect.serverStacktrace.enabled": "false",
+    }
+    if is_local(master):
+        found |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+    return found
+
+
+@contextmanager
+def _quiet(log: Path) -> Iterator[None]:
+    """The JVM that is started meanwhile writes to `log` what it would write to the terminal."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = os.dup(1), os.dup(2)
+    with log.open("ab") as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # settings that only a new server takes are told to each
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        finally:
+            for number, copy in enumerate(kept, 1):
+                os.dup2(copy, number)
+                os.close(copy)
