@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from stratamq.engine.contract import ReadLimit, ShardSpec, StorageEngine
+from stratamq.engine.contract import ShardSpec, StorageEngine
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory import EngineMemory
 from stratamq.engine.rocksdb import EngineRocksDB
 from stratamq.engine.segment import EngineSegment
-from stratamq.log.contract import SegmentInfo
 from stratamq.meta.commands import Command, CreateShard, CreateTopic, DeleteTopic, RemoveTopic
 from stratamq.meta.service import MetaService
 from stratamq.meta.store import RocksMetaStore
 from stratamq.meta.tier import TierFile, TierObject
 from stratamq.meta.tier_cache import TierCache
 from stratamq.model.clock import Clock, SystemClock
-from stratamq.model.errors import StoreUnavailable
 from stratamq.model.record import Record
 from stratamq.model.shard import shard_name
 from stratamq.model.topic import Topic, TopicConfig
-from stratamq.model.types import NodeId, Offset, ShardName, TimestampMs, TopicId
+from stratamq.model.types import NodeId, Offset, ShardName, TopicId
 from stratamq.tiering import keys
+from stratamq.tiering.cold.history import ShardHistory
+from stratamq.tiering.cold.limits import ColdLimits
+from stratamq.tiering.cold.reads import ColdReads
 from stratamq.tiering.mover.contract import Surroundings
 from stratamq.tiering.mover.limits import MoverLimits
 from stratamq.tiering.mover.mover import Mover
@@ -54,39 +55,6 @@ TIERED: Mapping[str, object] = {
 
 Rows = dict[int, tuple[bytes | None, bytes | None]]
 """Keys and values by offset."""
-
-
-class Shown:
-    """A shard's history for those who only ask what there is. Reading it is tested elsewhere."""
-
-    def __init__(self, files: Sequence[TierFile]) -> None:
-        self._files = files
-
-    def segments(self) -> tuple[SegmentInfo, ...]:
-        return tuple(
-            SegmentInfo(
-                file.base_offset,
-                file.end_offset,
-                file.log_bytes,
-                file.min_timestamp,
-                file.max_timestamp,
-                active=False,
-            )
-            for file in self._files
-            if file.final
-        )
-
-    def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
-        raise StoreUnavailable("not read here")
-
-    def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset]:
-        raise StoreUnavailable("not read here")
-
-    def offsets_by_tag(self, tag: bytes, start: Offset, end: Offset) -> Iterator[Offset]:
-        raise StoreUnavailable("not read here")
-
-    def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset | None:
-        raise StoreUnavailable("not read here")
 
 
 Interference = Callable[[], Awaitable[None]]
@@ -127,6 +95,8 @@ class Rig:
         self.engine = ENGINES[self.kind](self.folder / "data", clock=self.clock, limits=LIMITS)
         await self.engine.open()
         self.store: Store = await open_store(self.options)
+        self.cold = await ColdReads.open(self.store, self.folder, ColdLimits())
+        self.histories: dict[ShardName, ShardHistory] = {}
         self.topics = [meta.topic for meta in self.meta.state.topics.values()]
         for shard in self.engine.list_shards():
             self.attach(shard)
@@ -136,6 +106,7 @@ class Rig:
 
     async def __aexit__(self, *_: object) -> None:
         await self.mover.stop()
+        await self.cold.close()
         await self.engine.close()
         await self.cache.stop()
         await self.meta.close()
@@ -160,7 +131,9 @@ class Rig:
 
     def attach(self, shard: ShardName) -> None:
         if shard in self.engine.list_shards():
-            self.engine.attach_history(shard, Shown(self.cache.files(shard)))
+            history = self.histories.setdefault(shard, self.cold.history(shard))
+            history.replace(self.cache.files(shard))
+            self.engine.attach_history(shard, history)
 
     # -- topics and records ------------------------------------------------------------------------
 
@@ -241,25 +214,25 @@ class Rig:
         assert all(one == formats[0] for one in formats)
         return formats[0]
 
-    async def local_rows(self, shard: ShardName = SHARD) -> Rows:
+    async def read_rows(self, shard: ShardName, offset: Offset) -> Rows:
+        """As a consumer reads them."""
         found: Rows = {}
-        offset, end = self.engine.local_start(shard), self.engine.offsets(shard).high_watermark
-        while offset < end:
-            limit = ReadLimit(records_max=1000, bytes_max=1 << 20)
-            records = await self.engine.read_by_offset(shard, offset, limit)
-            if not records:
-                break
+        while records := await self.engine.read_by_offset(shard, offset):
             found |= {record.offset: (record.key, record.value) for record in records}
             offset = Offset(records[-1].offset + 1)
         return found
 
     async def all_rows(self, shard: ShardName = SHARD) -> Rows:
-        """Everything from the start on: cold below the local start, and local from there."""
+        """Everything from the start on, cold and local, as a consumer sees it. The same is in the
+        files and behind them."""
         await self.engine.compact(shard)  # the writer has done what was asked of it before
         start, local = self.engine.offsets(shard).start, self.engine.local_start(shard)
         cold = await self.cold_rows(shard)
-        below = {offset: row for offset, row in cold.items() if start <= offset < local}
-        return below | await self.local_rows(shard)
+        marked = set(await self.engine.deleted(shard, start, local))
+        below = {at: row for at, row in cold.items() if start <= at < local and at not in marked}
+        seen = await self.read_rows(shard, start)
+        assert seen == below | await self.read_rows(shard, max(start, local))
+        return seen
 
     async def settled(self, shard: ShardName = SHARD) -> None:
         """Run until nothing is left to do, and see that it stays so."""
