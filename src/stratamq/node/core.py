@@ -8,6 +8,7 @@ The one place that knows all parts. They start in this order and stop in reverse
     groups         group offsets
     drivers        engines, each when a topic needs it
     topics         what a crash cut short is finished, shards are made to agree with the metadata
+    tiering        history: read, moved and shown as tables, where there is or will be some
     housekeeping   retention and compaction
 """
 
@@ -27,14 +28,21 @@ from stratamq.engine.contract import StorageEngine
 from stratamq.engine.handler import StorageEngineHandler
 from stratamq.meta.caches import BrokerCacheManager, StorageCacheManager
 from stratamq.meta.commands import RegisterNode
+from stratamq.meta.configs import is_ours, storage_name
 from stratamq.meta.service import MetaService
 from stratamq.meta.store import RocksMetaStore
+from stratamq.meta.tier_cache import TierCache
 from stratamq.model.clock import Clock, SystemClock
 from stratamq.model.config import NodeConfig
+from stratamq.model.errors import TopicNotFound
+from stratamq.model.shard import split_shard_name
 from stratamq.model.topic import StorageType
-from stratamq.model.types import NodeId
+from stratamq.model.types import NodeId, ShardName
 from stratamq.node import composition as make
+from stratamq.node.cluster_id import cluster_id
 from stratamq.node.lock import DataDirLock
+from stratamq.node.tiering import Tiering, make_service
+from stratamq.tiering.context import TierContext
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +92,13 @@ class NodeCore:
             self.topics,
             interval_s=make.seconds(config, "housekeeping.interval.ms"),
         )
+        self.tier_cache = TierCache(self.meta, reconcile_s=reconcile_s)
+        self.tiering = Tiering(
+            lambda: make_service(self._tier_context()),
+            self.broker_cache,
+            self.tier_cache,
+            config,
+        )
         self._started = contextlib.AsyncExitStack()
 
     def _register_drivers(self, clock: Clock, storages: Mapping[str, DriverFactory]) -> None:
@@ -110,13 +125,15 @@ class NodeCore:
             started.push_async_callback(self.meta.close)  # also when opening fails half-way
             await self.meta.open()
             await self.meta.submit(RegisterNode(node_id=self.node_id, address=self._address()))
-            for cache in (self.broker_cache, self.storage_cache):
+            for cache in (self.broker_cache, self.storage_cache, self.tier_cache):
                 await cache.start()
                 started.push_async_callback(cache.stop)
             await self.groups.open()
             started.push_async_callback(self.groups.close)
             started.push_async_callback(self.drivers.close)
             await self.topics.restore()
+            started.push_async_callback(self.tiering.stop)
+            await self.tiering.start()
             self.housekeeper.start()
             started.push_async_callback(self.housekeeper.stop)
             self._started = started.pop_all()
@@ -124,6 +141,27 @@ class NodeCore:
     async def stop(self) -> None:
         """Answer what is under way, store what is not stored yet, release everything."""
         await self._started.aclose()
+
+    def _tier_context(self) -> TierContext:
+        from stratamq.tiering.keys import owner_mark
+
+        return TierContext(
+            config=self.config,
+            clock=self.clock,
+            meta=self.meta,
+            topics=self.broker_cache,
+            cache=self.tier_cache,
+            engine_of=self._engine_of,
+            owner=owner_mark(cluster_id(self.config.data_dir)),
+        )
+
+    def _engine_of(self, shard: ShardName) -> StorageEngine | None:
+        try:
+            topic = self.broker_cache.topic_by_id(split_shard_name(shard)[0])
+        except TopicNotFound:
+            return None
+        storage = storage_name(topic.config)
+        return self.engines.get(StorageType(storage)) if is_ours(storage) else None
 
     def _address(self) -> str:
         return f"{self.config.text('host')}:{self.config.number('kafka.port')}"

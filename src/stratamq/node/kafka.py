@@ -13,6 +13,7 @@ from stratamq.broker.kafka.contract import Family, Services
 from stratamq.broker.kafka.fetch import Fetch
 from stratamq.broker.kafka.fetch_reading import Stability
 from stratamq.broker.kafka.groups.family import Groups
+from stratamq.broker.kafka.lake.family import LakeApis
 from stratamq.broker.kafka.leader_epochs import LeaderEpochs
 from stratamq.broker.kafka.list_offsets import ListOffsets
 from stratamq.broker.kafka.metadata import Metadata
@@ -57,7 +58,10 @@ class KafkaFront:
         transactions = Transactions(services, groups)
         name = await asyncio.to_thread(cluster_id, config.data_dir)
         access = Access(services, await asyncio.to_thread(sasl_secret, config.data_dir))
-        data = families(services, name, transactions, stability)
+        data = [
+            *families(services, name, transactions, stability),
+            LakeApis(services, self._core.tiering),
+        ]
         broker = KafkaBroker(
             [access, ClientQuotas(services.meta, access.cache), *data, groups, transactions, fetch],
             None if access.sasl is None else access.sasl.served,

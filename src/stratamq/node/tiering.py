@@ -1,0 +1,149 @@
+"""The part of a node that knows object storage.
+
+It is there from the start and costs nothing until a topic needs it: then the libraries are loaded
+and the service (`stratamq.tiering.service`) is started. A node without history never loads them.
+
+| state | until                                                     | then  |
+|-------|-----------------------------------------------------------|-------|
+| idle  | a topic asks to be tiered or flushed, or anything has files | begun |
+| begun | the node stops                                            | over  |
+
+What keeps the service from starting (no library, no such folder) is said in the log, once for each
+reason, and tried again at the next look. Readers of history get a retriable error meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from importlib import import_module
+from typing import Protocol
+
+from stratamq.broker.kafka.lake.contract import Flushed
+from stratamq.meta.caches import BrokerCacheManager
+from stratamq.meta.tier import TierFile
+from stratamq.meta.tier_cache import TierCache
+from stratamq.model.config import NodeConfig
+from stratamq.model.errors import InvalidConfig, StrataError
+from stratamq.model.topic import Topic, TopicConfig
+from stratamq.model.topic_tier import LIKE_RETENTION
+from stratamq.model.types import ShardName
+from stratamq.tiering.context import TierContext
+
+log = logging.getLogger(__name__)
+
+SERVICE = "stratamq.tiering.service"
+
+
+class Service(Protocol):
+    """What `stratamq.tiering.service.TierService` is to a node."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def flush(self, topic: Topic) -> tuple[int, int]:
+        """Files and rows that became visible."""
+
+    def table(self, topic: Topic) -> str | None: ...
+
+
+def asks_for_tiers(config: TopicConfig) -> bool:
+    """Whether a topic's config gives the service something to do by itself."""
+    local = (config.number("local.retention.ms"), config.number("local.retention.bytes"))
+    return any(limit != LIKE_RETENTION for limit in local) or bool(
+        config.number("lake.flush.interval.ms")
+    )
+
+
+class Tiering:
+    """A `Lake` for the fronts, and the keeper of the service."""
+
+    def __init__(
+        self,
+        make_service: Callable[[], Service],
+        topics: BrokerCacheManager,
+        cache: TierCache,
+        config: NodeConfig,
+    ) -> None:
+        self._make_service, self._topics, self._cache = make_service, topics, cache
+        self._config = config
+        self._service: Service | None = None
+        self._beginning = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self._complaint = ""
+
+    async def start(self) -> None:
+        """Where there is history, it can be read on return."""
+        await self._look()
+        self._task = asyncio.create_task(self._look_again(), name="tiering")
+
+    async def stop(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        service, self._service = self._service, None
+        if service is not None:
+            await service.stop()
+
+    async def _look_again(self) -> None:
+        while self._service is None:
+            await asyncio.sleep(self._config.number("tier.interval.ms") / 1000)
+            await self._look()
+
+    async def _look(self) -> None:
+        if not self._is_wanted():
+            return
+        try:
+            await self._begun()
+        except StrataError as error:
+            if str(error) != self._complaint:
+                log.error("tiering cannot begin: %s", error)
+            self._complaint = str(error)
+
+    def _is_wanted(self) -> bool:
+        """Objects that wait for their deletion want it too."""
+        return bool(
+            self._cache.shards()
+            or self._cache.retired()
+            or any(asks_for_tiers(topic.config) for topic in self._topics.topics())
+        )
+
+    async def _begun(self) -> Service:
+        async with self._beginning:
+            if self._service is None:
+                service = await asyncio.to_thread(self._make_service)
+                await service.start()
+                self._service = service
+            return self._service
+
+    # -- what fronts ask for -----------------------------------------------------------------------
+
+    @property
+    def store_url(self) -> str:
+        from stratamq.tiering.stores.opening import options_of  # few ask
+
+        return options_of(self._config).url
+
+    def files(self, shard: ShardName) -> tuple[TierFile, ...]:
+        return self._cache.files(shard)
+
+    def table(self, topic: Topic) -> str | None:
+        return None if self._service is None else self._service.table(topic)
+
+    async def flush(self, topic: Topic) -> Flushed:
+        service = await self._begun()
+        return Flushed(*await service.flush(topic))
+
+
+def make_service(context: TierContext) -> Service:
+    """By name, and when it is needed: it stands on pyarrow."""
+    try:
+        service: Service = import_module(SERVICE).TierService(context)
+    except ModuleNotFoundError as error:
+        raise InvalidConfig(
+            f"tiering needs {error.name}, which is not installed: pip install 'stratamq[lake]'"
+        ) from error
+    return service

@@ -1,0 +1,28 @@
+"""What tiering stands on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from stratamq.engine.contract import StorageEngine
+from stratamq.meta.caches import BrokerCacheManager
+from stratamq.meta.client import MetaClient
+from stratamq.meta.tier_cache import TierCache
+from stratamq.model.clock import Clock
+from stratamq.model.config import NodeConfig
+from stratamq.model.types import ShardName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierContext:
+    """The parts of a node, all of them started. `engine_of` is None for a shard that is not kept by
+    an engine of ours, or is being deleted. `owner` marks the objects that are ours."""
+
+    config: NodeConfig
+    clock: Clock
+    meta: MetaClient
+    topics: BrokerCacheManager
+    cache: TierCache
+    engine_of: Callable[[ShardName], StorageEngine | None]
+    owner: str

@@ -1,0 +1,103 @@
+"""Everything about history on a node, put together: moving it, reading it, showing it as tables.
+
+Parts start in this order and stop in reverse:
+
+    store      where history lies
+    cold       reading it; shards that have some get it here, and from then on with every change
+    mover      sealed segments go there, and what nobody needs goes from there
+    tables     manifests, Iceberg tables, and the newest records in them
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from stratamq.model.topic import Topic
+from stratamq.tiering.cold.limits import limits_of
+from stratamq.tiering.cold.reads import ColdReads
+from stratamq.tiering.context import TierContext
+from stratamq.tiering.histories import Histories
+from stratamq.tiering.mover.contract import Surroundings
+from stratamq.tiering.mover.limits import MoverLimits
+from stratamq.tiering.mover.mover import Mover
+from stratamq.tiering.mover.progress import MoverStatus
+from stratamq.tiering.stores.opening import open_store, options_of
+from stratamq.tiering.stores.store import Store
+from stratamq.tiering.tables.early import Visible
+from stratamq.tiering.tables.keeper import TableKeeper
+from stratamq.tiering.tables.opening import make_keeper, table_name
+
+WORK_FOLDER = "tiering"
+
+
+class TierService:
+    """Started once, stopped once, on the node's event loop."""
+
+    def __init__(self, context: TierContext) -> None:
+        self._context = context
+        self._started = contextlib.AsyncExitStack()
+        self._mover: Mover | None = None
+        self._keeper: TableKeeper | None = None
+
+    async def start(self) -> None:
+        """History can be read on return; all else goes on in the background."""
+        config = self._context.config
+        async with contextlib.AsyncExitStack() as started:
+            store = await open_store(options_of(config))
+            started.push_async_callback(store.close)
+            cold = await ColdReads.open(store, config.data_dir, limits_of(config))
+            started.push_async_callback(cold.close)
+            histories = Histories(self._context, cold)
+            self._context.cache.listen(histories.attach)
+            started.callback(self._context.cache.unlisten, histories.attach)
+            histories.attach_all()
+            started.callback(histories.detach_all)
+            mover = Mover(self._surroundings(store, histories), MoverLimits.of(config))
+            await mover.open()
+            started.push_async_callback(mover.stop)
+            mover.start()
+            keeper = self._keeper_beside(mover)
+            started.push_async_callback(keeper.stop)
+            await keeper.start()
+            self._mover, self._keeper = mover, keeper
+            self._started = started.pop_all()
+
+    async def stop(self) -> None:
+        await self._started.aclose()
+
+    @property
+    def mover(self) -> Mover:
+        assert self._mover is not None, "started"
+        return self._mover
+
+    async def flush(self, topic: Topic) -> Visible:
+        """Make all that is decided visible in the topic's table; what became so."""
+        assert self._keeper is not None, "started"
+        return await self._keeper.flush(topic)
+
+    def table(self, topic: Topic) -> str | None:
+        """The name of the topic's Iceberg table, if it is one."""
+        return table_name(self._context.config, topic)
+
+    def status(self) -> MoverStatus:
+        return self.mover.status()
+
+    def _keeper_beside(self, mover: Mover) -> TableKeeper:
+        context = self._context
+        return make_keeper(
+            context.config, context.topics.topics, context.cache, context.engine_of, mover
+        )
+
+    def _surroundings(self, store: Store, histories: Histories) -> Surroundings:
+        context = self._context
+        return Surroundings(
+            meta=context.meta,
+            files=context.cache,
+            topics=context.topics.topics,
+            engine_of=context.engine_of,
+            attach=histories.attach,
+            store=store,
+            clock=context.clock,
+            work_folder=context.config.data_dir / WORK_FOLDER,
+            owner=context.owner,
+        )
