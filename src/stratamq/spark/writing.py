@@ -21,6 +21,7 @@ RECORD_BYTES = 20
 """Lengths and deltas, about."""
 
 UNDER_WAY_MAX = 8
+KEYS_MAX = 100_000
 
 
 @dataclass(slots=True)
@@ -38,6 +39,7 @@ class TransactionWriter:
         self._counts: dict[str, int] = {}
         self._turns: dict[str, itertools.count[int]] = {}
         self._current: dict[str, int] = {}
+        self._of_keys: dict[tuple[str, bytes], TopicPartition] = {}
         self._under_way: deque[Future[int]] = deque()
         self.rows = 0
 
@@ -74,8 +76,18 @@ class TransactionWriter:
                 raise InvalidRecord(f"{row.topic!r} has {count} partitions, not {row.partition}")
             return TopicPartition(row.topic, row.partition)
         if row.record.key is not None:
-            return TopicPartition(row.topic, partition_for_key(row.record.key, count))
+            return self._of_key(row.topic, row.record.key, count)
         return TopicPartition(row.topic, self._any_partition(row.topic, count))
+
+    def _of_key(self, topic: str, key: bytes, count: int) -> TopicPartition:
+        """Keys come again and again, and hashing one costs more than looking it up."""
+        known = self._of_keys.get((topic, key))
+        if known is None:
+            if len(self._of_keys) >= KEYS_MAX:
+                self._of_keys.clear()
+            known = TopicPartition(topic, partition_for_key(key, count))
+            self._of_keys[topic, key] = known
+        return known
 
     def _any_partition(self, topic: str, count: int) -> int:
         """The same for a while, so that batches get full."""
@@ -96,4 +108,6 @@ def _size(record: Record) -> int:
     size = RECORD_BYTES + len(record.value or b"") + len(record.key or b"")
     for name, value in record.headers:
         size += len(name) + len(value or b"") + 2
-    return size + sum(len(tag) + 5 for tag in record.tags)
+    for tag in record.tags:
+        size += len(tag) + 5
+    return size

@@ -1,0 +1,35 @@
+"""A Spark application that copies a topic to another one, until it has all or is killed.
+
+    python -m tests.spark.copying SERVERS SOURCE TARGET CHECKPOINT
+
+It prints `running` when the query has begun, and ends when it has copied all that was there then.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from stratamq.spark import session
+
+
+def main(servers: str, source: str, target: str, checkpoint: str) -> None:
+    spark = session("local[2,8]", spark_ui_showConsoleProgress="false", spark_driver_memory="600m")
+    spark.sparkContext.setLogLevel("OFF")
+    reader = spark.readStream.format("stratamq").options(
+        servers=servers, topic=source, startingOffsets="earliest", maxOffsetsPerTrigger="150"
+    )
+    # A shuffle, so that rows meet other tasks than those that read them.
+    rows = reader.load().select("key", "value").repartition(3)
+    writer = rows.writeStream.format("stratamq").option("transactionTimeoutMs", "60000")
+    query = (
+        writer.options(servers=servers, topic=target, checkpointLocation=checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    print("running", flush=True)
+    query.awaitTermination()
+    print("done", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,148 @@
+"""Exactly once, while the driver, the node and Python workers are killed at random."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from stratamq.client import LATEST, Client, TopicPartition, visible_batches
+from stratamq.wire.kafka.records import decode_batch, walk
+from tests.clients.node import ROOT, Node
+from tests.spark.conftest import Talk
+
+PARTITIONS = 2
+RECORDS = 3000
+KILLS = 6
+RUN_SECONDS_MAX = 300
+
+
+class Application:
+    """`tests.spark.copying` in a session of its own, so that all of it can be killed at once."""
+
+    def __init__(self, address: str, folder: Path) -> None:
+        self.log = (folder / "application.log").open("ab")
+        self.process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "tests.spark.copying"),
+                *(address, "source", "target", str(folder / "checkpoint")),
+            ],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            text=True,
+            start_new_session=True,
+        )
+
+        assert self.process.stdout is not None
+        self.process.stdout.readline()  # it runs, or has ended already
+
+    @property
+    def has_ended(self) -> bool:
+        return self.process.poll() is not None
+
+    def kill(self) -> None:
+        if not self.has_ended:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.end()
+
+    def kill_a_worker(self, chance: random.Random) -> None:
+        """One of the Python workers, if any is there."""
+        told = subprocess.run(
+            ["ps", "-o", "pid=,args=", "-g", str(self.process.pid)],
+            capture_output=True,
+            text=True,
+            check=False,
+        ).stdout.splitlines()
+        workers = [int(line.split()[0]) for line in told if "pyspark.daemon" in line]
+        if workers:
+            os.kill(chance.choice(workers), signal.SIGKILL)
+
+    def end(self) -> int:
+        self.process.communicate(timeout=RUN_SECONDS_MAX)
+        self.log.close()
+        return self.process.returncode
+
+
+@pytest.fixture
+def own_node(tmp_path: Path) -> Iterator[list[Node]]:
+    """In a list, because it is another one after each restart."""
+    nodes = [Node(tmp_path / "data", "--topic-flush", "os")]
+    yield nodes
+    nodes[0].end(signal.SIGKILL)
+
+
+async def all_decided(
+    client: Client, places: Sequence[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Where the partitions end, once what the killed left open has timed out."""
+    asked = dict.fromkeys(places, LATEST)
+    async with asyncio.timeout(RUN_SECONDS_MAX):
+        while True:
+            ends = await client.list_offsets(asked)
+            if ends == await client.list_offsets(asked, committed=True):
+                return ends
+            await asyncio.sleep(1)
+
+
+async def committed(client: Client, topic: str) -> list[bytes]:
+    found = []
+    places = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
+    for place, end in (await all_decided(client, places)).items():
+        offset = 0
+        while offset < end:
+            fetched = await client.fetch(place, offset, committed=True)
+            for header, batch in visible_batches(fetched.data, fetched.aborted):
+                records = decode_batch(header, batch)
+                found += [one.value or b"" for one in records if one.offset >= offset]
+            offset = walk(fetched.data)[-1].last_offset + 1
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.needs("java")
+@pytest.mark.parametrize("seed", [1, 2])
+def test_every_row_once_whatever_is_killed(own_node: list[Node], tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    talk = Talk(own_node[0].address)
+    for topic in ("source", "target"):
+        talk.run(lambda client, topic=topic: client.create_topic(topic, PARTITIONS))
+    sent = [f"{i}" for i in range(RECORDS)]
+    for partition in range(PARTITIONS):
+        talk.send_values("source", partition, sent[partition::PARTITIONS])
+    application = Application(talk.address, tmp_path)
+    for _ in range(KILLS):
+        if application.has_ended:
+            application.end()  # a node that was away too long may end it, too
+            application = Application(talk.address, tmp_path)
+        time.sleep(chance.uniform(0.5, 6))
+        match chance.choice(["driver", "node", "worker"]):
+            case "driver":
+                application.kill()
+                application = Application(talk.address, tmp_path)
+            case "node":
+                own_node[0] = own_node[0].restarted(signal.SIGKILL)
+            case "worker":
+                application.kill_a_worker(chance)
+    assert _finish(application, talk.address, tmp_path) == 0, (
+        tmp_path / "application.log"
+    ).read_text()[-5000:]
+    values = talk.run(lambda client: committed(client, "target"))
+    counts = Counter(value.decode() for value in values)
+    assert {value: count for value, count in counts.items() if count > 1} == {}
+    assert set(counts) == set(sent)
+
+
+def _finish(application: Application, address: str, folder: Path) -> int:
+    """To the end of the topic, undisturbed."""
+    application.end()
+    return Application(address, folder).end()
