@@ -134,6 +134,7 @@ async def test_a_failure_closes_its_own_connection_only(bad_answer: bool) -> Non
 
 
 class Timed:
+    idle = False
     times = True
 
     def charge(self, caller: Caller, usage: Usage) -> int:

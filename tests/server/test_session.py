@@ -143,6 +143,7 @@ async def test_the_caller_is_described() -> None:
 class Strict:
     """Everybody who uses anything has to be quiet for a while."""
 
+    idle = False
     times = True
 
     def __init__(self, quiet_ms: int) -> None:

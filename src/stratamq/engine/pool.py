@@ -163,13 +163,13 @@ class IOPool:
     def _are_brief(self, lane: Lane) -> bool:
         if lane.bytes > BRIEF_BYTES or (lane.brief_from and time.monotonic() < lane.brief_from):
             return False
-        return all(self._is_brief(request, lane.bytes) for request in lane.here)
-
-    def _is_brief(self, request: Append, size_bytes: int) -> bool:
-        shard = request.shard
-        epoch = shard.epoch if request.epoch is None else request.epoch
-        timestamp = self._clock.now_ms() if shard.stamps else request.scan.max_timestamp
-        return shard.store.takes_at_once(size_bytes, timestamp, epoch)
+        for request in lane.here:
+            shard = request.shard
+            epoch = shard.epoch if request.epoch is None else request.epoch
+            timestamp = self._clock.now_ms() if shard.stamps else request.scan.max_timestamp
+            if not shard.store.takes_at_once(lane.bytes, timestamp, epoch):
+                return False
+        return True
 
     def _pass_on(self, lane: Lane) -> None:
         """To the worker, before anybody who came later."""

@@ -36,6 +36,9 @@ ACKS: Mapping[int, Acks | None] = {0: Acks.NONE, 1: Acks.LEADER, -1: None}
 
 BEGUN_ACKS = (1, -1)
 
+RULES_MAX = 10_000
+"""Remembered rules of topics. Met: all are forgotten and made again."""
+
 
 class Verifier(Protocol):
     """Who knows which transactions are open."""
@@ -56,6 +59,7 @@ class Produce:
         self._services = services
         self._decompressed_max = services.config.number("batch.decompressed.bytes.max")
         self._verifier = verifier
+        self._rules: dict[str, rules.Rules] = {}
 
     def handlers(self) -> Mapping[type, Handled]:
         return {ProduceRequest: Handled(self.produce, beginner=self.begin)}
@@ -158,8 +162,17 @@ class Produce:
         self, topic: Topic, partition: int, acks: int, header: BatchHeader, data: Buffer
     ) -> Buffer:
         """The batch as the topic wants it, or a refusal."""
-        services, config = self._services, topic.config
-        if rules.needs_replicas(config, acks):
-            rules.check_replicas(config, active(services, topic, partition))
-        rules.check_timestamps(config, header, data, services.clock.now_ms())
-        return rules.compressed(config, header, data, self._decompressed_max)
+        services, held_to = self._services, self._rules_of(topic)
+        if rules.needs_replicas(held_to, acks):
+            rules.check_replicas(held_to, active(services, topic, partition))
+        rules.check_timestamps(held_to, header, data, services.clock.now_ms())
+        return rules.compressed(held_to, header, data, self._decompressed_max)
+
+    def _rules_of(self, topic: Topic) -> rules.Rules:
+        """Taken apart once; a topic that is configured anew has another config."""
+        known = self._rules.get(topic.name)
+        if known is None or known.config is not topic.config:
+            if len(self._rules) >= RULES_MAX:
+                self._rules.clear()
+            known = self._rules[topic.name] = rules.rules_of(topic.config)
+        return known

@@ -7,6 +7,7 @@ which holds everybody to them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from stratamq.broker.kafka.topics import Refused
 from stratamq.meta.entities import SegmentMeta
@@ -38,17 +39,41 @@ class RecordsRefused(Refused):
         self.why, self.at_fault = why, at_fault
 
 
+class Rules(NamedTuple):
+    """A topic's configs, as far as they are asked for with every batch."""
+
+    config: TopicConfig
+    replicas_min: int
+    """Who asks for all replicas asks for at least so many."""
+
+    after_ms: int
+    before_ms: int
+    checks_times: bool
+    codec: Compression | None
+    """None keeps what the producer chose."""
+
+
+def rules_of(config: TopicConfig) -> Rules:
+    wanted = str(config["compression.type"])
+    return Rules(
+        config,
+        config.number("min.insync.replicas") if config["commit.policy"] == "all" else 0,
+        config.number("message.timestamp.after.max.ms"),
+        config.number("message.timestamp.before.max.ms"),
+        config["message.timestamp.type"] == "CreateTime",
+        None if wanted == AS_IT_CAME else _CODECS[wanted],
+    )
+
+
 # -- replicas --------------------------------------------------------------------------------------
 
 
-def needs_replicas(config: TopicConfig, acks: int) -> bool:
-    """Who asks for all replicas asks for at least `min.insync.replicas` of them."""
-    asks = acks == ALL and config["commit.policy"] == "all"
-    return asks and config.number("min.insync.replicas") > 1
+def needs_replicas(rules: Rules, acks: int) -> bool:
+    return acks == ALL and rules.replicas_min > 1
 
 
-def check_replicas(config: TopicConfig, segment: SegmentMeta | None) -> None:
-    needed = config.number("min.insync.replicas")
+def check_replicas(rules: Rules, segment: SegmentMeta | None) -> None:
+    needed = rules.replicas_min
     there = 0 if segment is None else len(segment.isr)
     if there < needed:
         raise Refused(
@@ -60,17 +85,14 @@ def check_replicas(config: TopicConfig, segment: SegmentMeta | None) -> None:
 # -- timestamps ------------------------------------------------------------------------------------
 
 
-def check_timestamps(
-    config: TopicConfig, header: BatchHeader, data: Buffer, now_ms: TimestampMs
-) -> None:
+def check_timestamps(rules: Rules, header: BatchHeader, data: Buffer, now_ms: TimestampMs) -> None:
     """Refuse producers' times that are too far from ours, where theirs count at all.
 
     The largest time is believed as the header says it, so that ordinary batches are not unpacked.
     """
-    after_ms = config.number("message.timestamp.after.max.ms")
-    before_ms = config.number("message.timestamp.before.max.ms")
+    after_ms, before_ms = rules.after_ms, rules.before_ms
     in_time = header.max_timestamp - now_ms <= after_ms
-    if (in_time and before_ms == LONG_MAX) or config["message.timestamp.type"] != "CreateTime":
+    if (in_time and before_ms == LONG_MAX) or not rules.checks_times:
         return
     earliest, latest = now_ms - before_ms, now_ms + after_ms
     if late := _outside(header, data, earliest, latest):
@@ -95,12 +117,10 @@ def _outside(header: BatchHeader, data: Buffer, earliest: int, latest: int) -> l
 # -- compression -----------------------------------------------------------------------------------
 
 
-def compressed(
-    config: TopicConfig, header: BatchHeader, data: Buffer, decompressed_max: int
-) -> Buffer:
+def compressed(rules: Rules, header: BatchHeader, data: Buffer, decompressed_max: int) -> Buffer:
     """The batch under the topic's codec. One that has it already is kept as it came."""
-    wanted = config["compression.type"]
-    if wanted == AS_IT_CAME or _CODECS[str(wanted)] == header.compression:
+    wanted = rules.codec
+    if wanted is None or wanted == header.compression:
         return data
-    checked = check_batch(data, config.number("max.message.bytes"))
-    return recompress(checked, data, _CODECS[str(wanted)], decompressed_max)
+    checked = check_batch(data, rules.config.number("max.message.bytes"))
+    return recompress(checked, data, wanted, decompressed_max)

@@ -172,11 +172,13 @@ class KafkaSession:
         connection = self._connection
         if self._finishing:
             return
-        self._held_back = not self._may_take()
-        if self._held_back:
-            connection.hold(Hold.BUSY)
-        else:
-            connection.release(Hold.BUSY)
+        held_back = not self._may_take()
+        if held_back is not self._held_back:
+            self._held_back = held_back
+            if held_back:
+                connection.hold(Hold.BUSY)
+            else:
+                connection.release(Hold.BUSY)
         if not self._starved and self._server.memory.must_wait(self):
             self._starved = True
             connection.hold(Hold.MEMORY)
@@ -223,7 +225,8 @@ class KafkaSession:
         begin = self._server.broker.beginner(type(body))
         if begin is None:
             return False
-        if not self._lagging and not self._server.quotas.times:
+        quotas = self._server.quotas
+        if not self._lagging and (quotas.idle or not quotas.times):
             try:
                 if begin(body, caller, partial(self._answered, slot, header, caller)):
                     return True
@@ -283,7 +286,9 @@ class KafkaSession:
     ) -> None:
         answer = NOTHING
         try:
-            self._throttle(header, caller, slot, response, busy_s)
+            asked_ms: int = getattr(response, "throttle_time_ms", 0)
+            if asked_ms or not self._server.quotas.idle:
+                self._throttle(header, caller, slot, response, busy_s)
             if response is not None:
                 answer = encode_response(header, response)
         except Exception:

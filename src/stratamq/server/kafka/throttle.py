@@ -27,6 +27,10 @@ class Usage(NamedTuple):
 
 class Quotas(Protocol):
     @property
+    def idle(self) -> bool:
+        """Whether nobody has a quota, so that nothing need be counted."""
+
+    @property
     def times(self) -> bool:
         """Whether anybody needs to know how busy a request kept us."""
 
@@ -35,6 +39,7 @@ class Quotas(Protocol):
 
 
 class NoQuotas:
+    idle = True
     times = False
 
     def charge(self, caller: Caller, usage: Usage) -> int:

@@ -68,6 +68,10 @@ class QuotaKeeper:
         self._rates: OrderedDict[tuple[str, QuotaScope], Rate] = OrderedDict()
 
     @property
+    def idle(self) -> bool:
+        return not self._source.quotas()
+
+    @property
     def times(self) -> bool:
         """Whether anybody's time is limited, so that it has to be measured."""
         quotas = self._source.quotas()

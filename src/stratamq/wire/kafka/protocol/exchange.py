@@ -10,6 +10,7 @@ Frames come in without their size and go out with it.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 from stratamq.wire.kafka.protocol.codec import decode, encode
@@ -36,7 +37,6 @@ from stratamq.wire.kafka.protocol.receiving import Frame
 from stratamq.wire.kafka.protocol.registry import (
     ALL_VERSIONS,
     APIS,
-    Api,
     Served,
     api_versions_response,
 )
@@ -80,7 +80,7 @@ def decode_request(
         raise UnsupportedVersion(api.name, key, version, correlation_id)
     if key not in _WITH_RECORDS:
         frame = bytes(frame)
-    header, at = decode_request_header(frame, _request_header_version(api, version))
+    header, at = decode_request_header(frame, _request_header_version(api.key, version))
     body: object = decode(api.request, version, frame, at, exact=exact, elements_max=elements_max)
     return Request(header, body)
 
@@ -89,7 +89,7 @@ def encode_response(header: RequestHeader, body: object) -> list[Buffer]:
     """The answer to the request that had `header`, as buffers to send one after the other."""
     api = APIS[header.api_key]
     assert isinstance(body, api.response), f"{type(body).__name__} does not answer {api.name}"
-    head_version = _response_header_version(api, header.api_version)
+    head_version = _response_header_version(api.key, header.api_version)
     head = encode_response_header(header.correlation_id, head_version)
     return framed(encode(body, header.api_version, head))
 
@@ -107,7 +107,7 @@ def encode_request(
 ) -> list[Buffer]:
     api = APIS[message_of(type(body)).key]
     header = RequestHeader(api.key, version, correlation_id, client_id)
-    head = encode_request_header(header, _request_header_version(api, version))
+    head = encode_request_header(header, _request_header_version(api.key, version))
     return framed(encode(body, version, head))
 
 
@@ -116,7 +116,7 @@ def decode_response(
 ) -> Response:
     """The answer to a request of that API and version. Raises MalformedMessage, nothing else."""
     api = APIS[api_key]
-    correlation_id, at = decode_response_header(frame, _response_header_version(api, version))
+    correlation_id, at = decode_response_header(frame, _response_header_version(api.key, version))
     if api_key == API_VERSIONS_KEY and _is_fallback(frame, at):
         version = _FALLBACK_VERSION
     body: object = decode(api.response, version, frame, at, elements_max=elements_max)
@@ -137,9 +137,12 @@ def _is_fallback(frame: bytes, at: int) -> bool:
     return int.from_bytes(frame[at : at + 2], "big") == ErrorCode.UNSUPPORTED_VERSION
 
 
-def _request_header_version(api: Api, version: int) -> int:
-    return request_header_version(api.key, version, flexible=api.is_flexible(version))
+@cache
+def _request_header_version(key: int, version: int) -> int:
+    """Of a version that is known, so that there are few."""
+    return request_header_version(key, version, flexible=APIS[key].is_flexible(version))
 
 
-def _response_header_version(api: Api, version: int) -> int:
-    return response_header_version(api.key, flexible=api.is_flexible(version))
+@cache
+def _response_header_version(key: int, version: int) -> int:
+    return response_header_version(key, flexible=APIS[key].is_flexible(version))

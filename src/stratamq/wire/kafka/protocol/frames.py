@@ -73,6 +73,8 @@ class FrameSplitter:
         if self._refusal is not None:
             raise self._refusal
         if self._size is None:
+            if self._pieces and (frame := self._whole(self._pieces[0])) is not None:
+                return frame
             if self._held < SIZE.size:
                 return None
             self._size = self._checked(SIZE.unpack(self._take(SIZE.size))[0])
@@ -81,6 +83,23 @@ class FrameSplitter:
         frame = self._take(self._size)
         self._size = None
         return frame
+
+    def _whole(self, first: bytes | bytearray) -> bytes | None:
+        """The frame that lies in the first piece from its size to its end, as most do."""
+        start = self._at + SIZE.size
+        if start > len(first):
+            return None
+        (size,) = SIZE.unpack_from(first, self._at)
+        end = start + size
+        if not 0 <= size <= self.frame_bytes_max or end > len(first):
+            return None
+        self._held -= end - self._at
+        if end == len(first):
+            self._pieces.popleft()
+            self._at = 0
+        else:
+            self._at = end
+        return first[start:end] if type(first) is bytes else bytes(first[start:end])
 
     def _checked(self, size: int) -> int:
         if size < 0:

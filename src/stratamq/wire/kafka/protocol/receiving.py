@@ -126,6 +126,9 @@ class FrameReceiver:
         self._large.filled += count
 
     def feed(self, data: bytes) -> None:
+        if self._large is None:
+            self._splitter.feed(data)
+            return
         while data and (room := self.room()) is not None:
             part = data[: len(room)]
             room[: len(part)] = part
