@@ -147,11 +147,13 @@ async def test_answers_that_nobody_picks_up_are_forgotten(
     held = rig.room.used_bytes
     await fetched(rig, request(part(COLD, 1), max_wait_ms=0))
     await until(lambda: rig.room.used_bytes == held // 2)
+    monkeypatch.setattr(cold_fetches, "READS_MAX", 64)
     monkeypatch.setattr(cold_fetches, "KEPT_S", 0.0)
     await asyncio.sleep(0.01)
     history.gate.clear()
     await fetched(rig, request(part(COLD, 0), max_wait_ms=0))
     assert rig.room.used_bytes == 0
+    monkeypatch.setattr(cold_fetches, "READS_MAX", 1)
     await until(lambda: history.reads == 3)
     blocked = (await fetched(rig, request(part(COLD, 1), max_wait_ms=0)))[0]
     assert (blocked.error_code, values(blocked)) == (0, [])

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
 
 from stratamq.engine.contract import OffsetStrategy, ReadLimit, StorageEngine
+from stratamq.engine.engine import BatchEngine
+from stratamq.engine.segment import EngineSegment
 from stratamq.model.clock import ManualClock
 from stratamq.model.errors import NotFound, OffsetOutOfRange, StoreUnavailable
 from stratamq.model.record import Record
@@ -86,7 +89,7 @@ async def test_the_tail_needs_no_history(engine: StorageEngine) -> None:
     assert offsets(await engine.read_by_offset(S, Offset(8))) == [8, 9, 10, 11]
     assert (await engine.fetch_batches(S, Offset(9))).data
     assert await engine.write(S, some(12)[0]) == 12
-    assert offsets(await engine.read_by_key(S, b"k2")) == [11]
+    assert offsets(await engine.read_by_key(S, b"k1")) == [10], "its only one that is here"
     assert history.reads == 0
     for cold in (
         engine.read_by_offset(S, Offset(7)),
@@ -165,6 +168,23 @@ async def test_readers_see_no_gap_while_segments_go(engine: StorageEngine) -> No
     await asyncio.gather(*readers)
 
 
+async def test_a_look_up_goes_on_where_segments_went(engine: StorageEngine) -> None:
+    await three_segments(engine)
+    assert isinstance(engine, BatchEngine)
+    history = MemoryHistory()
+    await copy_out(engine, history)
+    engine.attach_history(S, history)
+    reads = engine._shard(S).reads(waits=True)
+    by_tag = reads.offsets_by_tag(b"t0", Offset(0), Offset(12))
+    by_key = reads.offsets_by_key(b"k0", Offset(12))
+    assert by_tag is not None
+    assert by_key is not None
+    assert [next(by_tag), next(by_key)] == [0, 9]
+    assert await engine.offload(S, Offset(8)) > 0
+    assert list(by_tag) == [2, 4, 6, 8, 10]
+    assert list(by_key) == [6, 3, 0]
+
+
 async def test_only_what_the_history_has_goes(engine: StorageEngine) -> None:
     await three_segments(engine)
     history = MemoryHistory()
@@ -191,6 +211,12 @@ async def test_what_is_not_committed_or_decided_stays(engine: StorageEngine) -> 
     await engine.advance_high_watermark(S, Offset(7))
     await tier(engine, history)
     assert engine.local_start(S) == 4
+    early = MemoryHistory()
+    early._segments = engine.segments(S)[:-1]
+    for claims in ((*history.segments(), *early.segments()), early.segments()):
+        early._segments = claims
+        engine.attach_history(S, early)
+        assert await engine.offload(S, Offset(100)) == 0, "whatever object storage may have"
     await engine.advance_high_watermark(S, Offset(8))
     await tier(engine, history)
     assert engine.local_start(S) == 8
@@ -333,6 +359,25 @@ async def test_aborted_transactions_are_known_after_a_restart(house: House) -> N
     assert engine.aborted_transactions(S, Offset(0), Offset(3)) == before[0]
 
 
+async def test_a_killed_process_has_left_a_snapshot(house: House, tmp_path: Path) -> None:
+    if house.kind != "segment":
+        pytest.skip("an open RocksDB is not to be copied")
+    engine = house.engine
+    await engine.create_shard(spec())
+    await engine.append_batch(S, produced(b"a", transactional=True))
+    await write_mark(engine, commit=False)
+    await engine.roll(S)
+    await tier(engine, MemoryHistory())
+    before = engine.aborted_transactions(S, Offset(0), Offset(2)), engine.producers(S)
+    shutil.copytree(house.data_dir / "segments", tmp_path / "killed" / "segments")
+    found = EngineSegment(tmp_path / "killed", clock=house.clock)
+    await found.open()
+    assert found.local_start(S) == 2
+    assert before[0]
+    assert (found.aborted_transactions(S, Offset(0), Offset(2)), found.producers(S)) == before
+    await found.close()
+
+
 async def test_without_a_snapshot_opening_says_so_and_goes_on(
     house: House, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -347,7 +392,7 @@ async def test_without_a_snapshot_opening_says_so_and_goes_on(
     await engine.close()
     for path in (house.data_dir / "segments" / S).glob("*.producers"):
         path.unlink()
-    house.engine = engine = type(engine)(house.data_dir, clock=house.clock)  # type: ignore[call-arg]
+    house.engine = engine = EngineSegment(house.data_dir, clock=house.clock)
     await engine.open()
     assert "no snapshot" in caplog.text
     assert [one.last_sequence for one in engine.producers(S)] == [1]
