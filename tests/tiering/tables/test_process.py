@@ -14,10 +14,11 @@ import pytest
 
 from stratamq.lake.tables.errors import TableError
 from stratamq.lake.tables.manifest_bytes import parse
-from stratamq.meta.tier import TierFile
+from stratamq.meta.tier import ParquetEnd, TierFile, TierObject
 from stratamq.model.errors import Closed, ObjectNotFound, StorageError, TimedOut
+from stratamq.model.shard import shard_name
 from stratamq.model.topic import Topic, TopicConfig
-from stratamq.model.types import TopicId
+from stratamq.model.types import Offset, TopicId
 from stratamq.tiering import keys
 from stratamq.tiering.stores.opening import open_store
 from stratamq.tiering.stores.options import StoreOptions
@@ -77,9 +78,19 @@ def file(store: Store) -> Callable[..., Any]:
 def test_requests_come_back_as_they_were(options: TableOptions) -> None:
     assert decode_options(encode_options(options)) == options
     files = [
-        TierFile(shard=f"{TOPIC_ID}_0", base_offset=1, end_offset=2, final=True),  # type: ignore[arg-type]
+        TierFile(
+            shard=shard_name(TOPIC_ID, 0),
+            base_offset=Offset(number),
+            end_offset=Offset(number + 1),
+            final=number % 2 == 0,
+            parquet=TierObject("a", 2, 3),
+            parquet_end=ParquetEnd(1, 2, 3, 4),
+            log=TierObject("b", 5, 6) if number % 3 else None,
+        )
+        for number in range(450)
     ]
     for request in (
+        WriteTable(topic=topic(), files=[], revision=0),
         WriteTable(topic=topic(lake_iceberg=False), files=files, revision=5),
         DropTable(name="a", topic_id=TOPIC_ID),
         KeepTables(topics={"a": TOPIC_ID}),

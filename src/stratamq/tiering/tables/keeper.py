@@ -151,6 +151,8 @@ class TableKeeper:
             pass
 
     async def _drop_others(self) -> None:
+        if not self._writer.may_have_tables:
+            return
         topics = {topic.name: topic.topic_id for topic in self._topics()}
         try:
             await self._writer.ask(KeepTables(topics=topics))

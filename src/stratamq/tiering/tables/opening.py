@@ -13,10 +13,9 @@ from stratamq.tiering.stores.opening import options_of
 from stratamq.tiering.tables.early import EarlyWriter, TableEngine
 from stratamq.tiering.tables.keeper import TableKeeper
 from stratamq.tiering.tables.process import TableWriter
-from stratamq.tiering.tables.requests import TableOptions
+from stratamq.tiering.tables.requests import NO_CATALOG, TableOptions
 
 CATALOG_FILE = "lake/catalog.sqlite"
-NO_CATALOG = "none"
 
 
 def make_keeper(

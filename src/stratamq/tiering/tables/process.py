@@ -22,6 +22,7 @@ from stratamq.lake.tables.errors import TableError
 from stratamq.model import errors
 from stratamq.model.errors import Closed, StorageError, StrataError, TimedOut
 from stratamq.tiering.tables.requests import (
+    NO_CATALOG,
     Failure,
     Request,
     TableOptions,
@@ -56,6 +57,12 @@ class TableWriter:
     @property
     def pid(self) -> int | None:
         return self._process.pid if self._process else None
+
+    @property
+    def may_have_tables(self) -> bool:
+        """Whether there is a catalog to look into."""
+        uri, path = self._options.catalog_uri, self._options.catalog_path
+        return uri != NO_CATALOG and (bool(uri) or path.exists())
 
     async def ask(self, request: Request) -> Written:
         """What the worker raised is raised here; StorageError when it died."""

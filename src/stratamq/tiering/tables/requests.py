@@ -19,8 +19,10 @@ from stratamq.model.types import TopicId
 from stratamq.tiering.stores.limits import StoreLimits
 from stratamq.tiering.stores.options import StoreOptions
 
+NO_CATALOG = "none"
 FILE_FIELDS = tuple(field.name for field in fields(TierFile))
 _values = attrgetter(*FILE_FIELDS)
+PIECE_FILES = 200
 _OBJECTS = ("parquet", "log", "index", "timeindex")
 
 
@@ -98,20 +100,24 @@ def decode_options(line: bytes) -> TableOptions:
 
 
 def encode_request(request: Request) -> bytes:
-    """Files are lists of their fields: there may be thousands of them."""
     match request:
         case DropTable():
-            said: dict[str, Any] = {"drop": asdict(request)}
+            said = json.dumps({"drop": asdict(request)})
         case KeepTables():
-            said = {"keep": asdict(request)}
+            said = json.dumps({"keep": asdict(request)})
         case WriteTable():
-            topic = request.topic
-            said = {
-                "topic": [topic.topic_id, topic.name, topic.partitions, dict(topic.config.given)],
-                "files": [_values(file) for file in request.files],
-                "revision": request.revision,
-            }
-    return json.dumps(said).encode() + b"\n"
+            said = _encode_table(request)
+    return f"{said}\n".encode()
+
+
+def _encode_table(request: WriteTable) -> str:
+    """Files are lists of their fields. There may be thousands of them: a piece at a time, so that
+    the node's other threads have their turns."""
+    topic, files = request.topic, request.files
+    head = json.dumps([topic.topic_id, topic.name, topic.partitions, dict(topic.config.given)])
+    pieces = (files[at : at + PIECE_FILES] for at in range(0, len(files), PIECE_FILES))
+    listed = ",".join(json.dumps([_values(file) for file in piece])[1:-1] for piece in pieces)
+    return f'{{"topic":{head},"revision":{request.revision},"files":[{listed}]}}'
 
 
 def decode_request(line: bytes) -> Request:

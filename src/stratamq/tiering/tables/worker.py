@@ -15,7 +15,7 @@ import threading
 import time
 
 from stratamq.lake.declared import columns_of, columns_text, declared, merged, parse_columns
-from stratamq.lake.tables.catalog import OFF, CatalogOptions, open_catalog
+from stratamq.lake.tables.catalog import CatalogOptions, open_catalog
 from stratamq.lake.tables.expiry import SnapshotLimits
 from stratamq.lake.tables.iceberg import IcebergTables, Wanted
 from stratamq.lake.tables.manifest import manifest_of, table_columns
@@ -27,6 +27,7 @@ from stratamq.tiering.stores.opening import open_store
 from stratamq.tiering.stores.store import Store
 from stratamq.tiering.tables.blobs import StoreBlobs
 from stratamq.tiering.tables.requests import (
+    NO_CATALOG,
     Answer,
     DropTable,
     Failure,
@@ -83,7 +84,7 @@ class Tables:
         folder = keys.topic_folder(topic.name, topic.topic_id)
         manifest = manifest_of(topic, request.files, request.revision)
         self._blobs().write(keys.manifest_key(folder), to_bytes(manifest))
-        if self._options.catalog_uri == OFF:
+        if self._options.catalog_uri == NO_CATALOG:
             return Written()
         if not topic.config.flag("lake.iceberg"):
             self._leave_out(topic.name, topic.topic_id)
@@ -114,7 +115,7 @@ class Tables:
             self._without.add(topic_id)
 
     def _keep(self, request: KeepTables) -> Written:
-        if self._options.catalog_uri == OFF:
+        if self._options.catalog_uri == NO_CATALOG:
             return Written()
         gone = self._tables().others(request.topics)
         for name, topic_id in gone:
@@ -122,7 +123,7 @@ class Tables:
         return Written(removed=len(gone))
 
     def _drop(self, name: str, topic_id: TopicId) -> Written:
-        if self._options.catalog_uri != OFF:
+        if self._options.catalog_uri != NO_CATALOG:
             self._tables().drop(name, topic_id)
         folder = keys.topic_folder(name, topic_id)
         blobs = self._blobs()
