@@ -126,6 +126,18 @@ async def test_logging_in(secure_folder: Path) -> None:
                     await client.cluster()
 
 
+async def test_a_mechanism_that_is_not_offered(secure_folder: Path) -> None:
+    with running(secure_folder, "--sasl-enabled-mechanisms", "PLAIN") as node:
+        login = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.username": "root",
+            "sasl.password": PASSWORD,
+        }
+        async with Client(options_of(node.address, login)) as client:
+            with pytest.raises(Denied, match="does not offer SCRAM-SHA-256 but PLAIN"):
+                await client.cluster()
+
+
 async def test_tls(tmp_path: Path) -> None:
     authority, server, _ = certificates(tmp_path)
     flags = ("--kafka-tls-certificate", str(server), "--kafka-tls-key", str(server))

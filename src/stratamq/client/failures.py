@@ -18,6 +18,7 @@ ERRORS: dict[ErrorCode, type[ours.StrataError]] = {
     ErrorCode.CORRUPT_MESSAGE: ours.CorruptBatch,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ours.TopicNotFound,
     ErrorCode.UNKNOWN_TOPIC_ID: ours.TopicNotFound,
+    ErrorCode.LEADER_NOT_AVAILABLE: ours.NotLeader,
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ours.NotLeader,
     ErrorCode.REQUEST_TIMED_OUT: ours.TimedOut,
     ErrorCode.MESSAGE_TOO_LARGE: ours.BatchTooLarge,
