@@ -44,7 +44,8 @@ class TierFile:
 
     `log` is the segment as it was, with its sidecars `index` and `timeindex`. `columns` says what
     the typed columns are, the same text for the same columns; empty without any. `log_bytes` is
-    what the stretch takes in the log.
+    what the stretch takes in the log. `deleted` is how many of its records were known to be deleted
+    when the Parquet file was made, which has none of them.
     """
 
     shard: ShardName
@@ -63,6 +64,7 @@ class TierFile:
     max_timestamp: TimestampMs = NO_TIMESTAMP
     unparsed: int = 0
     misfits: int = 0
+    deleted: int = 0
     columns: str = ""
     created_ms: TimestampMs = NO_TIMESTAMP
 
