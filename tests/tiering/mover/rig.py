@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -238,8 +239,10 @@ class Rig:
         """Run until nothing is left to do, and see that it stays so."""
         for _ in range(5):
             done = await self.mover.run_once()
-            if not (done.segments or done.freed_bytes or done.removed or done.failures):
+            idle = not (done.segments or done.freed_bytes or done.removed or done.failures)
+            if idle and not self.mover.status().troubled:
                 break
+            await asyncio.sleep(0.005)  # the pause after a failure
         else:
             raise AssertionError(f"it goes on: {self.mover.status()}")
         named = {one.key for file in self.files(shard) for one in file.objects}

@@ -26,7 +26,8 @@ class FileSums(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversion:
-    """Make files of the batches in `source`, a `.log` file.
+    """Make files of the batches in `source`: a `.log` file, or a Parquet file of ours, of which
+    `source_end` is known.
 
     Only offsets `base_offset..end_offset - 1` are in them, and of these no record that is
     `deleted` (in their order) or below `start`. `parquet` and `log` say which files are made and
@@ -35,6 +36,7 @@ class Conversion:
     """
 
     source: Path
+    source_end: ParquetEnd | None = None
     parquet: Path | None = None
     log: Path | None = None
     partition: int
@@ -95,6 +97,7 @@ def decode_request(line: bytes) -> Conversion:
         **{
             **found,
             "source": Path(found["source"]),
+            "source_end": _end(found["source_end"]),
             "sums_of": tuple(map(Path, found["sums_of"])),
             "deleted": tuple(found["deleted"]),
             "aborted": tuple(AbortedTransaction(**one) for one in found["aborted"]),
@@ -123,11 +126,15 @@ def decode_answer(line: bytes) -> Answer:
         **{
             **said,
             "parquet": _sums(said["parquet"]),
-            "parquet_end": ParquetEnd(*said["parquet_end"]) if said["parquet_end"] else None,
+            "parquet_end": _end(said["parquet_end"]),
             "log": _sums(said["log"]),
             "sums": tuple(FileSums(*one) for one in said["sums"]),
         }
     )
+
+
+def _end(said: list[int] | None) -> ParquetEnd | None:
+    return ParquetEnd(*said) if said else None
 
 
 def _sums(said: list[int] | None) -> FileSums | None:

@@ -15,7 +15,15 @@ from typing import BinaryIO, TypedDict
 
 from crc32c import crc32c
 
-from stratamq.lake.parquet import FileLayout, FileSummary, FileWriter, read_chunks
+from stratamq.lake.parquet import (
+    ColdFile,
+    FileLayout,
+    FileSource,
+    FileSummary,
+    FileWriter,
+    Footer,
+    read_chunks,
+)
 from stratamq.lake.parquet.values import value_columns
 from stratamq.meta.tier import ParquetEnd
 from stratamq.model.errors import CorruptBatch
@@ -33,9 +41,11 @@ from stratamq.wire.kafka.records import (
 )
 
 PIECE_BYTES = 1 << 20
+CHUNK_BYTES = 4 << 20
+EVERYTHING = (1 << 63) - 1
 
 OnProgress = Callable[[int], None]
-"""Told how many bytes of the source are done."""
+"""Told how many bytes of the log are done."""
 
 
 def convert(work: Conversion, on_progress: OnProgress = lambda _: None) -> Converted:
@@ -44,22 +54,38 @@ def convert(work: Conversion, on_progress: OnProgress = lambda _: None) -> Conve
     CorruptBatch when the source is damaged, InvalidConfig when the values' schema is.
     """
     with ExitStack() as files:
-        source = files.enter_context(work.source.open("rb"))
         parquet = _parquet(files, work)
         log = _Log(files.enter_context(work.log.open("wb"))) if work.log else None
         try:
-            for chunk in read_chunks(source):
+            done_bytes = 0
+            for chunk in _chunks(files, work):
                 spans = _spans(chunk)
                 if log:
                     log.add(_within(chunk, spans, work))
                 if parquet:
                     _add_all(parquet, _kept(chunk, spans, work))
-                on_progress(source.tell())
+                done_bytes += len(chunk)
+                on_progress(done_bytes)
             return _answer(work, parquet.close() if parquet else None, log)
         except BaseException:
             if parquet:
                 parquet.abandon()
             raise
+
+
+def _chunks(files: ExitStack, work: Conversion) -> Iterator[memoryview]:
+    """The source's batches, a few megabytes at a time."""
+    if work.source_end is None:
+        yield from read_chunks(files.enter_context(work.source.open("rb")))
+        return
+    source = FileSource(work.source)
+    files.callback(source.close)
+    # As they were, codec and all: what is made of them says how they were compressed.
+    cold = ColdFile(source, work.source.name, Footer(*work.source_end), recompressed=True)
+    offset = int(work.base_offset)
+    while data := cold.read(offset, CHUNK_BYTES, EVERYTHING):
+        yield memoryview(data)
+        offset = walk(data)[-1].last_offset + 1
 
 
 def _answer(work: Conversion, parquet: FileSummary | None, log: _Log | None) -> Converted:

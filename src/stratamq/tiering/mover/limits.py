@@ -15,6 +15,8 @@ class MoverLimits:
     workers: int = 1
     bytes_per_second: int = 0
     orphan_grace_ms: int = 24 * HOUR_MS
+    rewrite_ms: int = HOUR_MS
+    """How often a shard's files are looked through for records that were deleted since."""
     backoff_ms: int = 1_000
     backoff_ms_max: int = 10 * 60_000
 

@@ -80,7 +80,12 @@ class Mover:
             flights=self.flights,
             on_step=on_step,
         )
-        self.shards = ShardMover(around=around, steps=steps, progress=self.progress)
+        self.shards = ShardMover(
+            around=around,
+            steps=steps,
+            progress=self.progress,
+            rewrite_ms=self.limits.rewrite_ms,
+        )
         self._cleaner = Cleaner(around, self.flights, self.limits.orphan_grace_ms)
         self.troubles = Troubles(around.clock, self.limits.backoff_ms, self.limits.backoff_ms_max)
         self._turn = asyncio.Lock()
@@ -176,6 +181,7 @@ class _RoundRun:
         here = {shard for _, shard in self._shards()}
         self._mover.troubles.keep(here)
         self._mover.progress.keep(here)
+        self._mover.shards.keep(here)
         return self._done
 
     def _shards(self) -> Iterator[tuple[Topic, ShardName]]:

@@ -46,6 +46,8 @@ class Totals:
     """What the segments took in the log."""
     object_bytes_stored: int = 0
     """What they take in the store."""
+    files_rewritten: int = 0
+    """Without what was deleted since they were made."""
     local_bytes_freed: int = 0
     objects_deleted: int = 0
     failures: int = 0

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from stratamq.meta.tier import DropFiles
+from stratamq.meta.tier import DropFiles, TierFile
 from stratamq.model.errors import ShardNotFound
 from stratamq.model.topic import Topic
-from stratamq.model.types import ShardName
+from stratamq.model.types import Offset, ShardName
 from stratamq.tiering.mover.contract import Surroundings, TierEngine
 from stratamq.tiering.mover.policy import (
     Action,
@@ -22,6 +23,7 @@ from stratamq.tiering.mover.policy import (
     local_limits,
 )
 from stratamq.tiering.mover.progress import Progress, Step
+from stratamq.tiering.mover.rewrite import Rewrite, outdated
 from stratamq.tiering.mover.steps import Overtaken, Steps
 
 OVERTAKEN_MAX = 3
@@ -49,6 +51,9 @@ class ShardMover:
     around: Surroundings
     steps: Steps
     progress: Progress
+    rewrite_ms: int
+    _looked_ms: dict[ShardName, int] = field(default_factory=dict)
+    """When a shard's files were last looked through."""
 
     def has_work(self, topic: Topic, shard: ShardName) -> bool:
         """Cheap: asked for every shard in every round."""
@@ -57,6 +62,20 @@ class ShardMover:
     async def move(self, topic: Topic, shard: ShardName) -> Moved:
         """What is due, or a few segments of it. NotFound when the shard goes meanwhile."""
         return await _Run(self, topic, shard, local_limits(topic.config)).all()
+
+    def keep(self, shards: set[ShardName]) -> None:
+        """Forget all others: they are gone."""
+        for shard in self._looked_ms.keys() - shards:
+            del self._looked_ms[shard]
+
+    def looks_through(self, shard: ShardName) -> bool:
+        """Whether it is time to. The first time is a while after the start: a node that is busy
+        starting has better things to do."""
+        now_ms = self.around.clock.now_ms()
+        return now_ms - self._looked_ms.setdefault(shard, now_ms) >= self.rewrite_ms
+
+    def looked_through(self, shard: ShardName) -> None:
+        self._looked_ms[shard] = self.around.clock.now_ms()
 
 
 @dataclass(slots=True)
@@ -79,7 +98,30 @@ class _Run:
                 return self.moved._replace(more=True)
             if not await self._try(uploads[0]):
                 break
+        if self.mover.looks_through(self.shard):
+            await self._rewrite()
+            self.mover.looked_through(self.shard)
         return self.moved
+
+    async def _rewrite(self) -> None:
+        """Files with deleted records in them, one after the other."""
+        engine, files = self._engine(), self.mover.around.files.files(self.shard)
+        if not files:
+            return
+        first, last = files[0].base_offset, files[-1].end_offset
+        deleted = await engine.deleted(self.shard, first, last)
+        for file in outdated(files, deleted):
+            with contextlib.suppress(Overtaken):
+                await self._without_deleted(engine, file, deleted)
+
+    async def _without_deleted(
+        self, engine: TierEngine, file: TierFile, deleted: Sequence[Offset]
+    ) -> None:
+        topic, shard, progress = self.topic, self.shard, self.mover.progress
+        with progress.track(topic.name, shard, file.base_offset) as track:
+            again = Rewrite(self.mover.steps, engine, topic, shard, file, deleted, track)
+            stored = (await again.run()).parquet
+        progress.add(files_rewritten=1, object_bytes_stored=stored.size if stored else 0)
 
     async def _upkeep(self) -> list[Upload]:
         """Do what is quick, and say what is not. Nothing is dropped of which history does not

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
 
 from crc32c import crc32c
@@ -16,6 +16,7 @@ from stratamq.model.types import TimestampMs
 from stratamq.tiering.mover.conversion import FileSums
 from stratamq.tiering.mover.pace import Bandwidth
 from stratamq.tiering.stores.contract import ObjectStore
+from stratamq.tiering.stores.sums import sum_file
 
 Count = Callable[[int], None]
 """Told how many more bytes were dealt with, from any thread."""
@@ -71,13 +72,26 @@ class Shipper:
     async def verify(self, stored: TierObject, count: Count = lambda _: None) -> None:
         """Read all of it. CorruptObject unless it is what was made."""
         size = crc = 0
-        async with contextlib.aclosing(self._store.stream(stored.key)) as pieces:
-            async for piece in pieces:
-                crc = await asyncio.to_thread(crc32c, piece, crc)  # megabytes: not on the loop
-                size += len(piece)
-                count(len(piece))
+        async for piece in self._pieces(stored, count):
+            crc = await asyncio.to_thread(crc32c, piece, crc)  # megabytes: not on the loop
+            size += len(piece)
         if (size, crc) != (stored.size, stored.crc):
             raise CorruptObject(f"{stored.key}: other bytes came back than were stored")
+
+    async def download(self, stored: TierObject, path: Path, count: Count = lambda _: None) -> None:
+        """Into a local file. CorruptObject unless it is what was made."""
+        with await asyncio.to_thread(path.open, "wb") as file:
+            async for piece in self._pieces(stored, count):
+                await asyncio.to_thread(file.write, piece)
+        found = await asyncio.to_thread(sum_file, path)
+        if (found.size, found.crc32c) != (stored.size, stored.crc):
+            raise CorruptObject(f"{stored.key}: other bytes came back than were stored")
+
+    async def _pieces(self, stored: TierObject, count: Count) -> AsyncIterator[bytes]:
+        async with contextlib.aclosing(self._store.stream(stored.key)) as pieces:
+            async for piece in pieces:
+                yield piece
+                count(len(piece))
 
     async def discard(self, keys: Iterable[str]) -> None:
         """Objects that nobody will name, now that something failed. What stays is an orphan."""

@@ -17,8 +17,9 @@ The local copy goes last, and only after the Meta Service has said, durably, whe
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +35,7 @@ from stratamq.model.errors import (
 )
 from stratamq.model.shard import split_shard_name
 from stratamq.model.topic import Topic
-from stratamq.model.types import ShardName
+from stratamq.model.types import Offset, ShardName
 from stratamq.tiering import keys
 from stratamq.tiering.mover.contract import Surroundings, TierEngine
 from stratamq.tiering.mover.conversion import Conversion, Converted, FileSums
@@ -58,6 +59,12 @@ class Overtaken(StrataError):
 
 REFUSALS = (InvalidInput, NotFound, CapacityExceeded, Overtaken)
 """By these the Meta Service says that it has named nothing."""
+
+
+def columns_for(topic: Topic) -> str:
+    """The typed columns of a topic's files now."""
+    value_format, schema = topic.config["lake.value.format"], topic.config["lake.value.schema"]
+    return columns_text(columns_of(declared(str(value_format), str(schema))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +91,16 @@ class Steps:
     async def move(self, topic: Topic, shard: ShardName, upload: Upload, track: Track) -> TierFile:
         """Give a segment its final file. What fails leaves the segment as it was."""
         token = keys.new_token(self.around.owner)
-        folder = self.around.moving_folder / f"{shard}-{token}"
+        async with self.work(f"{shard}-{token}") as folder:
+            return await _Move(self, topic, shard, upload, track, token, folder).run()
+
+    @contextlib.asynccontextmanager
+    async def work(self, name: str) -> AsyncIterator[Path]:
+        """A folder for as long as it is needed."""
+        folder = self.around.moving_folder / name
         try:
-            move = _Move(self, topic, shard, upload, track, token, folder)
-            return await move.run()
+            await asyncio.to_thread(folder.mkdir, parents=True)
+            yield folder
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
@@ -108,12 +121,16 @@ class _Move:
 
     async def run(self) -> TierFile:
         exported = await self._export()
-        made = await self._convert(exported)
+        deleted = await self._engine().deleted(
+            self.shard, self.upload.base_offset, self.upload.end_offset
+        )
+        made = await self._convert(exported, deleted)
         parts = self._parts(exported, made)
         wanted = [part.key for part in parts]
         with self.steps.flights.of(wanted):
             try:
-                file = await self._ship(parts, made)
+                stored = await self._ship(parts)
+                file = self._file(stored, made, len(deleted))
                 commands = self._commands(file)
             except StrataError:
                 await self.steps.shipper.discard(wanted)
@@ -140,7 +157,6 @@ class _Move:
 
     async def _export(self) -> ExportedSegment:
         self._enter(Step.EXPORT)
-        await asyncio.to_thread(self.folder.mkdir, parents=True)
         base = self.upload.segment.base_offset
         engine = self._engine()
         try:
@@ -152,7 +168,7 @@ class _Move:
             raise Overtaken(f"{self.shard}: the segment at {base} has changed")
         return exported
 
-    async def _convert(self, exported: ExportedSegment) -> Converted:
+    async def _convert(self, exported: ExportedSegment, deleted: Sequence[Offset]) -> Converted:
         self._enter(Step.CONVERT, exported.segment.size_bytes)
         engine, config = self._engine(), self.topic.config
         base, end = self.upload.base_offset, self.upload.end_offset
@@ -165,7 +181,7 @@ class _Move:
             base_offset=base,
             end_offset=end,
             start=engine.offsets(self.shard).start,
-            deleted=tuple(await engine.deleted(self.shard, base, end)),
+            deleted=tuple(deleted),
             aborted=tuple(engine.aborted_transactions(self.shard, base, end)),
             value_format=str(config["lake.value.format"]),
             value_schema=str(config["lake.value.schema"]),
@@ -199,7 +215,7 @@ class _Move:
 
     # -- upload, verify, commit --------------------------------------------------------------------
 
-    async def _ship(self, parts: list[_Part], made: Converted) -> TierFile:
+    async def _ship(self, parts: list[_Part]) -> dict[str, TierObject]:
         total_bytes = sum(part.sums.size for part in parts)
         self._enter(Step.UPLOAD, total_bytes)
         stored: dict[str, TierObject] = {}
@@ -210,11 +226,9 @@ class _Move:
         self._enter(Step.VERIFY, total_bytes)
         for one in stored.values():
             await self.steps.shipper.verify(one, self.track.count)
-        return self._file(stored, made)
+        return stored
 
-    def _file(self, stored: dict[str, TierObject], made: Converted) -> TierFile:
-        config = self.topic.config
-        values = declared(str(config["lake.value.format"]), str(config["lake.value.schema"]))
+    def _file(self, stored: dict[str, TierObject], made: Converted, deleted: int) -> TierFile:
         return TierFile(
             shard=self.shard,
             base_offset=self.upload.base_offset,
@@ -232,7 +246,8 @@ class _Move:
             max_timestamp=made.max_timestamp,
             unparsed=made.unparsed,
             misfits=made.misfits,
-            columns=columns_text(columns_of(values)) if made.parquet else "",
+            deleted=deleted,
+            columns=columns_for(self.topic) if made.parquet else "",
             created_ms=self.steps.around.clock.now_ms(),
         )
 

@@ -1,0 +1,145 @@
+"""Records that are deleted after they were moved go from the files too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from stratamq.meta.tier import TierFile
+from stratamq.model.errors import StoreUnavailable
+from stratamq.model.record import Record
+from stratamq.model.types import Offset, ShardName
+from stratamq.tiering.mover.progress import Step
+from stratamq.tiering.mover.rewrite import outdated
+from stratamq.tiering.stores.options import StoreOptions
+from stratamq.wire.kafka.records import Compression, encode_batch, iter_batches
+from tests.tiering.mover.rig import QUICK, SHARD, TIERED, Rig
+from tests.tiering.mover.test_policy import tier_file
+
+FAR = Offset(1 << 62)
+
+
+@pytest.fixture
+async def rig(tmp_path: Path, directory_options: StoreOptions) -> AsyncIterator[Rig]:
+    limits = replace(QUICK, rewrite_ms=0)
+    async with Rig(tmp_path / "node", directory_options, limits=limits) as opened:
+        await opened.create(TIERED)
+        yield opened
+
+
+def batches(rig: Rig) -> dict[int, bytes]:
+    """What history gives back, by base offset."""
+    history, found, offset = rig.histories[SHARD], {}, Offset(0)
+    while data := history.read(offset, 1 << 20, FAR):
+        for header, batch in iter_batches(data):
+            found[int(header.base_offset)] = bytes(batch)
+            offset = header.next_offset
+    return found
+
+
+async def test_what_is_deleted_later_goes_too(rig: Rig) -> None:
+    rows = await rig.fill(60)
+    await rig.settled()
+    files = rig.files()
+    await rig.engine.delete_by_offset(SHARD, Offset(3))
+    await rig.engine.delete_by_key(SHARD, b"k5")
+    gone = {3, *(at for at, (key, _) in rows.items() if key == b"k5")}
+    hit = [file for file in files if any(file.base_offset <= at < file.end_offset for at in gone)]
+    assert 0 < len(hit) < len(files)
+    assert gone & (await rig.cold_rows()).keys()
+    await rig.settled()
+    assert not gone & (await rig.cold_rows()).keys()
+    assert await rig.all_rows() == {at: row for at, row in rows.items() if at not in gone}
+    assert [file in rig.files() for file in files] == [file not in hit for file in files]
+    assert rig.mover.status().totals.files_rewritten == len(hit)
+    await rig.settled()
+    assert rig.mover.status().totals.files_rewritten == len(hit), "once is enough"
+    await rig.engine.delete_by_offset(SHARD, Offset(4))
+    await rig.settled()
+    assert 4 not in await rig.cold_rows()
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.ZSTD, Compression.GZIP])
+async def test_all_else_stays_as_it_was(rig: Rig, codec: Compression) -> None:
+    for number in range(40):
+        some = [Record(key=b"k", value=b"%d" % (number + at) * 90) for at in range(3)]
+        await rig.engine.append_batch(SHARD, encode_batch(some, now_ms=5, compression=codec))
+    await rig.engine.roll(SHARD)
+    await rig.settled()
+    before = batches(rig)
+    await rig.engine.delete_by_offset(SHARD, Offset(4))
+    await rig.settled()
+    assert rig.mover.status().totals.files_rewritten == 1
+    after = batches(rig)
+    assert after.pop(3) != before.pop(3)
+    assert after == before
+
+
+@pytest.mark.parametrize("at", [Step.EXPORT, Step.UPLOAD, Step.VERIFY])
+async def test_what_fails_leaves_the_old_file(rig: Rig, at: Step) -> None:
+    rows = await rig.fill(30)
+    await rig.settled()
+    files = rig.files()
+    await rig.engine.delete_by_offset(SHARD, Offset(3))
+    failures = [StoreUnavailable("just once")]
+
+    def fail(shard: ShardName, step: Step) -> None:
+        if step is at and failures:
+            raise failures.pop()
+
+    rig.on_step = fail
+    await rig.mover.stop()
+    rig.mover = rig.new_mover()
+    assert (await rig.mover.run_once()).failures == 1
+    assert rig.files() == files
+    assert await rig.objects() == {one.key for file in files for one in file.objects}
+    await asyncio.sleep(0.005)
+    await rig.settled()
+    del rows[3]
+    assert await rig.all_rows() == rows
+    assert 3 not in await rig.cold_rows()
+
+
+async def test_a_damaged_file_is_not_made_anew(rig: Rig, directory_options: StoreOptions) -> None:
+    await rig.fill(30)
+    await rig.settled()
+    files = rig.files()
+    assert files[0].parquet
+    place = Path(directory_options.url.removeprefix("file://")) / files[0].parquet.key
+    await rig.engine.delete_by_offset(SHARD, Offset(3))
+    spoil(place)
+    assert (await rig.mover.run_once()).failures == 1
+    assert rig.files() == files
+
+
+def spoil(path: Path) -> None:
+    path.chmod(0o600)
+    with path.open("r+b") as file:
+        file.seek(100)
+        file.write(b"\xff\x00\xff")
+
+
+async def test_not_too_often(tmp_path: Path, directory_options: StoreOptions) -> None:
+    async with Rig(tmp_path / "other", directory_options) as rig:
+        await rig.create(TIERED)
+        await rig.fill(30)
+        await rig.settled()
+        await rig.engine.delete_by_offset(SHARD, Offset(3))
+        await rig.settled()
+        assert rig.mover.status().totals.files_rewritten == 0
+        assert 3 in await rig.cold_rows()
+
+
+def test_which_files() -> None:
+    def made(base: int, deleted: int = 0, *, final: bool = True) -> TierFile:
+        return replace(tier_file(base, base + 10, final=final), deleted=deleted)
+
+    marks = [Offset(at) for at in (5, 9, 10, 33, 45)]
+    files = [made(0, 2), made(10), made(20), made(30, final=False), made(40, 1)]
+    raw = replace(made(50), parquet=None, parquet_end=None)
+    assert outdated([*files, raw], [*marks, Offset(55)]) == [files[1]]
+    assert outdated(files, [Offset(4), *marks]) == [files[0], files[1]]
