@@ -1,0 +1,47 @@
+"""What is missing on a machine is said in one sentence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stratamq.model.errors import InvalidConfig
+from stratamq.spark.session import check_java, is_local, session
+
+
+def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InvalidConfig, match="Spark needs Java 17 or newer, and no java"):
+        session()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(InvalidConfig, match=r"JAVA_HOME is .*, which has no bin/java"):
+        check_java()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").touch()
+    check_java()
+
+
+def test_no_pyspark() -> None:
+    """By an interpreter that cannot find it."""
+    program = "import sys; sys.modules['pyspark'] = None; import stratamq.spark"
+    told = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert "pip install 'stratamq[spark,lake]'" in told.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("master", "local"),
+    [
+        ("local", True),
+        ("local[4]", True),
+        ("spark://h:7077", False),
+        ("local-cluster[1,1,1]", False),
+    ],
+)
+def test_what_is_local(master: str, local: bool) -> None:
+    assert is_local(master) is local
