@@ -113,6 +113,12 @@ def test_a_disk_that_refuses_turns_writing_off_for_a_while(tmp_path: Path) -> No
     assert files.get(third) == content(third)
 
 
+def test_half_a_block_of_an_earlier_process_is_removed(tmp_path: Path) -> None:
+    (tmp_path / f"{TEMPORARY}1234").write_bytes(b"half")
+    files = BlockFiles(tmp_path, 10 * WHOLE)
+    assert files.size_bytes == on_disk(tmp_path) == 0
+
+
 def test_a_folder_that_cannot_be_used_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     files = BlockFiles(tmp_path / "file", 10 * WHOLE)

@@ -114,6 +114,28 @@ def test_a_failure_reaches_all_who_wait_and_is_not_kept(tmp_path: Path, fetcher:
     assert cache.read(TARGET, Span(0, 10)) == DATA[:10]
 
 
+def test_one_who_gives_up_does_not_take_it_from_the_others(
+    tmp_path: Path, fetcher: Fetcher
+) -> None:
+    def impatient(future: Future[bytes]) -> bytes:
+        try:
+            return future.result(0.05 if threading.current_thread().name == "hasty_0" else 10)
+        except TimeoutError:
+            future.cancel()
+            raise StoreUnavailable("too slow") from None
+
+    cache = BlockCache(fetcher, impatient, BlockFiles(tmp_path, 100 * MIB))
+    fetcher.gate.clear()
+    with ThreadPoolExecutor(1, "calm") as calm, ThreadPoolExecutor(1, "hasty") as hasty:
+        patient = calm.submit(cache.read, TARGET, Span(0, 10))
+        while not fetcher.asked:
+            pass
+        with pytest.raises(StoreUnavailable):
+            hasty.submit(cache.read, TARGET, Span(0, 10)).result(10)
+        fetcher.gate.set()
+        assert patient.result(10) == DATA[:10]
+
+
 def test_what_is_forgotten_is_fetched_anew(tmp_path: Path, fetcher: Fetcher) -> None:
     cache = cache_of(fetcher, tmp_path)
     cache.read(TARGET, Span(0, 2 * MIB))

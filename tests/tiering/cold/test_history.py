@@ -277,3 +277,17 @@ async def test_an_object_of_another_size_is_damage(tmp_path: Path) -> None:
         await asyncio.to_thread(history.read, Offset(0), 1, EVERYTHING)
     await cold.close()
     await store.close()
+
+
+async def test_a_wrong_index_is_not_used(tmp_path: Path) -> None:
+    batches = plain(12)
+    cold, store, history, files = await opened(tmp_path, batches, formats="log")
+    for target in files[0].objects[1:]:
+        path = tmp_path / "a # b %41" / "store" / target.key
+        path.write_bytes(b"\0" * (target.size - 1) + b"\x40")
+    last = read_header(batches[-1])
+    assert await asyncio.to_thread(history.read, last.base_offset, 1, EVERYTHING) == batches[-1]
+    floor = await asyncio.to_thread(history.floor_by_timestamp, TimestampMs(5))
+    assert floor == files[0].base_offset
+    await cold.close()
+    await store.close()

@@ -134,8 +134,13 @@ def test_memory_is_bounded_whoever_reads_where(
         list(pool.map(work, range(5)))
     assert not wrong
     assert most[0] <= 5 * MIB + 5 * 3 * MIB, "a row group more for each who reads"
-    readers._groups.trim()
-    assert readers.size_bytes <= 5 * MIB
+
+
+def test_what_a_read_unpacked_counts_at_once(tmp_path: Path, file: TierFile, ahead: Ahead) -> None:
+    readers = readers_of(tmp_path, ahead, memory_bytes=3 * MIB)
+    for offset in (0, file.end_offset // 2):
+        assert readers.read(file, offset, 3 * MIB, EVERYTHING)
+        assert readers.size_bytes <= 3 * MIB
 
 
 def test_files_that_are_open_are_bounded(tmp_path: Path, file: TierFile, ahead: Ahead) -> None:
