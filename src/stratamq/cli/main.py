@@ -52,6 +52,12 @@ def add_spark(app: typer.Typer) -> None:
     app.add_typer(spark_app, name="spark")
 
 
+def add_lake(app: typer.Typer) -> None:
+    from stratamq.cli.lake import lake_app
+
+    app.add_typer(lake_app, name="lake")
+
+
 def add_version(app: typer.Typer) -> None:
     @app.command("version")
     def print_version() -> None:
@@ -66,6 +72,7 @@ COMMANDS: dict[str, Callable[[typer.Typer], None]] = {
     "config": add_config,
     "doctor": add_doctor,
     "user": add_user,
+    "lake": add_lake,
     "pipeline": add_pipeline,
     "spark": add_spark,
     "version": add_version,
