@@ -35,6 +35,7 @@ _ENGINE_LIMITS = {
     "drain_requests_max": "io.drain.requests.max",
     "drain_bytes_max": "io.drain.bytes.max",
     "reader_threads": "reader.threads",
+    "cold_reader_threads": "cold.reader.threads",
     "open_files_max": "files.open.max",
     "decompressed_bytes_max": "batch.decompressed.bytes.max",
     "checkpoint_ms": "checkpoint.interval.ms",
