@@ -36,11 +36,11 @@ from tests.lake.parquet.histories import Spec, build, histories, meaning, record
 FAR = Offset(1 << 62)
 
 
-def batches_of(path: Path, made: Converted) -> list[bytes]:
+def batches_of(path: Path, made: Converted, *, recompressed: bool = False) -> list[bytes]:
     """What comes back out of a Parquet file."""
     assert made.parquet_end
     source = FileSource(path)
-    file = ColdFile(source, path.name, Footer(*made.parquet_end))
+    file = ColdFile(source, path.name, Footer(*made.parquet_end), recompressed=recompressed)
     found, offset = [], 0
     while data := file.read(Offset(offset), 1 << 30, FAR):
         found += [bytes(batch) for _, batch in iter_batches(data)]
@@ -111,6 +111,21 @@ def test_what_is_deleted_or_outside_is_not_in_the_file(
         and not any(header.base_offset <= mark <= header.last_offset for mark in deleted)
     ]
     assert [one for one in map(meaning, back) if one in untouched] == untouched
+
+
+@settings(max_examples=30)
+@given(history=histories)
+def test_a_file_made_of_a_file_is_the_same(history: list[Spec]) -> None:
+    """Codecs too: a batch says how it was compressed, and can be compressed so again."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, first, second = (Path(folder, name) for name in ("log", "first", "second"))
+        source.write_bytes(b"".join(build(history)))
+        made = convert(request(source, parquet=first))
+        again = convert(request(first, source_end=made.parquet_end, parquet=second))
+        assert batches_of(second, again, recompressed=True) == batches_of(
+            first, made, recompressed=True
+        )
+        assert second.read_bytes() == first.read_bytes()
 
 
 def some_batch(offset: int, values: list[bytes]) -> bytes:

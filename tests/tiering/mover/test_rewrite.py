@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -92,16 +91,42 @@ async def test_what_fails_leaves_the_old_file(rig: Rig, at: Step) -> None:
             raise failures.pop()
 
     rig.on_step = fail
-    await rig.mover.stop()
-    rig.mover = rig.new_mover()
+    await anew(rig, orphan_grace_ms=3_600_000)
     assert (await rig.mover.run_once()).failures == 1
     assert rig.files() == files
     assert await rig.objects() == {one.key for file in files for one in file.objects}
-    await asyncio.sleep(0.005)
+    await anew(rig, orphan_grace_ms=0)
     await rig.settled()
     del rows[3]
     assert await rig.all_rows() == rows
     assert 3 not in await rig.cold_rows()
+
+
+async def anew(rig: Rig, *, orphan_grace_ms: int) -> None:
+    """Another mover in the place of the first."""
+    await rig.mover.stop()
+    rig.limits = replace(QUICK, rewrite_ms=0, orphan_grace_ms=orphan_grace_ms)
+    rig.mover = rig.new_mover()
+
+
+async def test_other_bytes_come_back(rig: Rig, directory_options: StoreOptions) -> None:
+    await rig.fill(30)
+    await rig.settled()
+    files = rig.files()
+    known = await rig.objects()
+    place = Path(directory_options.url.removeprefix("file://"))
+
+    def damage(shard: ShardName, step: Step) -> None:
+        if step is Step.VERIFY:
+            (new,) = {str(one.relative_to(place)) for one in place.rglob("*.parquet")} - known
+            spoil(place / new)
+
+    rig.on_step = damage
+    await anew(rig, orphan_grace_ms=0)
+    await rig.engine.delete_by_offset(SHARD, Offset(3))
+    assert (await rig.mover.run_once()).failures == 1
+    assert rig.files() == files
+    assert await rig.objects() == known
 
 
 async def test_a_damaged_file_is_not_made_anew(rig: Rig, directory_options: StoreOptions) -> None:

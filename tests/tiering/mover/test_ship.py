@@ -51,6 +51,8 @@ async def test_there_and_back(store: Store, path: Path) -> None:
     stored = await shipper.upload("a/b", path, SUMS, sent.append)
     assert stored == ("a/b", *SUMS)
     await shipper.verify(stored, read.append)
+    await shipper.download(stored, path.with_suffix(".back"))
+    assert path.with_suffix(".back").read_bytes() == DATA
     assert sum(sent) == sum(read) == len(DATA)
     with pytest.raises(ObjectExists):
         await shipper.upload("a/b", path, SUMS)
@@ -82,12 +84,14 @@ async def test_other_bytes_come_back(
         await shipper.verify(stored)
 
 
-async def test_an_honest_store_of_the_wrong_object(store: Store) -> None:
+async def test_an_honest_store_of_the_wrong_object(store: Store, tmp_path: Path) -> None:
     """Its sums fit its bytes, and they are not ours."""
     shipper = Shipper(store, Bandwidth(0))
     await store.put("a", b"y" + DATA[1:])
     with pytest.raises(CorruptObject, match="other bytes"):
         await shipper.verify(TierObject("a", *SUMS))
+    with pytest.raises(CorruptObject, match="other bytes"):
+        await shipper.download(TierObject("a", *SUMS), tmp_path / "a")
 
 
 def is_get(request: Message) -> bool:
