@@ -175,11 +175,14 @@ def declared_in(module: str) -> list[Message]:
 def _declare(cls: type[T]) -> type[T]:
     """Make a dataclass; what needs no compiling is shared by all of them.
 
-    A node imports every message when it starts, and the library would compile three functions and
-    a signature for each: half of the time that the import takes.
+    A node imports every message when it starts and builds few of them. The library would compile
+    three functions and a signature for each, which is most of the time that the import takes.
     """
     cls.__doc__ = cls.__doc__ or "A part of a message."  # or the library would write the signature
-    made = dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)(cls)
+    made = dataclass(slots=True, kw_only=True, init=False, eq=False, repr=False, match_args=False)(
+        cls
+    )
+    setattr(made, "__init__", _built_first)  # noqa: B010
     setattr(made, "__eq__", _equal)  # noqa: B010
     setattr(made, "__repr__", _shown)  # noqa: B010
     setattr(made, "__hash__", None)  # noqa: B010
@@ -187,6 +190,36 @@ def _declare(cls: type[T]) -> type[T]:
         replace(each.metadata["wire"], name=each.name)
         for each in fields(made)  # type: ignore[arg-type]  # it is a dataclass now
     )
+    return made
+
+
+def _built_first(self: object, **given: Any) -> None:
+    """Stands in for the constructor until one is made, when the first message is built."""
+    made = _constructor(_fields[type(self)], type(self).__name__)
+    setattr(type(self), "__init__", made)  # noqa: B010
+    made(self, **given)
+
+
+def _constructor(declared: tuple[Field, ...], name: str) -> Callable[..., None]:
+    """`__init__` as the library would write it."""
+    namespace: dict[str, Any] = {"list": list, "NEW": object()}
+    parameters, lines = [], []
+    for each in declared:
+        value = each.name
+        if each.default is MISSING:
+            parameters.append(each.name)
+        elif each.default == ():
+            parameters.append(f"{each.name}=NEW")
+            value = f"list() if {each.name} is NEW else {each.name}"
+        else:
+            namespace[f"default_{each.name}"] = each.default
+            parameters.append(f"{each.name}=default_{each.name}")
+        lines.append(f"    self.{each.name} = {value}\n")
+    star = ", *, " if parameters else ""
+    head = f"def __init__(self{star}{', '.join(parameters)}):\n"
+    exec(head + ("".join(lines) or "    pass\n"), namespace)
+    made: Callable[..., None] = namespace["__init__"]
+    made.__qualname__ = f"{name}.__init__"
     return made
 
 
