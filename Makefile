@@ -79,8 +79,9 @@ bench-spark: setup ## Measure Spark over a topic beside format("kafka") (ARGS="-
 	@$(BIN)/python -m benchmarks.spark $(ARGS)
 
 .PHONY: demo
-demo: ## Show the pipeline from devices to tables
-	@echo "The demo comes with the Spark pipelines, which are not built yet."
+demo: setup ## Show it: devices and orders, hot and cold, joined by Spark; a PNG and a page
+	@scripts/ensure java
+	@$(BIN)/python -m demo $(ARGS)
 
 .PHONY: docs
 docs: setup ## Write docs/configuration.md from the settings tables

@@ -38,8 +38,10 @@ def test_make_alone_prints_help_and_does_nothing_else() -> None:
     assert targets() >= PROMISED
 
 
-def test_the_demo_says_in_one_line_when_it_comes() -> None:
-    assert len(make("demo").splitlines()) == 1
+def test_the_demo_is_a_module_that_is_there() -> None:
+    module = re.search(r"python -m (\w+)", make("--dry-run", "demo"))
+    assert module is not None
+    assert (ROOT / module[1] / "__main__.py").is_file()
 
 
 def test_make_run_says_ready_once_and_stops_on_ctrl_c(tmp_path: Path) -> None:

@@ -60,9 +60,13 @@ def run(spec_path: Path, options: RunOptions, on_change: OnChange = lambda step:
     """All steps, once, with what there is to be read. StepFailed names the first that failed."""
     spec = _spec(spec_path)
     own = {SERVERS_CONF: options.servers} if options.servers else {}
-    settings = {**spec.configuration, **own, **options.settings}
-    folder = spec_path.parent
-    session = connect(folder, master=options.master, remote=options.remote, settings=settings)
+    settings = {**spec.configuration, **own}
+    session = connect(
+        spec_path.parent,
+        master=options.master,
+        remote=options.remote,
+        settings={**settings, **options.settings},
+    )
     try:
         return _Run(session, spec_path, spec, settings, on_change).all(options.full_refresh)
     except PySparkException as error:

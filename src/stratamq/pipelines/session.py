@@ -16,6 +16,7 @@ from stratamq.model.errors import InvalidConfig
 from stratamq.spark.session import LOOPBACK, check_java, is_local, register
 
 LOG = "spark.log"
+STDERR = 2
 
 
 def connect(
@@ -36,7 +37,7 @@ def connect(
         check_java()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
-    with _quiet(folder / LOG):
+    with quiet(folder / LOG):
         return register(builder.remote(remote or master).getOrCreate())
 
 
@@ -60,18 +61,15 @@ def _own(folder: Path, master: str) -> dict[str, str]:
 
 
 @contextmanager
-def _quiet(log: Path) -> Iterator[None]:
-    """The JVM that is started meanwhile writes to `log` what it would write to the terminal."""
-    sys.stdout.flush()
+def quiet(log: Path) -> Iterator[None]:
+    """A JVM that is started meanwhile writes to `log` what it would write to the terminal."""
     sys.stderr.flush()
-    kept = os.dup(1), os.dup(2)
+    kept = os.dup(STDERR)
     with log.open("ab") as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # settings that only a new server takes are told to each
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
+        os.dup2(file.fileno(), STDERR)
         try:
             yield
         finally:
-            for number, copy in enumerate(kept, 1):
-                os.dup2(copy, number)
-                os.close(copy)
+            os.dup2(kept, STDERR)
+            os.close(kept)

@@ -1,0 +1,90 @@
+"""The demo's parts, and the demo itself, smaller."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from demo import report
+from demo.question import Answer
+from demo.shops import DAY_MS, LEAKY, SHOPS, Size, day
+from demo.tiers import TierRow
+from demo.topics import TOPICS
+from stratamq.lake.declared import declared
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = Size(step_ms=300_000)
+TIERS = [TierRow("readings", "EngineSegment", 100, 2_000, 80, 1_500, 9_000, 3)]
+
+
+def test_a_day_is_the_same_every_time() -> None:
+    assert list(day(0, 1, SMALL)) == list(day(0, 1, SMALL))
+    assert list(day(0, 1, SMALL)) != list(day(0, 2, SMALL))
+
+
+def test_all_shops_but_one_sell_what_they_brew() -> None:
+    brewed: Counter[str] = Counter()
+    sold: Counter[str] = Counter()
+    for one in day(0, 1, SMALL):
+        value = json.loads(one.value)
+        assert 0 <= one.timestamp < DAY_MS
+        if one.topic == "readings":
+            brewed[value["machine"]] = value["cups"]
+        else:
+            sold[value["shop"]] += 1
+    unpaid = {shop: brewed[f"{shop}-0"] + brewed[f"{shop}-1"] - sold[shop] for shop in SHOPS}
+    assert [shop for shop, cups in unpaid.items() if cups] == [LEAKY]
+
+
+def test_topics_say_what_their_values_are() -> None:
+    for topic in TOPICS:
+        declared(
+            topic.configs.get("lake.value.format", "none"),
+            topic.configs.get("lake.value.schema", ""),
+        )
+    assert len({topic.configs["storage.type"] for topic in TOPICS}) == 3
+
+
+def test_the_page_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
+    answer = Answer(
+        [{"shop": "<Hafen>", "unpaid": 5, "revenue": 1.5}],
+        [{"hour": 8, "orders": 3, "revenue": 9.0}],
+    )
+    png, page = tmp_path / "demo.png", tmp_path / "demo.html"
+    report.plot(answer, TIERS, png)
+    report.page(answer, TIERS, "All of it took 5 seconds.", png, page)
+    text = page.read_text()
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert "&lt;Hafen&gt;" in text
+    assert "http" not in text
+    assert "src=" in text
+    assert "data:image/png;base64," in text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 KB"), (2_500_000, "2.5 MB")]
+)
+def test_sizes_are_readable(count: int, text: str) -> None:
+    assert report.size(count) == text
+
+
+@pytest.mark.long
+@pytest.mark.needs("java")
+def test_the_demo_finds_the_shop(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "demo", "--folder", str(tmp_path), "--step-ms", "60000"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    table = done.stdout[done.stdout.index("Which shop") :]
+    assert LEAKY in table.split("│")[1], "the shop that gives coffee away comes first"
+    assert (tmp_path / "demo.png").stat().st_size > 10_000
+    assert (tmp_path / "demo.html").is_file()
