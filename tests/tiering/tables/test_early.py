@@ -136,6 +136,23 @@ async def test_deleted_records_are_not_shown(rig: TableRig) -> None:
     assert await rows_of(rig, rig.files()) == rows
 
 
+async def test_what_is_deleted_later_goes_with_the_next_flush(rig: TableRig) -> None:
+    topic = await rig.create(ROOMY)
+    rows = await rig.fill(10)
+    await rig.early.flush(topic, SHARD)
+    await rig.engine.delete_by_offset(SHARD, Offset(3))
+    assert await rig.early.flush(topic, SHARD) == Visible()
+    del rows[3]
+    assert await rows_of(rig, rig.files()) == rows
+    (only,) = rig.files()
+    await rig.early.flush(topic, SHARD)
+    assert rig.files() == (only,), "once"
+    for offset in rows:
+        await rig.engine.delete_by_offset(SHARD, Offset(offset))
+    await rig.early.flush(topic, SHARD)
+    assert not rig.files()
+
+
 async def test_what_is_trimmed_goes_with_the_next_merge(rig: TableRig) -> None:
     topic = await rig.create(ROOMY)
     rows: Rows = {}

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -30,7 +30,7 @@ from stratamq.tiering.mover.contract import Surroundings, TierEngine
 from stratamq.tiering.mover.conversion import Conversion, Converted
 from stratamq.tiering.mover.ship import Flights, Shipper
 from stratamq.tiering.mover.workers import Converters
-from stratamq.tiering.tables.plan import EarlyFile, Ends, merges, missing
+from stratamq.tiering.tables.plan import EarlyFile, Ends, merges, missing, outdated
 from stratamq.wire.kafka.records import walk
 
 PIECE_BYTES = 4 << 20
@@ -94,6 +94,7 @@ class EarlyWriter:
             ends = _ends(engine, shard)
             done = await self._flush(topic, shard, ends)
             await self._merge(topic, shard, ends)
+            await self._refresh(topic, shard, ends)
             return done
 
     def is_behind(self, shard: ShardName) -> bool:
@@ -128,6 +129,15 @@ class EarlyWriter:
             if not planned:
                 break
             for one in planned:
+                await self._write(topic, shard, one)
+
+    async def _refresh(self, topic: Topic, shard: ShardName, ends: Ends) -> None:
+        """What was deleted goes from the files that show it."""
+        files = [file for file in self.around.files.files(shard) if not file.final]
+        if files:
+            first, last = files[0].base_offset, files[-1].end_offset
+            deleted = await self.engine(shard).deleted(shard, first, last)
+            for one in outdated(files, deleted, ends):
                 await self._write(topic, shard, one)
 
     def engine(self, shard: ShardName) -> TableEngine:
@@ -165,11 +175,16 @@ class _Writing:
 
     async def run(self) -> TierFile | None:
         log_bytes = await self._copy()
-        made = await self._convert()
+        deleted = await self.writer.engine(self.shard).deleted(self.shard, *self.early[:2])
+        made = await self._convert(deleted)
         if made.parquet is None or not made.rows:
             await self._commit(())
             return None
-        file = self._file(made, TierObject(self._key(), *made.parquet), log_bytes)
+        file = replace(
+            self._file(made, TierObject(self._key(), *made.parquet)),
+            log_bytes=log_bytes,
+            deleted=len(deleted),
+        )
         with self.writer.flights.of([self._key()]):
             try:
                 await self.writer.shipper.upload(self._key(), self._parquet(), made.parquet)
@@ -197,7 +212,7 @@ class _Writing:
                 offset, size = Offset(spans[-1].last_offset + 1), size + piece_bytes
         return size
 
-    async def _convert(self) -> Converted:
+    async def _convert(self, deleted: Sequence[Offset]) -> Converted:
         shard, config = self.shard, self.topic.config
         engine, (base, end, _) = self.writer.engine(shard), self.early
         work = Conversion(
@@ -207,7 +222,7 @@ class _Writing:
             base_offset=base,
             end_offset=end,
             start=engine.offsets(shard).start,
-            deleted=tuple(await engine.deleted(shard, base, end)),
+            deleted=tuple(deleted),
             aborted=tuple(engine.aborted_transactions(shard, base, end)),
             value_format=str(config["lake.value.format"]),
             value_schema=str(config["lake.value.schema"]),
@@ -228,7 +243,7 @@ class _Writing:
 
     # -- making it known ---------------------------------------------------------------------------
 
-    def _file(self, made: Converted, stored: TierObject, log_bytes: int) -> TierFile:
+    def _file(self, made: Converted, stored: TierObject) -> TierFile:
         config = self.topic.config
         values = declared(str(config["lake.value.format"]), str(config["lake.value.schema"]))
         return TierFile(
@@ -240,7 +255,6 @@ class _Writing:
             parquet_end=made.parquet_end,
             rows=made.rows,
             batches=made.batches,
-            log_bytes=log_bytes,
             min_timestamp=made.min_timestamp,
             max_timestamp=made.max_timestamp,
             unparsed=made.unparsed,

@@ -12,6 +12,7 @@ Laws
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -63,6 +64,17 @@ def _gaps(first: Offset, end: Offset, files: Iterable[TierFile]) -> Iterator[tup
             first = file.end_offset
     if first < end:
         yield first, end
+
+
+def outdated(files: Iterable[TierFile], deleted: Sequence[Offset], ends: Ends) -> list[EarlyFile]:
+    """Early files in which more is deleted by now than they were made without."""
+    early = [file for file in files if not file.final and file.end_offset > ends.start]
+    return [
+        EarlyFile(file.base_offset, file.end_offset, (file.base_offset,))
+        for file in early
+        if bisect_left(deleted, file.end_offset) - bisect_left(deleted, file.base_offset)
+        > file.deleted
+    ]
 
 
 def merges(
