@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory_segment import weight_of
@@ -10,7 +10,7 @@ from stratamq.engine.memory_store import MemoryShardStore
 from stratamq.engine.persisted_store import PersistedShardStore
 from stratamq.log.contract import PlacedBatch, SegmentInfo, ShardStore
 from stratamq.model.errors import CapacityExceeded
-from stratamq.model.types import TimestampMs
+from stratamq.model.types import Offset, TimestampMs
 
 Candidate = tuple[MemoryShardStore, SegmentInfo]
 
@@ -19,8 +19,9 @@ class Capacity:
     """Counts what stores weigh and evicts whole segments, the oldest of all shards first.
 
     A segment's age is that of its newest record. An active segment is sealed and goes when no
-    sealed one is left: it must be the reason why memory is full. Segments that are to be persisted
-    are not evicted: they are sealed, and leave when the disk has them."""
+    sealed one is left: it must be the reason why memory is full. What object storage has can be
+    read afterwards as before. Segments that are to be persisted are not evicted: they are sealed,
+    and leave when the disk has them."""
 
     def __init__(self, limits: EngineLimits) -> None:
         self._limits = limits
@@ -29,6 +30,9 @@ class Capacity:
         self.evicted: list[MemoryShardStore] = []
         """Stores whose start has moved since somebody last emptied this list."""
         self.used_bytes = 0
+        self.is_elsewhere: Callable[[MemoryShardStore, Offset], bool] = lambda memory, end: False
+        """Whether object storage has what a store holds below an offset: then only the memory is
+        given back."""
 
     def weigh(self, change: int) -> None:
         self.used_bytes += change
@@ -98,7 +102,11 @@ class Capacity:
     def _evict(self, memory: MemoryShardStore, segment: SegmentInfo) -> None:
         if segment.active:
             memory.roll()
-        if not self._is_persisted(memory):
+        if self._is_persisted(memory):
+            return
+        if self.is_elsewhere(memory, segment.end_offset):
+            memory.offload(segment.end_offset)
+        else:
             memory.trim(segment.end_offset)
             self.evicted.append(memory)
 

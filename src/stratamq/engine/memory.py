@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ from stratamq.engine.contract import AppendResult, ShardSpec
 from stratamq.engine.engine import BatchEngine
 from stratamq.engine.executor import Inline
 from stratamq.engine.group import Append, AppendReplica, Group
+from stratamq.engine.history import History
 from stratamq.engine.keeper import Keeper, Kept
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory_store import MemoryShardStore
@@ -19,12 +21,15 @@ from stratamq.engine.persisted_store import PersistedShardStore
 from stratamq.engine.persister import Persister
 from stratamq.engine.segment_keeper import SegmentKeeper
 from stratamq.engine.shard import Shard
+from stratamq.engine.tiered import end_of
+from stratamq.engine.tiering import covered_to
 from stratamq.log.contract import ShardStore
 from stratamq.log.shard_log import FileShardLog
 from stratamq.model.clock import Clock, SystemClock
 from stratamq.model.errors import CapacityExceeded, StrataError
 from stratamq.model.types import Offset, ShardName
 
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 FOLDER = "memory"
 
@@ -38,6 +43,7 @@ class MemoryKeeper:
 
     def __init__(self, limits: EngineLimits, disk: Keeper, disk_folder: Path) -> None:
         self.capacity = Capacity(limits)
+        self.capacity.is_elsewhere = self._is_elsewhere
         self._disk, self._disk_folder = disk, disk_folder
         self._disk_is_open = False
         self._shards: dict[ShardStore, Shard] = {}
@@ -103,6 +109,12 @@ class MemoryKeeper:
             except StrataError as error:
                 group.error = error
         self.tell_evicted()
+
+    def _is_elsewhere(self, memory: MemoryShardStore, end: Offset) -> bool:
+        shard = self._shards.get(memory)
+        if shard is None or shard.history is None or end > shard.last_stable():
+            return False
+        return covered_to(memory, shard.history.segments(), end) >= end
 
     def tell_evicted(self) -> None:
         """A shard that had to give way hears of it from here; it took no part in the commit."""
@@ -217,6 +229,7 @@ class EngineMemory(BatchEngine):
         folder = data_dir / FOLDER
         keeper = MemoryKeeper(limits, SegmentKeeper(folder, limits), folder)
         self._memory_keeper = keeper
+        self._strangers: set[ShardName] = set()
         self._writer = MemoryExecutor(keeper, clock, limits, background=persist_in_background)
         super().__init__(keeper, self._writer, clock, limits)
 
@@ -228,6 +241,23 @@ class EngineMemory(BatchEngine):
     async def persist(self) -> None:
         """Move to disk whatever is sealed and to be persisted."""
         await self._writer.persist()
+
+    def attach_history(self, shard: ShardName, history: History | None) -> None:
+        """Memory that was lost with a process is empty: its log goes on behind what object storage
+        has. Where it was written to before that was known, there are two logs, and the history
+        stays away from the new one."""
+        target = self._shard(shard)
+        known = () if history is None or target.replicated else history.segments()
+        memory, end = target.store, end_of(known)
+        if end > memory.end_offset and isinstance(memory, MemoryShardStore):
+            if memory.end_offset:
+                logger.error("%s was written to before its history was known: they differ", shard)
+                self._strangers.add(shard)
+            else:
+                memory.resume(known[0].base_offset, end)
+                target.high_watermark = end
+                target.moved()
+        super().attach_history(shard, None if shard in self._strangers else history)
 
     async def apply_retention(self, shard: ShardName) -> int:
         self._shard(shard)

@@ -210,6 +210,12 @@ class MemoryShardStore:
             self._offloaded = self._segments[count].base
             self._replace(self._segments[count:])
 
+    def resume(self, start: Offset, end: Offset) -> None:
+        """Go on behind what others have. For a store that nothing was written to."""
+        assert not self.end_offset, "what is here would be hidden"
+        self._start, self._offloaded = start, end
+        self._segments = (MemorySegment(end),)
+
     def files_of(self, base_offset: Offset) -> tuple[Path, ...]:
         return ()
 

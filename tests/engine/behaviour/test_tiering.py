@@ -129,7 +129,7 @@ async def test_reads_that_wait_for_the_store_hold_up_nobody(engine: StorageEngin
     stuck.append(asyncio.create_task(engine.delete_by_key(S, b"k0")))  # type: ignore[arg-type]
     await asyncio.sleep(0.01)
     async with asyncio.timeout(5):
-        assert await engine.write(S, some(12)[0]) == 12
+        assert await engine.write(S, record(b"without a key")) == 12
         assert offsets(await engine.read_by_offset(S, Offset(8), ReadLimit(1))) == [8]
         await engine.roll(S)
     history.gate.set()
