@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Annotated, NamedTuple
 
 import typer
 
+from stratamq.cli.failing import fail
 from stratamq.cli.reach import LOCAL, Properties, Servers, ask, options
 from stratamq.client import Client
+from stratamq.lake.cost import GB, SEEDS_RATES, SEEDS_WORKLOAD, Rates, formula
+from stratamq.model.errors import NotFound
 from stratamq.wire.kafka.protocol.messages.lake import DescribedLake, FlushedLake, LakePartition
 
 lake_app = typer.Typer(help=__doc__.splitlines()[0], no_args_is_help=True)
@@ -37,8 +41,7 @@ def status(
     """Where topics' records are: on local disks, on object storage, in their tables."""
 
     async def described(client: Client) -> list[DescribedLake]:
-        names = topics or sorted((await client.cluster()).topics)
-        return [await client.describe_lake(name) for name in names]
+        return await _lakes(client, topics or sorted((await client.cluster()).topics))
 
     found = ask(options(servers, properties), described)
     if not found:
@@ -47,6 +50,73 @@ def status(
     for line in columns([TITLES, *(row(one) for one in found)]):
         typer.echo(line)
     typer.echo(f"store: {found[0].store_url}")
+    for line in underway(found):
+        typer.echo(line)
+
+
+@lake_app.command("cost")
+def cost(
+    topics: SomeTopics = None,
+    gb_per_day: Annotated[float, typer.Option(min=0, help="GB (10^9 bytes) written a day.")] = 1000,
+    days: Annotated[float, typer.Option(min=0, help="Days that records are kept.")] = 365,
+    local_days: Annotated[float, typer.Option(min=0, help="Of these, on local disks.")] = 7,
+    replicas: Annotated[int, typer.Option(min=1, help="Copies on local disks.")] = 3,
+    local_rate: Annotated[
+        float, typer.Option(min=0, help="Local disk, per GB and month.")
+    ] = SEEDS_RATES.local_gb_month,
+    store_rate: Annotated[
+        float, typer.Option(min=0, help="Object storage, per GB and month.")
+    ] = SEEDS_RATES.object_gb_month,
+    put_rate: Annotated[float, typer.Option(min=0, help="1000 uploads to the store.")] = 0,
+    ratio: Annotated[
+        float | None,
+        typer.Option(min=0, help="Bytes in the store per byte of the log.", show_default=False),
+    ] = None,
+    servers: Servers = LOCAL,
+    properties: Properties = None,
+) -> None:
+    """What a year costs on local disks alone and with tiers, with the formula. The compression is
+    that of the topics named, as they lie in the store."""
+    if ratio is None and topics:
+        lakes = ask(options(servers, properties), lambda client: _lakes(client, topics))
+        ratio = packed(lakes)
+        typer.echo(f"{', '.join(topics)}: a byte of the log takes {ratio:.3f} in the store\n")
+    work = replace(
+        SEEDS_WORKLOAD,
+        bytes_per_day=gb_per_day * GB,
+        days_kept=days,
+        local_days=local_days,
+        replicas=replicas,
+        ratio=SEEDS_WORKLOAD.ratio if ratio is None else ratio,
+    )
+    rates = Rates(local_gb_month=local_rate, object_gb_month=store_rate, put_1000=put_rate)
+    typer.echo(formula(work, rates))
+
+
+async def _lakes(client: Client, names: Iterable[str]) -> list[DescribedLake]:
+    return [await client.describe_lake(name) for name in names]
+
+
+def packed(lakes: Iterable[DescribedLake]) -> float:
+    """Bytes in the store per byte of the log, of whole segments that were moved."""
+    files = [file for lake in lakes for part in lake.partitions for file in part.files]
+    moved = [file for file in files if file.final and file.log_bytes]
+    if not moved:
+        raise fail(NotFound("nothing of these topics is in the store yet: give --ratio"))
+    stored = sum(file.parquet_size + file.log_size for file in moved)
+    return stored / sum(file.log_bytes for file in moved)
+
+
+def underway(lakes: Sequence[DescribedLake]) -> list[str]:
+    """What is being moved just now, and what keeps it from going on."""
+    lines = [
+        f"moving: {lake.name}-{part.partition_index}, {part.moving}, "
+        f"{sized(part.moving_done)} of {sized(part.moving_total)}"
+        for lake in lakes
+        for part in lake.partitions
+        if part.moving
+    ]
+    return lines + [f"trouble: {text}" for text in {lake.trouble for lake in lakes} if text]
 
 
 class Row(NamedTuple):

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Protocol
 
-from stratamq.broker.kafka.lake.contract import Flushed
+from stratamq.broker.kafka.lake.contract import Flushed, Moving
 from stratamq.meta.caches import BrokerCacheManager
 from stratamq.meta.tier import TierFile
 from stratamq.meta.tier_cache import TierCache
@@ -47,6 +47,12 @@ class Service(Protocol):
         """Files and rows that became visible."""
 
     def table(self, topic: Topic) -> str | None: ...
+
+    def moving(self, shard: ShardName) -> tuple[str, int, int] | None:
+        """The step at which a segment of the shard is, with bytes done and in all."""
+
+    @property
+    def trouble(self) -> str | None: ...
 
 
 def asks_for_tiers(config: TopicConfig) -> bool:
@@ -132,6 +138,14 @@ class Tiering:
 
     def table(self, topic: Topic) -> str | None:
         return None if self._service is None else self._service.table(topic)
+
+    def moving(self, shard: ShardName) -> Moving | None:
+        found = None if self._service is None else self._service.moving(shard)
+        return None if found is None else Moving(*found)
+
+    @property
+    def trouble(self) -> str | None:
+        return (self._complaint or None) if self._service is None else self._service.trouble
 
     async def flush(self, topic: Topic) -> Flushed:
         service = await self._begun()

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 
 from stratamq.model.topic import Topic
+from stratamq.model.types import ShardName
 from stratamq.tiering.cold.limits import limits_of
 from stratamq.tiering.cold.reads import ColdReads
 from stratamq.tiering.context import TierContext
@@ -81,6 +82,19 @@ class TierService:
 
     def status(self) -> MoverStatus:
         return self.mover.status()
+
+    def moving(self, shard: ShardName) -> tuple[str, int, int] | None:
+        """The step at which a segment of the shard is, with bytes done and in all."""
+        for one in self.status().underway:
+            if one.shard == shard:
+                return one.step, one.done_bytes, one.total_bytes
+        return None
+
+    @property
+    def trouble(self) -> str | None:
+        """What went wrong last, as long as there is something that is to be tried again."""
+        status = self.status()
+        return status.totals.last_error if status.troubled else None
 
     def _keeper_beside(self, mover: Mover) -> TableKeeper:
         context = self._context

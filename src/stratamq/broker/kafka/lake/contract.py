@@ -16,6 +16,14 @@ class Flushed(NamedTuple):
     rows: int
 
 
+class Moving(NamedTuple):
+    """A segment on its way: at which step, and how far in it."""
+
+    step: str
+    done_bytes: int
+    total_bytes: int
+
+
 class Lake(Protocol):
     @property
     def store_url(self) -> str: ...
@@ -25,6 +33,13 @@ class Lake(Protocol):
 
     def table(self, topic: Topic) -> str | None:
         """The name of the topic's Iceberg table, if it is one."""
+
+    def moving(self, shard: ShardName) -> Moving | None:
+        """The segment of the shard that is being moved just now."""
+
+    @property
+    def trouble(self) -> str | None:
+        """What went wrong last, if something did."""
 
     async def flush(self, topic: Topic) -> Flushed:
         """Make all that is decided visible in the topic's table."""

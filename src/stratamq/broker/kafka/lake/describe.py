@@ -43,6 +43,7 @@ class DescribeLake:
             value_format=str(topic.config["lake.value.format"]),
             value_schema=str(topic.config["lake.value.schema"]),
             table=self._lake.table(topic),
+            trouble=self._lake.trouble,
             partitions=partitions,
         )
 
@@ -55,6 +56,7 @@ class DescribeLake:
             local_start = await driver.local_start(shard)
             files = self._lake.files(shard)
             start, committed, _ = await driver.offsets(shard)
+            moving = self._lake.moving(shard)
             cold_end = files[-1].end_offset if files else start
             return LakePartition(
                 partition_index=number,
@@ -63,6 +65,9 @@ class DescribeLake:
                 high_watermark=committed,
                 last_stable_offset=await driver.last_stable_offset(shard),
                 local_bytes=sum(segment.size_bytes for segment in driver.segments(shard)),
+                moving=moving.step if moving else None,
+                moving_done=moving.done_bytes if moving else 0,
+                moving_total=moving.total_bytes if moving else 0,
                 deleted=await driver.deleted(shard, start, cold_end),
                 files=_files(files),
             )

@@ -57,7 +57,8 @@ class LakeFile:
 
 @struct
 class LakePartition:
-    """`deleted` are offsets in files that were deleted one by one and are still in them."""
+    """`deleted` are offsets in files that were deleted one by one and are still in them. `moving`
+    is the step at which a segment is that is on its way; its bytes are those of the step."""
 
     partition_index: int = wire(INT32)
     error_code: int = wire(INT16, default=0)
@@ -66,13 +67,17 @@ class LakePartition:
     high_watermark: int = wire(INT64, default=-1)
     last_stable_offset: int = wire(INT64, default=-1)
     local_bytes: int = wire(INT64, default=0)
+    moving: str | None = wire(STRING, nullable=True, default=None)
+    moving_done: int = wire(INT64, default=0)
+    moving_total: int = wire(INT64, default=0)
     deleted: Sequence[int] = wire(array(INT64), default=())
     files: Sequence[LakeFile] = wire(array(LakeFile), default=())
 
 
 @struct
 class DescribedLake:
-    """`table` is the Iceberg table's name, where there is one."""
+    """`table` is the Iceberg table's name, where there is one; `trouble` what went wrong last with
+    the store, if something did."""
 
     error_code: int = wire(INT16, default=0)
     error_message: str | None = wire(STRING, nullable=True, default=None)
@@ -82,6 +87,7 @@ class DescribedLake:
     value_format: str = wire(STRING, default="none")
     value_schema: str = wire(STRING, default="")
     table: str | None = wire(STRING, nullable=True, default=None)
+    trouble: str | None = wire(STRING, nullable=True, default=None)
     partitions: Sequence[LakePartition] = wire(array(LakePartition), default=())
 
 
