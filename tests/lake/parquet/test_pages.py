@@ -142,13 +142,13 @@ def test_memory_is_used_again_when_a_group_has_gone() -> None:
     before = group.size_bytes
     group.unpack()
     assert group.size_bytes > before + (8 << 20)
-    assert buffers._spare_bytes == 0
+    packed = buffers._spare_bytes
+    assert packed <= 6 << 20
     del group
-    spare = buffers._spare_bytes
-    assert spare > 8 << 20
+    assert buffers._spare_bytes > packed + (8 << 20)
     again = file.group(0)
     again.unpack()
-    assert buffers._spare_bytes == 0
+    assert buffers._spare_bytes <= packed
     found = b"".join(again.read(0, 1 << 30, EVERYTHING).parts)
     assert found == b"".join(BATCHES)[: len(found)]
     assert walk(found)[-1].last_offset == file.places[0].last_offset

@@ -20,13 +20,14 @@ class Buffers:
         self._spare_bytes = 0
 
     def take(self, size: int) -> bytearray:
-        """One of at least so many bytes, with anything in them."""
+        """One of at least so many bytes, with anything in them; of at most twice as many, if it is
+        spare."""
         rounded = -(-size // STEP_BYTES) * STEP_BYTES
         with self._lock:
-            spare = self._spare.get(rounded)
-            if spare:
-                self._spare_bytes -= rounded
-                return spare.pop()
+            for length in sorted(self._spare):
+                if rounded <= length <= 2 * rounded and self._spare[length]:
+                    self._spare_bytes -= length
+                    return self._spare[length].pop()
         return bytearray(rounded)
 
     def give(self, buffers: list[bytearray]) -> None:

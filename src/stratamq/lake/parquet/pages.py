@@ -150,13 +150,16 @@ class ValuePages:
     def _unpack(self, run: list[int]) -> None:
         start = self._pages[run[0]].position
         stop = self._pages[run[-1]].position + self._pages[run[-1]].size
-        data = memoryview(self._source.read_at(start, stop - start))
+        packed = self._buffers.take(stop - start)
+        data = memoryview(packed)[: stop - start]
+        self._source.read_into(start, data)
         for number in run:
             page = self._pages[number]
             self._add(page, data[page.position - start : page.position - start + page.size])
             with self._changed:
                 self._ready[number] = True
                 self._changed.notify_all()
+        self._buffers.give([packed])
 
     def _add(self, page: Page, packed: memoryview) -> None:
         size, at = _page_size(page, packed)

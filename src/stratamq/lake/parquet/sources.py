@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from stratamq.model.errors import CorruptObject
+
 
 class Source(Protocol):
     """A file somewhere. Reads may come from any thread."""
@@ -21,6 +23,9 @@ class Source(Protocol):
 
     def read_at(self, position: int, size: int) -> bytes:
         """Exactly these bytes, or an error."""
+
+    def read_into(self, position: int, room: memoryview) -> None:
+        """The same, into memory that is there: as many bytes as there is room for."""
 
 
 class Span(NamedTuple):
@@ -43,6 +48,9 @@ class BytesSource:
     def read_at(self, position: int, size: int) -> bytes:
         return self._data[position : position + size]
 
+    def read_into(self, position: int, room: memoryview) -> None:
+        room[:] = self.read_at(position, len(room))
+
 
 class FileSource:
     """A file on this machine. Close it when done."""
@@ -57,6 +65,10 @@ class FileSource:
 
     def read_at(self, position: int, size: int) -> bytes:
         return os.pread(self._file, size, position)
+
+    def read_into(self, position: int, room: memoryview) -> None:
+        if os.preadv(self._file, [room], position) != len(room):
+            raise CorruptObject(f"the file ends before byte {position + len(room)}")
 
     def close(self) -> None:
         os.close(self._file)

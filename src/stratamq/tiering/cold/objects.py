@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -26,6 +27,9 @@ class ObjectSource(Protocol):
 
     def read_at(self, position: int, size: int) -> bytes:
         """Exactly these bytes. ObjectNotFound, StoreUnavailable, CorruptObject."""
+
+    def read_into(self, position: int, room: memoryview) -> None:
+        """The same, into memory that is there."""
 
     def expect(self, span: Span) -> None:
         """These bytes will be wanted soon. Returns at once."""
@@ -75,13 +79,26 @@ class FolderSource:
         return self._target.size
 
     def read_at(self, position: int, size: int) -> bytes:
-        try:
+        with self._translated():
             data = os.pread(self._file, size, position)
+        self._check(position, size, len(data))
+        return data
+
+    def read_into(self, position: int, room: memoryview) -> None:
+        with self._translated():
+            size = os.preadv(self._file, [room], position)
+        self._check(position, len(room), size)
+
+    def _check(self, position: int, size: int, found: int) -> None:
+        if found != size:
+            raise CorruptObject(f"{self._target.key}: ends before byte {position + size}")
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise StoreUnavailable(f"{self._target.key}: {error.strerror}") from None
-        if len(data) != size:
-            raise CorruptObject(f"{self._target.key}: ends before byte {position + size}")
-        return data
 
     def expect(self, span: Span) -> None:
         """The kernel reads ahead by itself."""
@@ -132,6 +149,9 @@ class CachedSource:
 
     def read_at(self, position: int, size: int) -> bytes:
         return self._cache.read(self._target, Span(position, size))
+
+    def read_into(self, position: int, room: memoryview) -> None:
+        room[:] = self.read_at(position, len(room))
 
     def expect(self, span: Span) -> None:
         self._ahead.submit(lambda: self._cache.load(self._target, span))
