@@ -1,6 +1,6 @@
 """A Spark application that copies a topic to another one, until it has all or is killed.
 
-    python -m tests.spark.copying SERVERS SOURCE TARGET CHECKPOINT
+    python -m tests.spark.copying SERVERS SOURCE TARGET CHECKPOINT [MASTER]
 
 It prints `running` when the query has begun, and ends when it has copied all that was there then.
 """
@@ -12,8 +12,17 @@ import sys
 from stratamq.spark import session
 
 
-def main(servers: str, source: str, target: str, checkpoint: str) -> None:
-    spark = session("local[2,8]", spark_ui_showConsoleProgress="false", spark_driver_memory="600m")
+def main(
+    servers: str, source: str, target: str, checkpoint: str, master: str = "local[2,8]"
+) -> None:
+    spark = session(
+        master,
+        spark_ui_showConsoleProgress="false",
+        spark_ui_enabled="false",
+        spark_driver_memory="600m",
+        spark_driver_host="127.0.0.1",
+        spark_executor_memory="600m",
+    )
     spark.sparkContext.setLogLevel("OFF")
     reader = spark.readStream.format("stratamq").options(
         servers=servers, topic=source, startingOffsets="earliest", maxOffsetsPerTrigger="150"

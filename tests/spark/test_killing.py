@@ -18,6 +18,7 @@ import pytest
 from stratamq.client import LATEST, Client, TopicPartition, visible_batches
 from stratamq.wire.kafka.records import decode_batch, walk
 from tests.clients.node import ROOT, Node
+from tests.peers.spark import standalone
 from tests.spark.conftest import Talk
 
 PARTITIONS = 2
@@ -29,13 +30,14 @@ RUN_SECONDS_MAX = 300
 class Application:
     """`tests.spark.copying` in a session of its own, so that all of it can be killed at once."""
 
-    def __init__(self, address: str, folder: Path) -> None:
+    def __init__(self, address: str, folder: Path, *master: str) -> None:
         self.log = (folder / "application.log").open("ab")
         self.process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "tests.spark.copying"),
-                *(address, "source", "target", str(folder / "checkpoint")),
+                *(address, "source", "target", str(folder / "checkpoint"), *master),
             ],
+            env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT / "src")},
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=self.log,
@@ -140,6 +142,25 @@ def test_every_row_once_whatever_is_killed(own_node: list[Node], tmp_path: Path,
     counts = Counter(value.decode() for value in values)
     assert {value: count for value, count in counts.items() if count > 1} == {}
     assert set(counts) == set(sent)
+
+
+@pytest.mark.long
+@pytest.mark.needs("java")
+def test_a_cluster_of_its_own_processes(own_node: list[Node], tmp_path: Path) -> None:
+    """A master and two workers; one of them is killed while the query runs."""
+    talk = Talk(own_node[0].address)
+    for topic in ("source", "target"):
+        talk.run(lambda client, topic=topic: client.create_topic(topic, PARTITIONS))
+    sent = [f"{i}" for i in range(RECORDS)]
+    for partition in range(PARTITIONS):
+        talk.send_values("source", partition, sent[partition::PARTITIONS])
+    with standalone(tmp_path, workers=2) as cluster:
+        application = Application(talk.address, tmp_path, cluster.master)
+        time.sleep(5)
+        cluster.kill_a_worker()
+        assert application.end() == 0, (tmp_path / "application.log").read_text()[-5000:]
+    values = talk.run(lambda client: committed(client, "target"))
+    assert sorted(value.decode() for value in values) == sorted(sent)
 
 
 def _finish(application: Application, address: str, folder: Path) -> int:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from pyspark.sql.datasource import DataSourceReader
 
 from stratamq.model.errors import InvalidConfig
+from stratamq.spark.columns import SCHEMA
 from stratamq.spark.session import check_java, is_local, session
 
 
@@ -32,6 +36,16 @@ def test_no_pyspark() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
     )
     assert "pip install 'stratamq[spark,lake]'" in told.stderr.splitlines()[-1]
+
+
+def test_spark_finds_the_format_by_itself() -> None:
+    """As its look-up does: by the names of packages. Without pushdown, it must not take filters."""
+    found = [one.name for one in pkgutil.iter_modules() if one.name.startswith("pyspark_")]
+    assert "pyspark_stratamq" in found
+    source = importlib.import_module("pyspark_stratamq").DefaultSource
+    assert source.name() == "stratamq"
+    reader = source({"servers": "h:1", "topic": "t"}).reader(SCHEMA)
+    assert type(reader).pushFilters is DataSourceReader.pushFilters
 
 
 @pytest.mark.parametrize(

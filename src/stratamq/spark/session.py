@@ -22,6 +22,7 @@ _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.driver.host": LOOPBACK,
     "spark.driver.bindAddress": LOOPBACK,
+    "spark.python.authenticate.socketTimeout": "60s",  # workers start slowly on a busy machine
     "spark.sql.session.timeZone": "UTC",
 }
 

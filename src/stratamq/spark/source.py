@@ -63,18 +63,21 @@ class StrataMQSource(DataSource):
         return StreamWriter(dict(self.options), schema)
 
 
-class BatchReader(DataSourceReader):
+class UnfilteredSource(StrataMQSource):
+    """Takes no filters from Spark."""
+
+    @plainly
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return UnfilteredReader(read_options(dict(self.options), streaming=False), schema)
+
+
+class UnfilteredReader(DataSourceReader):
     """Where each partition is cut is decided once, when `partitions` is called on the driver."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._schema = arrow_schema(schema)
         self._conditions: tuple[Condition, ...] = ()
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        taken = {id(one): condition_of(one) for one in filters}
-        self._conditions = tuple(one for one in taken.values() if one is not None)
-        return [one for one in filters if taken[id(one)] is None]
 
     @plainly
     def partitions(self) -> list[InputPartition]:
@@ -89,6 +92,15 @@ class BatchReader(DataSourceReader):
         if partition.value is None:  # what Spark makes of no partitions at all
             return iter(())
         return read(reading_of(self._options, self._schema, self._conditions), partition.value)
+
+
+class BatchReader(UnfilteredReader):
+    """Takes over from Spark what filters it can."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        taken = {id(one): condition_of(one) for one in filters}
+        self._conditions = tuple(one for one in taken.values() if one is not None)
+        return [one for one in filters if taken[id(one)] is None]
 
 
 async def ranges_of(
