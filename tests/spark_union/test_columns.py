@@ -13,9 +13,9 @@ from stratamq.lake.declared import Column
 from stratamq.lake.parquet.values import value_columns
 from stratamq.model.errors import InvalidConfig, InvalidInput
 from stratamq.spark.union.columns import flat_names, struct_of
-from stratamq.spark.union.hot import fitted
 from stratamq.spark.union.places import explained, path_of
 from stratamq.spark.union.reading import timestamp_ms
+from stratamq.spark.union.typed import fitted
 
 SCHEMA = """{"type": "record", "name": "order", "fields": [
     {"name": "id", "type": "long"},
