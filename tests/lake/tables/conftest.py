@@ -20,6 +20,8 @@ from stratamq.tiering.tables.blobs import StoreBlobs
 from tests.tiering.stores.conftest import (  # noqa: F401
     _credentials,
     directory_options,
+    hdfs_address,
+    hdfs_options,
     s3_address,
     s3_options,
 )

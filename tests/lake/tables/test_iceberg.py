@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
@@ -15,9 +17,10 @@ from pyiceberg.table import Table
 
 from stratamq.lake.tables.catalog import CatalogOptions, open_catalog
 from stratamq.lake.tables.errors import TableError
+from stratamq.lake.tables.expiry import SnapshotLimits
 from stratamq.lake.tables.iceberg import OFFSETS, REVISION, IcebergTables, Synced
 from stratamq.meta.tier import TierFile
-from stratamq.model.errors import CorruptObject, InvalidConfig, ObjectNotFound
+from stratamq.model.errors import CorruptObject, InvalidConfig, ObjectNotFound, StoreUnavailable
 from stratamq.model.producer import AbortedTransaction
 from stratamq.model.record import Record
 from stratamq.model.types import Offset, TopicId
@@ -313,6 +316,61 @@ def test_a_file_that_is_gone_is_no_part_of_the_table(
     assert tables.sync(wanted([kept])) == Synced(rows=5)
 
 
+class Failing:
+    """A store that fails at one of its calls: before it, or so that only the answer is lost."""
+
+    def __init__(self, blobs: StoreBlobs, at: int, *, after: bool) -> None:
+        self.url = blobs.url
+        self._blobs, self._left, self._after = blobs, at, after
+
+    def _call(self, do: Callable[..., Any], *args: Any) -> Any:
+        self._left -= 1
+        if self._left or self._after:
+            answer = do(*args)
+        if not self._left:
+            raise StoreUnavailable("down")
+        return answer
+
+    @property
+    def failed(self) -> bool:
+        return self._left <= 0
+
+    def size(self, key: str) -> int:
+        return int(self._call(self._blobs.size, key))
+
+    def read(self, key: str, start: int, stop: int) -> bytes:
+        return bytes(self._call(self._blobs.read, key, start, stop))
+
+    def write(self, key: str, data: bytes) -> None:
+        self._call(self._blobs.write, key, data)
+
+    def delete(self, key: str) -> None:
+        self._call(self._blobs.delete, key)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_whichever_call_to_the_store_fails_the_next_try_makes_it_right(
+    open_tables: OpenTables, blobs: StoreBlobs, table: Callable[[], Table], after: bool
+) -> None:
+    tables = open_tables()
+    kept, files = make(blobs, 1, 0, 5), [make(blobs, 0, 0, 10)]
+    tables.sync(wanted([kept, *files]))
+    for number in range(1, 100):
+        files = [make(blobs, 0, 0, 10 + number, fields=NARROW if number > 1 else None)]
+        failing = Failing(blobs, number, after=after)
+        with contextlib.suppress(StoreUnavailable, TableError):
+            open_tables(through=failing, limits=SnapshotLimits(count_max=1)).sync(
+                wanted([kept, *files])
+            )
+        tables.sync(wanted([kept, *files]))
+        found = table()
+        assert by_pyiceberg(found) == rows_of((1, 0, 5), (0, 0, 10 + number))
+        assert len(list(found.scan().plan_files())) == 2
+        if not failing.failed:
+            break
+    assert number > 5
+
+
 def test_a_catalog_that_was_lost_is_filled_again(
     open_tables: OpenTables, blobs: StoreBlobs, table: Callable[[], Table], tmp_path: Path
 ) -> None:
@@ -372,3 +430,17 @@ def test_on_s3(tables: IcebergTables, blobs: StoreBlobs, tmp_path: Path, s3_addr
     properties = {"s3.endpoint": s3_address, "s3.region": "us-east-1"}
     with users_table(tmp_path / "lake" / "catalog.sqlite", **properties) as one:
         assert by_pyiceberg(one) == rows_of((0, 0, 50), (1, 0, 10))
+
+
+@pytest.mark.long
+@pytest.mark.needs("java", "mvn")
+@pytest.mark.parametrize("blobs", ["hdfs"], indirect=True)
+def test_on_hdfs(tables: IcebergTables, blobs: StoreBlobs) -> None:
+    """Without Hadoop's libraries, which pyarrow would need: read back through our own files."""
+    files = [make(blobs, 0, 0, 40), make(blobs, 1, 0, 10, fields=NARROW)]
+    tables.sync(wanted(files))
+    files[0] = make(blobs, 0, 0, 50)
+    assert tables.sync(wanted(files)) == Synced(added=1, removed=1, rows=60)
+    assert tables.sync(wanted(files)) == Synced(rows=60)
+    table = tables._catalog.load_table(("stratamq", "orders"))
+    assert by_pyiceberg(table) == rows_of((0, 0, 50), (1, 0, 10))
