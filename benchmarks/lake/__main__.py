@@ -3,17 +3,22 @@ the ratios, not the rates."""
 
 from __future__ import annotations
 
+import tempfile
 from datetime import date
 from pathlib import Path
 
-from benchmarks.lake import converting
+import uvloop
+
+from benchmarks.lake import converting, reading
 from benchmarks.storage.report import as_markdown, machine
 
 RESULTS = Path(__file__).parents[1] / "results" / "tier.md"
 
 
 def main() -> None:
-    table = as_markdown(converting.run())
+    with tempfile.TemporaryDirectory(prefix="stratamq-bench-") as folder:
+        rows = uvloop.run(reading.measure(Path(folder)))
+    table = as_markdown([*converting.run(), *rows])
     print(table)
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(f"# History\n\n`make bench-tier`, {date.today()}, {machine()}.\n\n{table}\n")

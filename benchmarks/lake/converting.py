@@ -1,9 +1,7 @@
-"""A sealed segment to Parquet and back, beside what the codec and the warm log do alone."""
+"""A sealed segment to Parquet, beside what the codec does alone."""
 
 from __future__ import annotations
 
-import random
-import statistics
 import tempfile
 import time
 from collections.abc import Callable
@@ -17,24 +15,14 @@ from benchmarks.lake.readings import SCHEMA, batches
 from benchmarks.storage.report import Row
 from stratamq.engine.contract import ShardSpec
 from stratamq.engine.segment import EngineSegment
-from stratamq.lake.parquet import (
-    ColdFile,
-    FileLayout,
-    FileSource,
-    FileSummary,
-    read_chunks,
-    write_file,
-)
+from stratamq.lake.parquet import FileLayout, FileSummary, read_chunks, write_file
 from stratamq.lake.parquet.values import value_columns
 from stratamq.model.topic import TopicConfig
-from stratamq.model.types import Offset, ShardName
-from stratamq.wire.kafka.records import walk
+from stratamq.model.types import ShardName
 
 BATCHES = 12_000
-FETCH_BYTES = 1 << 20
 SHARD = ShardName("bench_0")
 ROUNDS = 3
-SEEKS = 15
 CODEC_PIECE_BYTES = 1 << 20
 """Parquet compresses page by page, and a page has about 1 MiB."""
 
@@ -44,24 +32,14 @@ class Cold(NamedTuple):
     summary: FileSummary
 
 
-async def fill(folder: Path) -> list[float]:
-    """A shard with one segment. The rates of reading it as a fetch does."""
+async def fill(folder: Path) -> None:
+    """A shard with one segment."""
     engine = EngineSegment(folder)
     await engine.open()
     await engine.create_shard(ShardSpec(name=SHARD, config=TopicConfig.of({"flush": "os"})))
     for batch in batches(BATCHES):
         await engine.append_batch(SHARD, batch)
-    rates = [await _warm_rate(engine) for _ in range(ROUNDS)]
     await engine.close()
-    return rates
-
-
-async def _warm_rate(engine: EngineSegment) -> float:
-    offset, size, begin = Offset(0), 0, time.process_time()
-    while data := (await engine.fetch_batches(SHARD, offset, FETCH_BYTES)).data:
-        size += len(data)
-        offset = Offset(walk(data)[-1].last_offset + 1)
-    return size / 1e6 / (time.process_time() - begin)
 
 
 def convert(log: Path, path: Path, layout: FileLayout) -> tuple[float, FileSummary]:
@@ -81,35 +59,10 @@ def codec_rate(log: Path, level: int) -> float:
     return len(data) / 1e6 / (time.process_time() - begin)
 
 
-def cold_rate(cold: Cold) -> float:
-    source = FileSource(cold.path)
-    file = ColdFile(source, cold.path.name, cold.summary.footer)
-    offset, size, end, begin = 0, 0, cold.summary.last_offset + 1, time.process_time()
-    while data := file.read(offset, FETCH_BYTES, end):
-        size += len(data)
-        offset = walk(data)[-1].last_offset + 1
-    took = time.process_time() - begin
-    source.close()
-    return size / 1e6 / took
-
-
-def first_bytes_ms(cold: Cold) -> list[float]:
-    """Opening the file and reading one batch, somewhere."""
-    rng, found = random.Random(5), []
-    for _ in range(SEEKS):
-        offset = rng.randrange(cold.summary.last_offset)
-        begin = time.perf_counter()
-        source = FileSource(cold.path)
-        ColdFile(source, cold.path.name, cold.summary.footer).read(offset, 1, 1 << 62)
-        found.append((time.perf_counter() - begin) * 1e3)
-        source.close()
-    return found
-
-
 def run() -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="stratamq-bench-") as name:
         folder = Path(name)
-        warm = uvloop.run(fill(folder / "node"))
+        uvloop.run(fill(folder / "node"))
         (log,) = folder.glob("node/**/00000000000000000000.log")
         path = folder / "cold.parquet"
         rows = [
@@ -119,7 +72,7 @@ def run() -> list[Row]:
         layout = FileLayout(partition=0)
         rows.insert(0, _conversion(log, path, "key and value", layout, goal=150))
         cold = Cold(path, convert(log, path, layout)[1])
-        return [*rows, _size(log, cold), _reading(cold, warm), _seeking(cold)]
+        return [*rows, _size(log, cold)]
 
 
 def _typed() -> FileLayout:
@@ -151,26 +104,4 @@ def _size(log: Path, cold: Cold) -> Row:
         ours=f"{cold.summary.size_bytes / 1e6:,.0f} MB",
         ceiling=f"{raw / 1e6:,.0f} MB raw log",
         ratio=f"{cold.summary.size_bytes / raw:.2f}",
-    )
-
-
-def _reading(cold: Cold, warm: list[float]) -> Row:
-    rate, beside = _best(lambda: cold_rate(cold)), max(warm)
-    return Row(
-        what="Parquet to batches, in order, 1 MiB at a time",
-        ours=f"{rate:,.0f} MB/s per core",
-        ceiling=f"{beside:,.0f} MB/s warm",
-        ratio=f"{rate / beside:.2f}",
-        goal=">= 0.5",
-        met=rate / beside >= 0.5,
-    )
-
-
-def _seeking(cold: Cold) -> Row:
-    found = first_bytes_ms(cold)
-    return Row(
-        what=f"first byte of a random read, file on local disk, {SEEKS} reads",
-        ours=f"p50 {statistics.median(found):.0f} ms, max {max(found):.0f} ms",
-        goal="all <= 100 ms",
-        met=max(found) <= 100,
     )

@@ -20,8 +20,8 @@ SIZE = 1000
 WHOLE = SIZE + HEAD.size
 
 
-def content(name: BlockName) -> bytes:
-    return random.Random(f"{name.key}{name.number}").randbytes(SIZE)
+def content(name: BlockName) -> memoryview:
+    return memoryview(random.Random(f"{name.key}{name.number}").randbytes(SIZE))
 
 
 def names(count: int, key: str = "a/b.parquet") -> list[BlockName]:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from hypothesis import given, settings
@@ -53,7 +54,10 @@ def fetcher() -> Iterator[Fetcher]:
     made.pool.shutdown()
 
 
-def wait(future: Future[bytes]) -> bytes:
+T = TypeVar("T")
+
+
+def wait(future: Future[T]) -> T:
     return future.result(10)
 
 
@@ -117,7 +121,7 @@ def test_a_failure_reaches_all_who_wait_and_is_not_kept(tmp_path: Path, fetcher:
 def test_one_who_gives_up_does_not_take_it_from_the_others(
     tmp_path: Path, fetcher: Fetcher
 ) -> None:
-    def impatient(future: Future[bytes]) -> bytes:
+    def impatient(future: Future[T]) -> T:
         try:
             return future.result(0.05 if threading.current_thread().name == "hasty_0" else 10)
         except TimeoutError:
@@ -148,6 +152,7 @@ def test_what_is_forgotten_is_fetched_anew(tmp_path: Path, fetcher: Fetcher) -> 
 def test_a_spoilt_block_is_fetched_again(tmp_path: Path, fetcher: Fetcher) -> None:
     cache = cache_of(fetcher, tmp_path)
     cache.read(TARGET, Span(0, 10))
+    cache._recent.clear()
     path = tmp_path / BlockName(TARGET.key, 0).file_name
     data = bytearray(path.read_bytes())
     data[HEAD.size + 5] ^= 1

@@ -72,7 +72,7 @@ class BlockFiles:
     def has(self, name: BlockName) -> bool:
         return name.file_name in self._sizes
 
-    def get(self, name: BlockName) -> bytes | None:
+    def get(self, name: BlockName) -> memoryview | None:
         """The block, if it is here and right."""
         file_name = name.file_name
         with self._lock:
@@ -87,7 +87,7 @@ class BlockFiles:
             self.drop(name)
         return found
 
-    def put(self, name: BlockName, data: bytes) -> None:
+    def put(self, name: BlockName, data: memoryview) -> None:
         size = HEAD.size + len(data)
         if not self.is_writing() or size > self._bytes_max or self.has(name):
             return
@@ -124,7 +124,7 @@ class BlockFiles:
         with contextlib.suppress(OSError):
             (self._folder / name).unlink()
 
-    def _write(self, name: BlockName, data: bytes) -> Path:
+    def _write(self, name: BlockName, data: memoryview) -> Path:
         """It gets its name only when it is whole: a process that is killed leaves no half block."""
         temporary = self._folder / f"{TEMPORARY}{secrets.token_hex(8)}"
         try:
@@ -154,16 +154,20 @@ class BlockFiles:
         self._make_room(0)
 
 
-def _checked(name: BlockName, data: bytes) -> bytes | None:
+def _checked(name: BlockName, data: bytes) -> memoryview | None:
     found = memoryview(data)[HEAD.size :]
     if len(data) >= HEAD.size and HEAD.unpack_from(data) == (MAGIC, name.sum_of(found)):
-        return bytes(found)
+        return found
     log.warning("block %d of %s is damaged in the cache: dropped", name.number, name.key)
     return None
 
 
-def _write_all(descriptor: int, head: bytes, data: bytes) -> None:
+def _write_all(descriptor: int, head: bytes, data: memoryview) -> None:
     written = os.writev(descriptor, [head, data])
-    rest = memoryview(head + data)[written:] if written < len(head) + len(data) else memoryview(b"")
+    rest = (
+        memoryview(head + bytes(data))[written:]
+        if written < len(head) + len(data)
+        else memoryview(b"")
+    )
     while rest:
         rest = rest[os.write(descriptor, rest) :]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 from stratamq.lake.parquet import Span
 from stratamq.meta.tier import TierObject
@@ -16,10 +16,19 @@ REQUEST_BYTES = 4 << 20
 """Neighbouring blocks are asked for together, up to so many bytes: several requests at once are
 faster than a long one, and very short ones cost more than they bring."""
 
+RECENT_BYTES_MAX = 8 << 20
+
 Fetch = Callable[[TierObject, int, int], Future[bytes]]
 """Begins to read start..stop-1 of an object; checked bytes come out of it."""
 
-Wait = Callable[["Future[bytes]"], bytes]
+T = TypeVar("T")
+Block = Future[memoryview]
+
+
+class Wait(Protocol):
+    """Waits, for so long and no longer."""
+
+    def __call__(self, future: Future[T], /) -> T: ...
 
 
 class _Run(NamedTuple):
@@ -39,7 +48,8 @@ class BlockCache:
     def __init__(self, fetch: Fetch, wait: Wait, files: BlockFiles) -> None:
         self._fetch, self._wait, self._files = fetch, wait, files
         self._lock = threading.Lock()
-        self._loading: dict[BlockName, Future[bytes]] = {}
+        self._loading: dict[BlockName, Block] = {}
+        self._recent: dict[BlockName, memoryview] = {}
 
     def read(self, target: TierObject, span: Span) -> bytes:
         """Exactly these bytes."""
@@ -50,11 +60,10 @@ class BlockCache:
         blocks = self._load(target, range(first, last + 1))
         start = span.position - first * step
         if len(blocks) == 1:
-            return blocks[0][start : start + span.size]
-        views = [memoryview(block) for block in blocks]
-        views[0] = views[0][start:]
-        views[-1] = views[-1][: span.position + span.size - last * step]
-        return b"".join(views)
+            return bytes(blocks[0][start : start + span.size])
+        blocks[0] = blocks[0][start:]
+        blocks[-1] = blocks[-1][: span.position + span.size - last * step]
+        return b"".join(blocks)
 
     def load(self, target: TierObject, span: Span) -> None:
         """Have these bytes on disk, for somebody who comes after. Nothing is done where they would
@@ -75,6 +84,7 @@ class BlockCache:
         with self._lock:
             for name in names:
                 self._loading.pop(name, None)
+                self._recent.pop(name, None)
         for name in names:
             self._files.drop(name)
 
@@ -82,7 +92,7 @@ class BlockCache:
         name = BlockName(target.key, number)
         return name not in self._loading and not self._files.has(name)
 
-    def _load(self, target: TierObject, numbers: Sequence[int]) -> list[bytes]:
+    def _load(self, target: TierObject, numbers: Sequence[int]) -> list[memoryview]:
         names = [BlockName(target.key, number) for number in numbers]
         mine, waits = {}, []
         with self._lock:
@@ -99,19 +109,32 @@ class BlockCache:
             raise
         finally:
             self._settled(mine)
-        return [self._wait(future) for future in waits]
+        return [self._wait_for(future) for future in waits]
 
-    def _settled(self, mine: dict[BlockName, Future[bytes]]) -> None:
+    def _wait_for(self, block: Block) -> memoryview:
+        return block.result() if block.done() else self._wait(block)
+
+    def _settled(self, mine: dict[BlockName, Block]) -> None:
         with self._lock:
             for name, future in mine.items():
                 if self._loading.get(name) is future:
                     del self._loading[name]
+                    if future.exception() is None:
+                        self._remember(name, future.result())
 
-    def _fill(self, target: TierObject, mine: dict[BlockName, Future[bytes]]) -> None:
-        """From disk; what is not there, by requests that are all under way at once."""
+    def _remember(self, name: BlockName, block: memoryview) -> None:
+        """The same block is often asked for again at once, for what lies next in it."""
+        self._recent.pop(name, None)
+        self._recent[name] = block
+        while sum(map(len, self._recent.values())) > RECENT_BYTES_MAX and len(self._recent) > 1:
+            del self._recent[next(iter(self._recent))]
+
+    def _fill(self, target: TierObject, mine: dict[BlockName, Block]) -> None:
+        """From memory and disk; what is not there, by requests that are all under way at once."""
         missing = []
         for name, future in mine.items():
-            if (data := self._files.get(name)) is not None:
+            data = self._recent.get(name) or self._files.get(name)
+            if data is not None:
                 future.set_result(data)
             else:
                 missing.append(name.number)
@@ -122,18 +145,18 @@ class BlockCache:
             for run in runs
         ]
         for run, request in zip(runs, asked, strict=True):
-            data = self._wait(request)
+            data = memoryview(self._wait(request))
             for number in range(run.first, run.last + 1):
                 at = (number - run.first) * step
-                block = data if run.first == run.last else data[at : at + step]
+                block = data[at : at + step]
                 name = BlockName(target.key, number)
                 mine[name].set_result(block)
                 self._files.put(name, block)
 
 
-def _promised() -> Future[bytes]:
+def _promised() -> Block:
     """One that nobody can cancel: others wait for it too."""
-    future: Future[bytes] = Future()
+    future: Block = Future()
     future.set_running_or_notify_cancel()
     return future
 

@@ -26,7 +26,7 @@ class ColdReads:
     what they wait for then ends with Closed."""
 
     def __init__(self, objects: Objects, bridge: Bridge, ahead: Ahead, limits: ColdLimits) -> None:
-        self._bridge, self._ahead = bridge, ahead
+        self._bridge, self._ahead, self.objects = bridge, ahead, objects
         self.parquet = ParquetReaders(objects, ahead, limits)
         self.raw = RawReaders(objects, limits)
 
