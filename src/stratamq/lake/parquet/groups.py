@@ -61,7 +61,7 @@ class Group:
         return self._fixed_bytes + (self._values.size_bytes if self._values else 0)
 
     def unpack(self) -> None:
-        """All values, before they are asked for."""
+        """All values, before they are asked for; but for those that another thread is at."""
         if self._values:
             self._values.ensure_all()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import cramjam
@@ -115,22 +115,33 @@ class ValuePages:
         first = max(bisect_right(self._firsts, first_row) - 1, 0)
         wanted = range(first, bisect_right(self._firsts, stop_row - 1))
         while missing := [number for number in wanted if not self._ready[number]]:
-            with self._changed:
-                mine = [number for number in missing if number not in self._busy]
-                self._busy.update(mine)
-                if not mine:
-                    self._changed.wait()
-                    continue
-            try:
-                for run in self._runs(mine):
-                    self._unpack(run)
-            finally:
-                with self._changed:
-                    self._busy.difference_update(mine)
-                    self._changed.notify_all()
+            if not self._unpack_free(missing):
+                self._await_change(missing)
 
     def ensure_all(self) -> None:
-        self.ensure(0, self._pages[-1].stop_row)
+        """All rows have their values, or will have as soon as others are done with their pages: two
+        who work ahead do not wait for each other."""
+        self._unpack_free(range(len(self._pages)))
+
+    def _unpack_free(self, wanted: Iterable[int]) -> bool:
+        """Those of the pages that nobody else is at. Whether there were any."""
+        with self._changed:
+            mine = [n for n in wanted if not self._ready[n] and n not in self._busy]
+            self._busy.update(mine)
+        try:
+            for run in self._runs(mine):
+                self._unpack(run)
+        finally:
+            with self._changed:
+                self._busy.difference_update(mine)
+                self._changed.notify_all()
+        return bool(mine)
+
+    def _await_change(self, missing: Iterable[int]) -> None:
+        """One of the pages is there, or whoever was at them has given up."""
+        with self._changed:
+            if self._busy.issuperset(missing) and not any(self._ready[n] for n in missing):
+                self._changed.wait()
 
     def _runs(self, numbers: Sequence[int]) -> Iterator[list[int]]:
         """Pages that lie together, in order."""
