@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stratamq.meta.tier import TierFile
-from stratamq.model.errors import StoreUnavailable
+from stratamq.model.errors import StorageError, StoreUnavailable
 from stratamq.model.producer import TransactionMarker
 from stratamq.model.record import Record
 from stratamq.model.topic import Topic
@@ -236,6 +236,16 @@ async def test_a_store_that_fails_leaves_everything_as_it_was(rig: TableRig) -> 
     rig.store.put_file = put_file  # type: ignore[method-assign]
     assert await rig.early.flush(topic, SHARD) == Visible(1, 10)
     assert await rows_of(rig, rig.files()) == rows
+
+
+async def test_a_disk_that_refuses_is_an_error_of_ours(rig: TableRig) -> None:
+    topic = await rig.create(ROOMY)
+    await rig.fill(10)
+    rig.early.work_folder.write_bytes(b"a file where a folder should be")
+    with pytest.raises(StorageError, match="no early file"):
+        await rig.early.flush(topic, SHARD)
+    rig.early.work_folder.unlink()
+    assert await rig.early.flush(topic, SHARD) == Visible(1, 10)
 
 
 async def test_a_merge_leaves_the_objects_of_the_merged_to_the_cleaner(rig: TableRig) -> None:

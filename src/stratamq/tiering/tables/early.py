@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
 from stratamq.lake.declared import columns_of, columns_text, declared
 from stratamq.meta.tier import CommitFiles, TierFile, TierObject
@@ -19,6 +19,7 @@ from stratamq.model.errors import (
     InvalidInput,
     NotFound,
     ShardNotFound,
+    StorageError,
     StoreError,
     StrataError,
 )
@@ -151,7 +152,6 @@ class EarlyWriter:
         token = keys.new_token(self.around.owner)
         folder = self.work_folder / f"{shard}-{token}"
         try:
-            await asyncio.to_thread(folder.mkdir, parents=True)
             file = await _Writing(self, topic, shard, early, token, folder).run()
         except Overtaken:
             return None
@@ -201,15 +201,17 @@ class _Writing:
         than the stretch, and the converter cuts it off. A trim may have taken some of the first."""
         engine, end = self.writer.engine(self.shard), self.early.end_offset
         offset, size = max(self.early.base_offset, engine.offsets(self.shard).start), 0
-        with await asyncio.to_thread(self._log().open, "wb") as file:
-            while offset < end:
-                data = await engine.read_raw(self.shard, offset, PIECE_BYTES)
-                spans = [one for one in walk(data) if one.base_offset < end]
-                if not spans:
-                    break
-                piece_bytes = spans[-1].position + spans[-1].size
-                await asyncio.to_thread(file.write, memoryview(data)[:piece_bytes])
-                offset, size = Offset(spans[-1].last_offset + 1), size + piece_bytes
+        try:
+            await asyncio.to_thread(self.folder.mkdir, parents=True)
+            with await asyncio.to_thread(self._log().open, "wb") as file:
+                while offset < end:
+                    data = await engine.read_raw(self.shard, offset, PIECE_BYTES)
+                    piece = await asyncio.to_thread(_append, file, data, end)
+                    if piece is None:
+                        break
+                    offset, size = piece.next_offset, size + piece.size
+        except OSError as error:
+            raise StorageError(f"{self.shard}: no early file: {error}") from error
         return size
 
     async def _convert(self, deleted: Sequence[Offset]) -> Converted:
@@ -278,6 +280,21 @@ class _Writing:
             await around.files.wait_for_revision(await around.meta.revision(), CACHE_TIMEOUT_S)
             raise Overtaken(str(error)) from error
         await around.files.wait_for_revision(revision, CACHE_TIMEOUT_S)
+
+
+class _Piece(NamedTuple):
+    next_offset: Offset
+    size: int
+
+
+def _append(file: BinaryIO, data: bytes, end: Offset) -> _Piece | None:
+    """The batches that begin below `end`; None when there is none."""
+    spans = [one for one in walk(data) if one.base_offset < end]
+    if not spans:
+        return None
+    size = spans[-1].position + spans[-1].size
+    file.write(memoryview(data)[:size])
+    return _Piece(Offset(spans[-1].last_offset + 1), size)
 
 
 def _ends(engine: TableEngine, shard: ShardName) -> Ends:

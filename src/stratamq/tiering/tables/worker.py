@@ -136,7 +136,8 @@ class Tables:
 
     def _blobs(self) -> StoreBlobs:
         if self._store is None:
-            opening = asyncio.run_coroutine_threadsafe(open_store(self._options.store), self._loop)
+            opened = open_store(self._options.store, may_be_new=False)  # the node has opened it
+            opening = asyncio.run_coroutine_threadsafe(opened, self._loop)
             self._store = opening.result()
             self._stored = StoreBlobs(self._store, self._loop)
         return self._stored
