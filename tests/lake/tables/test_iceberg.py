@@ -381,6 +381,13 @@ def test_a_catalog_that_was_lost_is_filled_again(
     check(table(), (0, 0, 9))
 
 
+@pytest.mark.parametrize("name", ["a b", "a%20b", "a?b#c@d", "ü"])
+def test_a_catalog_lies_where_it_is_told_to(name: str, blobs: StoreBlobs, tmp_path: Path) -> None:
+    path = tmp_path / name / "catalog.sqlite"
+    open_catalog(CatalogOptions(path=path), blobs).close()
+    assert path.exists()
+
+
 def test_a_catalog_that_is_no_catalog(blobs: StoreBlobs, tmp_path: Path) -> None:
     with pytest.raises(InvalidConfig, match="is no address of a REST catalog"):
         open_catalog(CatalogOptions(uri="thrift://x", path=tmp_path), blobs)

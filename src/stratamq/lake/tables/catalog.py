@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
@@ -37,7 +38,7 @@ def open_catalog(options: CatalogOptions, blobs: Blobs) -> Catalog:
         logging.getLogger(name).setLevel(logging.ERROR)
     if not options.uri:
         options.path.parent.mkdir(parents=True, exist_ok=True)
-        address = f"sqlite:///{options.path.absolute()}"
+        address = f"sqlite:///{quote(str(options.path.absolute()))}"
         with as_table_error(str(options.path)):
             return SqlCatalog(NAME, uri=address, warehouse=blobs.url, **io_properties(blobs))
     if not options.uri.startswith(("http://", "https://")):
