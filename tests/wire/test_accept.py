@@ -22,6 +22,7 @@ from stratamq.wire.kafka.records import (
     read_header,
     scan_batch,
 )
+from stratamq.wire.kafka.records.compression import EXPANSION_MAX
 from tests.wire.samples import records
 
 ROOM = 1 << 20
@@ -48,7 +49,7 @@ def quickly(data: bytes) -> tuple[BatchHeader, BatchScan]:
 
 @given(
     st.lists(records, min_size=1, max_size=8),
-    st.sampled_from([Compression.NONE, Compression.LZ4]),
+    st.sampled_from(Compression),
     st.booleans(),
 )
 def test_both_ways_agree_on_whole_batches(
@@ -60,9 +61,10 @@ def test_both_ways_agree_on_whole_batches(
     assert isinstance(quickly(data)[1], BatchScan)
 
 
-@given(st.data())
-def test_both_ways_agree_on_damaged_batches(data: st.DataObject) -> None:
-    batch = bytearray(encode_batch([Record(b"value", key=b"k", tags=(b"t",))] * 3, now_ms=5))
+@given(st.data(), st.sampled_from(Compression))
+def test_both_ways_agree_on_damaged_batches(data: st.DataObject, compression: Compression) -> None:
+    wanted = [Record(b"value", key=b"k", tags=(b"t",))] * 3
+    batch = bytearray(encode_batch(wanted, now_ms=5, compression=compression))
     for _ in range(data.draw(st.integers(1, 3))):
         position = data.draw(st.integers(0, len(batch) - 1))
         batch[position] = data.draw(st.integers(0, 255))
@@ -81,6 +83,29 @@ def test_an_ordinary_batch_needs_the_kernel_alone() -> None:
     data = encode_batch([Record(b"v")], now_ms=5)
     assert _kernel.accept_plain(data, ROOM, True, True) == carefully(data)
     assert _kernel.accept_plain(data[:-1], ROOM, True, True) is None
+
+
+@pytest.mark.parametrize("compression", list(Compression)[1:])
+def test_a_compressed_batch_needs_two_calls(compression: Compression) -> None:
+    data = encode_batch([Record(b"v" * 50, key=b"k")], now_ms=5, compression=compression)
+    assert _kernel.accept_packed(data, ROOM) == read_header(data)
+    assert _kernel.accept_packed(data[:-1], ROOM) is None
+    assert _kernel.accept_packed(data, len(data) - 1) is None
+    assert _kernel.accept_packed(data[:-1] + b"\xff", ROOM) is None, "its CRC"
+    assert _kernel.accept_packed(encode_batch([Record(b"v")], now_ms=5), ROOM) is None
+
+
+@pytest.mark.parametrize("compression", Compression)
+def test_more_records_than_can_be_are_not_looked_for(compression: Compression) -> None:
+    batch = bytearray(encode_batch([Record(b"v")], now_ms=5, compression=compression))
+    most = (len(batch) - 61) * EXPANSION_MAX[compression] // 7
+    for count in (most, most + 1):
+        batch[57:61] = count.to_bytes(4, "big")
+        batch[23:27] = (count - 1).to_bytes(4, "big")
+        batch[17:21] = _crc(batch)
+        told = outcome(bytes(batch), quickly)
+        assert told == outcome(bytes(batch), carefully)
+        assert ("cannot lie in" in str(told)) is (count > most)
 
 
 def test_the_nodes_time_is_the_time_of_all_records() -> None:

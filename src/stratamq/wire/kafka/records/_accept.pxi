@@ -23,18 +23,30 @@ cdef inline int16_t be16(const uint8_t *at) noexcept nogil:
     return <int16_t>((<uint16_t>at[0] << 8) | at[1])
 
 
-cdef inline bint is_plain(const uint8_t *at, Py_ssize_t size) noexcept nogil:
-    # Exactly one batch, uncompressed, with a count that its bytes can hold.
+cdef int64_t[5] EXPANSION_MAX
+EXPANSION_MAX[:] = [expansion for _, expansion in sorted(compression.EXPANSION_MAX.items())]
+
+
+cdef inline bint adds_up(const uint8_t *at, Py_ssize_t size, bint packed) noexcept nogil:
+    # Exactly one batch, packed or not, with a count that its bytes can hold.
     cdef int32_t count
-    if size < HEADER_BYTES or at[16] != 2 or at[22] & 7:
+    cdef int codec
+    if size < HEADER_BYTES or at[16] != 2:
+        return False
+    codec = at[22] & 7
+    if codec > 4 or packed != (codec != 0):
         return False
     count = <int32_t>be32(at + 57)
     return (
         <int32_t>be32(at + 8) == size - LENGTH_END
         and count > 0
         and <int32_t>be32(at + 23) == count - 1
-        and <int64_t>count * RECORD_BYTES_MIN <= size - HEADER_BYTES
+        and <int64_t>count * RECORD_BYTES_MIN <= (size - HEADER_BYTES) * EXPANSION_MAX[codec]
     )
+
+
+cdef inline bint has_its_crc(const uint8_t *at, Py_ssize_t size) except -1:
+    return <uint32_t>crc32c(PyMemoryView_FromMemory(<char *>at + 21, size - 21, 0x100)) == be32(at + 17)
 
 
 cdef object new_scan(Scan *scan):
@@ -48,15 +60,15 @@ cdef object new_scan(Scan *scan):
     return made
 
 
-cdef object scan_plain(Py_buffer *view, bint keys, bint tags):
-    cdef const uint8_t *at = <const uint8_t *>view.buf
+cdef object scan_body(const uint8_t *at, Py_buffer *view, Py_ssize_t start, bint keys, bint tags):
+    # The records of the batch whose header is at `at`; they fill `view` from `start` on.
     cdef Scan scan = Scan(Packed(NULL, 0, 0), Packed(NULL, 0, 0), keys, tags, False, INT64_MIN)
     cdef int64_t base_timestamp = be64(at + 27)
     cdef int32_t count = <int32_t>be32(at + 57)
     cdef Walk walk
     cdef Reason reason
     try:
-        begin(&walk, view, HEADER_BYTES, view.len, count, count - 1)
+        begin(&walk, view, start, view.len, count, count - 1)
         walk.consecutive = True
         while walk.done < walk.count:
             scan_one(&walk, base_timestamp, &scan)
@@ -83,13 +95,48 @@ def accept_plain(data, Py_ssize_t max_bytes, bint keys, bint tags):
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
         at = <const uint8_t *>view.buf
-        if view.len > max_bytes or not is_plain(at, view.len):
+        if view.len > max_bytes or not adds_up(at, view.len, False):
             return None
         header = new_header(at)
-        if <uint32_t>crc32c(PyMemoryView_FromMemory(<char *>at + 21, view.len - 21, 0x100)) != be32(at + 17):
+        if not has_its_crc(at, view.len):
             return None
         indexed = not at[22] & 0x20  # marks that end a transaction are nobody's records
-        return header, scan_plain(&view, indexed and keys, indexed and tags)
+        return header, scan_body(at, &view, HEADER_BYTES, indexed and keys, indexed and tags)
+    finally:
+        PyBuffer_Release(&view)
+
+
+def accept_packed(data, Py_ssize_t max_bytes):
+    """Header of a compressed batch in which all that can be told without unpacking it adds up; None
+    where something does not, or where it is not compressed."""
+    cdef Py_buffer view
+    cdef const uint8_t *at
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        at = <const uint8_t *>view.buf
+        if view.len > max_bytes or not adds_up(at, view.len, True) or not has_its_crc(at, view.len):
+            return None
+        return new_header(at)
+    finally:
+        PyBuffer_Release(&view)
+
+
+def scan_unpacked(data, records, bint keys, bint tags):
+    """Scan of what `records` of the batch `data`, accepted before, unpacked to."""
+    cdef Py_buffer view, body
+    cdef const uint8_t *at
+    cdef bint indexed
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        if view.len < HEADER_BYTES:
+            raise AssertionError("it was accepted before")
+        at = <const uint8_t *>view.buf
+        indexed = not at[22] & 0x20
+        PyObject_GetBuffer(records, &body, PyBUF_SIMPLE)
+        try:
+            return scan_body(at, &body, 0, indexed and keys, indexed and tags)
+        finally:
+            PyBuffer_Release(&body)
     finally:
         PyBuffer_Release(&view)
 

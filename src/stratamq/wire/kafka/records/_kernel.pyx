@@ -46,7 +46,7 @@ from crc32c import crc32c
 
 from stratamq.model.errors import BatchTooLarge, CorruptBatch, InvalidRecord
 from stratamq.model.record import TAG_HEADER, Record
-from stratamq.wire.kafka.records import layout
+from stratamq.wire.kafka.records import compression, layout
 from stratamq.wire.kafka.records.entries import BatchScan
 from stratamq.wire.kafka.records.header import BatchHeader
 from stratamq.wire.kafka.records.spans import BatchSpan
@@ -58,6 +58,7 @@ assert BatchSpan._fields == ("position", "size", "base_offset", "last_offset", "
 assert BatchScan._fields == ("keys", "tags", "max_timestamp", "null_keys"), \
     "scans are made by position here"
 assert len(BatchHeader._fields) == 13, "headers are made by position here"
+assert sorted(compression.EXPANSION_MAX) == [0, 1, 2, 3, 4], "codecs are counted here"
 assert TAG_HEADER == b"tag" and layout.HEADER_BYTES == 61 and layout.MAGIC == 2, \
     "these three are written out below as C constants"
 

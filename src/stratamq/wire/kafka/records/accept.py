@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from stratamq.wire.kafka.records import _kernel
-from stratamq.wire.kafka.records.compression import Scratch
+from stratamq.wire.kafka.records.compression import Scratch, codec_of, decompress
 from stratamq.wire.kafka.records.entries import BatchScan
 from stratamq.wire.kafka.records.header import BatchHeader, check_batch
-from stratamq.wire.kafka.records.layout import Buffer
+from stratamq.wire.kafka.records.layout import HEADER_BYTES, Buffer
 from stratamq.wire.kafka.records.scan import scan_batch
 
 
@@ -21,13 +21,18 @@ def accept_batch(
 ) -> tuple[BatchHeader, BatchScan]:
     """What `check_batch` and `scan_batch` say of exactly one batch, every record walked.
 
-    An ordinary batch goes through one call of the kernel; one that is compressed or wrong takes
-    the careful path, which unpacks it or names the error. Marks that end a transaction are nobody's
-    records: they have no keys to find.
+    An ordinary batch goes through one call of the kernel, or two where it is compressed; one that
+    is wrong takes the careful path, which names the error. Marks that end a transaction are
+    nobody's records: they have no keys to find.
     """
     accepted = _kernel.accept_plain(data, max_bytes, keys, tags)
     if accepted is not None:
         return accepted
+    packed = _kernel.accept_packed(data, max_bytes)
+    if packed is not None:
+        body = memoryview(data)[HEADER_BYTES:]
+        records = decompress(codec_of(packed.attributes), body, decompressed_max, scratch)
+        return packed, _kernel.scan_unpacked(data, records, keys, tags)
     header = check_batch(data, max_bytes)
     indexed = not header.is_control
     scan = scan_batch(
