@@ -13,9 +13,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from stratamq.model.types import ShardName
+from stratamq.model.types import Offset, ShardName
 from stratamq.tiering.mover.progress import Step
-from stratamq.tiering.mover.steps import OnStep
 from stratamq.tiering.stores.options import StoreOptions
 from tests.tiering.mover.rig import QUICK, SHARD, TIERED, Rig
 from tests.tiering.stores.conftest import LIMITS
@@ -23,23 +22,30 @@ from tests.tiering.stores.conftest import LIMITS
 RECORDS = 110
 
 
-def killer(stop_at: str | None) -> OnStep:
+DELETED = Offset(3)
+
+
+async def main(
+    folder: str, url: str, endpoint: str, stop_at: str | None, rate: int, delete: bool
+) -> None:
+    """With `delete`, everything is moved first, and then a record goes."""
+    armed = not delete
+
     def kill(shard: ShardName, step: Step) -> None:
-        if step == stop_at:
+        if armed and step == stop_at:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    return kill
-
-
-async def main(folder: str, url: str, endpoint: str, stop_at: str | None, rate: int) -> None:
     options = StoreOptions(url=url, s3_endpoint=endpoint, s3_path_style=True, limits=LIMITS)
-    limits = replace(QUICK, bytes_per_second=rate)
-    rig = Rig(Path(folder), options, limits=limits, on_step=killer(stop_at))
-    async with rig:
+    limits = replace(QUICK, bytes_per_second=rate, rewrite_ms=0)
+    async with Rig(Path(folder), options, limits=limits, on_step=kill) as rig:
         if not rig.topics:
-            await rig.create({**TIERED, "tier.format": "both"})
+            await rig.create({**TIERED, "tier.format": "parquet" if delete else "both"})
             await rig.fill(RECORDS)
         assert rig.engine.offsets(SHARD).end == RECORDS
+        if delete:
+            await rig.mover.run_once()
+            await rig.engine.delete_by_offset(SHARD, DELETED)
+            armed = True
         print("moving", flush=True)
         while (await rig.mover.run_once()).failures:  # noqa: ASYNC110
             await asyncio.sleep(0.01)

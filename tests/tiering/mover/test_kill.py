@@ -7,14 +7,15 @@ import json
 import os
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from stratamq.tiering.mover.progress import Step
 from stratamq.tiering.stores.options import StoreOptions
-from tests.tiering.mover.program import RECORDS
-from tests.tiering.mover.rig import Rig, Rows
+from tests.tiering.mover.program import DELETED, RECORDS
+from tests.tiering.mover.rig import QUICK, Rig, Rows
 from tests.tiering.stores.proxy import Fault, proxy_to
 
 pytestmark = pytest.mark.timeout(600)  # many processes, one after the other
@@ -25,7 +26,12 @@ RATE = 60_000
 
 
 async def start(
-    folder: Path, options: StoreOptions, stop_at: Step | None = None, rate: int = 0
+    folder: Path,
+    options: StoreOptions,
+    stop_at: Step | None = None,
+    *,
+    rate: int = 0,
+    delete: bool = False,
 ) -> asyncio.subprocess.Process:
     told = {
         "folder": str(folder),
@@ -33,6 +39,7 @@ async def start(
         "endpoint": options.s3_endpoint,
         "stop_at": stop_at,
         "rate": rate,
+        "delete": delete,
     }
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.tiering.mover.program", json.dumps(told)),
@@ -42,8 +49,10 @@ async def start(
     )
 
 
-async def killed_at(folder: Path, options: StoreOptions, step: Step) -> None:
-    process = await start(folder, options, step)
+async def killed_at(
+    folder: Path, options: StoreOptions, step: Step, *, delete: bool = False
+) -> None:
+    process = await start(folder, options, step, delete=delete)
     said, _ = await process.communicate()
     assert process.returncode == -9, said
 
@@ -106,6 +115,24 @@ async def test_at_any_time(
         await killed_after(folder, options, random.uniform(0, 2.0))
         await all_is_there(folder, options, rows)
     await ends_well(folder, options, rows)
+
+
+@pytest.mark.parametrize("step", [Step.VERIFY, Step.ATTACH])
+async def test_while_a_file_is_made_anew(
+    step: Step, directory_options: StoreOptions, tmp_path: Path
+) -> None:
+    """Before and after the moment that counts."""
+    rows = await expected(tmp_path / "other", directory_options)
+    del rows[DELETED]
+    folder = tmp_path / "node"
+    await killed_at(folder, directory_options, step, delete=True)
+    await all_is_there(folder, directory_options, rows)
+    limits = replace(QUICK, rewrite_ms=0)
+    async with Rig(folder, directory_options, limits=limits) as rig:
+        await rig.settled()
+        assert await rig.all_rows() == rows
+        assert DELETED not in await rig.cold_rows()
+        assert rig.mover.status().totals.files_rewritten == (step is Step.VERIFY)
 
 
 async def test_with_a_store_that_fails_now_and_then(
