@@ -49,15 +49,15 @@ def index_places(footer: bytes, metadata: Any) -> list[IndexPlace | None]:
     """By row group: where the pages of the values are listed; None if they are not as we write
     them. pyarrow does not tell, so the footer is read once more."""
     groups = read_thrift(footer)[0][_FILE_GROUPS]
+    paths = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
+    if VALUE_COLUMN not in paths:
+        return [None] * len(groups)
+    at = paths.index(VALUE_COLUMN)
     found: list[IndexPlace | None] = []
     for number, group in enumerate(groups):
-        chunks = metadata.row_group(number)
-        places = [
-            IndexPlace(chunk[_CHUNK_INDEX], chunk[_CHUNK_INDEX_SIZE])
-            for at, chunk in enumerate(group[_GROUP_COLUMNS])
-            if _is_ours(chunks.column(at)) and chunk.get(_CHUNK_INDEX_SIZE)
-        ]
-        found.append(places[0] if places else None)
+        chunk = group[_GROUP_COLUMNS][at]
+        ours = _is_ours(metadata.row_group(number).column(at)) and chunk.get(_CHUNK_INDEX_SIZE)
+        found.append(IndexPlace(chunk[_CHUNK_INDEX], chunk[_CHUNK_INDEX_SIZE]) if ours else None)
     return found
 
 
@@ -67,8 +67,8 @@ offset_index_offset and offset_index_length."""
 
 
 def _is_ours(chunk: Any) -> bool:
-    ours = chunk.path_in_schema == VALUE_COLUMN and chunk.compression == "ZSTD"
-    return bool(ours and set(chunk.encodings) == ENCODINGS and chunk.dictionary_page_offset is None)
+    plain = chunk.compression == "ZSTD" and chunk.dictionary_page_offset is None
+    return bool(plain and set(chunk.encodings) == ENCODINGS)
 
 
 def pages_of(index: bytes, rows: int) -> list[Page]:
