@@ -288,6 +288,8 @@ def test_names_with_dots_are_names(
     tables.sync(wanted([make(blobs, 0, 0, 5, topic="a.b.c")], topic="a.b.c"))
     with users_table(tmp_path / "lake" / "catalog.sqlite", "a.b.c") as one:
         check(one, (0, 0, 5))
+    assert [name for name, _ in tables.others({})] == ["a.b.c"]
+    assert not tables.others({"a.b.c": TopicId("cd" * 16)})
 
 
 # -- failures --------------------------------------------------------------------------------------

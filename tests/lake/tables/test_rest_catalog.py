@@ -66,6 +66,16 @@ def test_the_life_of_a_table(address: str, blobs: StoreBlobs) -> None:
         assert not tables.drop("orders", TopicId(topic_id))
 
 
+def test_namespaces_may_have_levels(address: str, blobs: StoreBlobs) -> None:
+    with (
+        closing(opened(address, blobs, "plant.line1")) as tables,
+        closing(RestCatalog("user", uri=address)) as users,
+    ):
+        tables.sync(wanted([make(blobs, 0, 0, 10)]))
+        assert by_pyiceberg(users.load_table(("plant", "line1", "orders"))).rows == 10
+        assert [name for name, _ in tables.others({})] == ["orders"]
+
+
 def test_two_at_once(address: str, blobs: StoreBlobs) -> None:
     files = [make(blobs, number % 2, 10 * number, 10 * number + 10) for number in range(6)]
     failures: list[Exception] = []

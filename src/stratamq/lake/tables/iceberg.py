@@ -37,7 +37,7 @@ TOPIC_ID = "stratamq.topic-id"
 REVISION = "stratamq.revision"
 OFFSETS = "stratamq.offsets"
 
-Identifier = tuple[str, str]
+Identifier = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,33 +79,34 @@ class IcebergTables:
     ) -> None:
         self._catalog = catalog
         self._blobs = blobs
-        self._namespace = namespace
+        self._shown = namespace
+        self._namespace = tuple(namespace.split("."))
         self._now_ms = now_ms
         self._limits = limits or SnapshotLimits()
         self._listings: dict[str, Listing] = {}
 
     def sync(self, wanted: Wanted) -> Synced:
         """Make the table what is wanted. TableError, or a store's error, when that fails."""
-        with as_table_error(f"table {self._namespace}.{wanted.name}"):
+        with as_table_error(f"table {self._shown}.{wanted.name}"):
             for _ in range(ATTEMPTS_MAX):
                 try:
                     return self._sync(wanted, self._table(wanted))
                 except (CommitFailedException, NoSuchTableError, TableAlreadyExistsError):
                     continue  # somebody else was faster: look at what there is now
         raise TableError(
-            f"table {self._namespace}.{wanted.name}: others changed it {ATTEMPTS_MAX} times"
+            f"table {self._shown}.{wanted.name}: others changed it {ATTEMPTS_MAX} times"
         )
 
     def drop(self, name: str, topic_id: TopicId) -> bool:
         """Forget the table of a topic that is gone; False if there is none, or another's. The
         files are not touched."""
-        with as_table_error(f"table {self._namespace}.{name}"):
+        with as_table_error(f"table {self._shown}.{name}"):
             self._listings.pop(name, None)
             try:
-                table = self._catalog.load_table((self._namespace, name))
+                table = self._catalog.load_table((*self._namespace, name))
                 if table.properties.get(TOPIC_ID) != topic_id:
                     return False
-                self._catalog.drop_table((self._namespace, name))
+                self._catalog.drop_table((*self._namespace, name))
             except NoSuchTableError:
                 return False
             return True
@@ -113,14 +114,14 @@ class IcebergTables:
     def others(self, topics: Mapping[str, TopicId]) -> list[tuple[str, TopicId]]:
         """Tables of topics that are not among these, ids by name. One that has the name of a topic
         is left to `sync`."""
-        with as_table_error(f"namespace {self._namespace}"):
+        with as_table_error(f"namespace {self._shown}"):
             if not self._catalog.namespace_exists(self._namespace):
                 return []
             listed = [identifier[-1] for identifier in self._catalog.list_tables(self._namespace)]
             found = []
             for name in listed:
                 if name not in topics:
-                    table = self._catalog.load_table((self._namespace, name))
+                    table = self._catalog.load_table((*self._namespace, name))
                     found.append((name, TopicId(table.properties.get(TOPIC_ID, ""))))
             return [one for one in found if one[1]]
 
@@ -130,7 +131,7 @@ class IcebergTables:
     # -- the table ---------------------------------------------------------------------------------
 
     def _table(self, wanted: Wanted) -> Table:
-        identifier = (self._namespace, wanted.name)
+        identifier = (*self._namespace, wanted.name)
         try:
             table = self._catalog.load_table(identifier)
         except NoSuchTableError:
