@@ -7,9 +7,10 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stratamq.engine.contract import StorageEngine
+from stratamq.engine.segment import EngineSegment
 from stratamq.log.contract import SegmentInfo
 from stratamq.model.errors import StoreUnavailable
 from stratamq.model.types import Offset, ShardName, TimestampMs
@@ -82,6 +83,18 @@ class MemoryHistory:
             if header.max_timestamp >= timestamp:
                 return header.base_offset
         return None
+
+
+class TieredSegments(EngineSegment):
+    """An EngineSegment that moves everything to a history as soon as it is sealed by hand."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._histories: dict[ShardName, MemoryHistory] = {}
+
+    async def roll(self, shard: ShardName) -> None:
+        await super().roll(shard)
+        await tier(self, self._histories.setdefault(shard, MemoryHistory()), shard=shard)
 
 
 async def copy_out(

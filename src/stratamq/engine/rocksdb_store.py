@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence, Set
-from operator import attrgetter
-from pathlib import Path
+from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
+from stratamq.engine.rocksdb_reads import RocksReads, by_base
 from stratamq.engine.rocksdb_rows import SegmentRow, ShardRows
 from stratamq.engine.rocksdb_snapshots import RowSnapshots
 from stratamq.log import epochs as epoch_history
@@ -15,27 +14,23 @@ from stratamq.log.contract import (
     EpochStart,
     PlacedBatch,
     Rewriter,
-    SegmentInfo,
     Step,
-    adjoining,
     below,
 )
 from stratamq.log.kv import KVBatch
 from stratamq.log.roll import must_roll
 from stratamq.log.segment import POINT_EVERY_RECORDS, SPAN_MAX
-from stratamq.model.errors import CorruptRecord, InvalidInput, OffsetOutOfRange, ShardPoisoned
+from stratamq.model.errors import InvalidInput, OffsetOutOfRange, ShardPoisoned
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import NO_TIMESTAMP, LeaderEpoch, Offset, ShardName, TimestampMs
 from stratamq.wire.kafka.records import (
     EMPTY_SCAN,
     BatchHeader,
     BatchScan,
-    check_crc,
     read_header,
     scan_batch,
 )
 
-by_base = attrgetter("base")
 REWRITE_BYTES_MAX = 8 << 20
 ANY_SIZE = (1 << 31) - 1
 """What was accepted once is scanned again whatever it decompresses to."""
@@ -48,25 +43,14 @@ class Staged(NamedTuple):
     epochs: epoch_history.History
 
 
-class RocksShardStore:
+class RocksShardStore(RocksReads):
     """See ShardStore. Everything that belongs together is one write, so every crash leaves a whole.
 
     The small things (segments, epochs, deletion marks) are in memory too, as they are on disk; they
     change after the write that changes the disk.
     """
 
-    __slots__ = (
-        "_deleted",
-        "_epochs",
-        "_offloaded",
-        "_poison",
-        "_rows",
-        "_segments",
-        "_start",
-        "config",
-        "name",
-        "snapshots",
-    )
+    __slots__ = ("_deleted", "_epochs", "_poison", "snapshots")
 
     def __init__(self, name: ShardName, rows: ShardRows, config: TopicConfig) -> None:
         self.name, self.config = name, config
@@ -77,18 +61,6 @@ class RocksShardStore:
         self._epochs: epoch_history.History = rows.epochs()
         self._deleted = rows.marks()
         self.snapshots = RowSnapshots(rows)
-
-    @property
-    def start_offset(self) -> Offset:
-        return self._start
-
-    @property
-    def local_start(self) -> Offset:
-        return max(self._start, self._offloaded)
-
-    @property
-    def end_offset(self) -> Offset:
-        return self._segments[-1].end
 
     # -- writing -------------------------------------------------------------------------------
 
@@ -173,63 +145,6 @@ class RocksShardStore:
         new = SegmentRow(end, end)
         self._rows.put_segment(rows, new)
         return (*self._segments, new)
-
-    # -- reading -------------------------------------------------------------------------------
-
-    def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
-        found: list[bytes] = []
-        for last, data in self._rows.batches(offset, end):
-            if found and len(data) > max_bytes:
-                break
-            if not _is_intact(data):
-                if found:
-                    break
-                raise self._damage(offset, last)
-            found.append(data)
-            max_bytes -= len(data)
-            if max_bytes <= 0:
-                break
-        return b"".join(found) if len(found) != 1 else found[0]
-
-    def _damage(self, offset: Offset, last: Offset) -> CorruptRecord:
-        where = f"{self.name} in RocksDB, row of offset {last}"
-        return CorruptRecord(where, 0, offset, last + 1, "CRC does not match")
-
-    def read_at_once(self, offset: Offset, max_bytes: int, end: Offset) -> bytes | None:
-        return None
-
-    def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset] | None:
-        return self._by_key(key, end) if self.config.flag("index.key") else None
-
-    def _by_key(self, key: bytes, end: Offset) -> Iterator[Offset]:
-        for segment in reversed(self._segments):
-            if segment.base < end:
-                for offset in self._rows.by_key(segment.base, key):
-                    if self._start <= offset < end:
-                        yield offset
-
-    def offsets_by_tag(self, tag: bytes, start: Offset, end: Offset) -> Iterator[Offset] | None:
-        return self._by_tag(tag, start, end) if self.config.flag("index.tag") else None
-
-    def _by_tag(self, tag: bytes, start: Offset, end: Offset) -> Iterator[Offset]:
-        for segment in self._segments:
-            if segment.end <= start:
-                continue
-            for offset in self._rows.by_tag(segment.base, tag, max(start, self._start)):
-                if offset >= end:
-                    return
-                yield offset
-
-    def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset:
-        for segment in self._segments:
-            if segment.max_timestamp >= timestamp:
-                return max(self._rows.floor_time(segment.base, timestamp), self._start)
-        return self.end_offset
-
-    def segments(self) -> tuple[SegmentInfo, ...]:
-        *sealed, active = self._segments
-        told = [segment.info(active=False) for segment in sealed]
-        return adjoining([*told, active.info(active=True)])
 
     # -- history -------------------------------------------------------------------------------
 
@@ -350,9 +265,6 @@ class RocksShardStore:
             raise
         self._segments = self._segments[count:]
 
-    def files_of(self, base_offset: Offset) -> tuple[Path, ...]:
-        return ()
-
     def restart(self, start: Offset) -> None:
         self._check_writable()
         active = SegmentRow(start, start)
@@ -441,10 +353,3 @@ class RocksShardStore:
     def _check_writable(self) -> None:
         if self._poison is not None:
             raise ShardPoisoned(f"{self.name} takes no writes: {self._poison}")
-
-
-def _is_intact(data: bytes) -> bool:
-    try:
-        return check_crc(data, read_header(data))
-    except InvalidInput:
-        return False

@@ -25,12 +25,13 @@ from collections.abc import Iterable, Sequence, Set
 from functools import partial
 from pathlib import Path
 
-from stratamq.log import checkpoint, names
 from stratamq.log import epochs as epoch_history
-from stratamq.log.contract import EpochStart, PlacedBatch, Rewriter, Step, below
+from stratamq.log import names
+from stratamq.log.beside import Beside
+from stratamq.log.contract import PlacedBatch, Rewriter, Step, below
 from stratamq.log.deletions import Deletions
-from stratamq.log.disk import Disk, replace_file
-from stratamq.log.guard import NO_ROOM, Guard
+from stratamq.log.disk import Disk
+from stratamq.log.guard import NO_ROOM
 from stratamq.log.index import IndexStore, ShardIndex
 from stratamq.log.kv import KVBatch
 from stratamq.log.recovery import Indexing, recover
@@ -46,14 +47,11 @@ from stratamq.model.topic import TopicConfig
 from stratamq.model.types import EARLIEST, NO_EPOCH, LeaderEpoch, Offset, ShardName, TimestampMs
 
 
-class FileShardLog(Guard):
+class FileShardLog(Beside):
     """See ShardStore for the contract, and the story above."""
 
     __slots__ = (
         "_active",
-        "_deletions",
-        "_epochs",
-        "_epochs_saved",
         "_indexes",
         "_indexing",
         "damage",
@@ -215,16 +213,6 @@ class FileShardLog(Guard):
         new.stage(rows)
         self._write_rows(rows)
 
-    def _note_epochs(self, batches: Sequence[PlacedBatch]) -> None:
-        history = self._epochs
-        newest = max([batch.header.leader_epoch for batch in batches])
-        if newest > (history[-1].epoch if history else NO_EPOCH):
-            for batch in batches:
-                history = epoch_history.extended(
-                    history, batch.header.leader_epoch, batch.header.base_offset
-                )
-        self._save_epochs(history)
-
     def _undo(
         self, active: ActiveSegment, size: int, end: Offset, epochs: epoch_history.History
     ) -> None:
@@ -236,24 +224,6 @@ class FileShardLog(Guard):
             else:
                 self._cut(end)
         self._epochs = epochs
-
-    # -- history -------------------------------------------------------------------------------
-
-    def epochs(self) -> tuple[EpochStart, ...]:
-        return self._epochs
-
-    def note_epochs(self, history: Sequence[EpochStart]) -> None:
-        self._check_writable()
-        with self._disk_errors():
-            self._save_epochs(epoch_history.with_all(self._epochs, history))
-
-    def deleted(self) -> Set[Offset]:
-        return self._deletions.offsets
-
-    def delete(self, offsets: Iterable[Offset]) -> None:
-        self._check_writable()
-        with self._disk_errors():
-            self._deletions.add(offsets)
 
     # -- changing the past ---------------------------------------------------------------------
 
@@ -411,20 +381,6 @@ class FileShardLog(Guard):
             self._index.drop_segment(rows, segment.base)
         self._disk.sync_folder(self._folder)
         self._write_rows(rows)
-
-    def _save_start(self, start: Offset) -> None:
-        replace_file(self._disk, self._folder / names.START_OFFSET, checkpoint.encode(start))
-        self._start = start
-
-    def _save_local_start(self, offset: Offset) -> None:
-        replace_file(self._disk, self._folder / names.LOCAL_START, checkpoint.encode(offset))
-        self._offloaded = offset
-
-    def _save_epochs(self, history: epoch_history.History) -> None:
-        self._epochs = history
-        if history != self._epochs_saved:
-            replace_file(self._disk, self._folder / names.EPOCHS, epoch_history.encode(history))
-            self._epochs_saved = history
 
     # -- end -----------------------------------------------------------------------------------
 
