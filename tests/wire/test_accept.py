@@ -95,6 +95,15 @@ def test_a_compressed_batch_needs_two_calls(compression: Compression) -> None:
     assert _kernel.accept_packed(encode_batch([Record(b"v")], now_ms=5), ROOM) is None
 
 
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_codecs_that_nobody_has(codec: int) -> None:
+    batch = bytearray(encode_batch([Record(b"v")], now_ms=5))
+    batch[22] |= codec
+    batch[17:21] = _crc(batch)
+    assert _kernel.accept_packed(bytes(batch), ROOM) is None
+    assert outcome(bytes(batch), quickly) == outcome(bytes(batch), carefully)
+
+
 @pytest.mark.parametrize("compression", Compression)
 def test_more_records_than_can_be_are_not_looked_for(compression: Compression) -> None:
     batch = bytearray(encode_batch([Record(b"v")], now_ms=5, compression=compression))
