@@ -6,7 +6,10 @@ From the top, each file using the ones below it:
     memory, rocksdb, segment      the engines: a keeper and an executor put together
     engine, registry              everything that is promised, written once over any keeper
     housekeeping, compaction, retention      what a shard's writer does besides appending
-    reads, lookups, view, expiry  what a reader sees; pure functions over any ShardStore
+    tiering, exporting            segments handed out to object storage, and dropped here
+    reading, cold_readers         which threads read, and through which view
+    reads, lookups, view, expiry  what a reader sees; pure functions over anything that can be read
+    tiered, history               a shard's part on object storage and the one here, read as one
     pool, executor                on which thread what is done, and in which groups
     intake, group, shard          from bytes that came in to batches with their offsets
     keeper                        where shards are kept: all in which the engines differ

@@ -2,7 +2,8 @@
 
 The ladder, each file using the ones below it:
 
-    shard_log   the log of one shard: append, roll, truncate, trim, rewrite
+    shard_log   the log of one shard: append, roll, truncate, trim, offload, rewrite
+    beside      what is kept beside its segments
     shard_reads reading it: by offset, key, tag and time
     recovery    what is done with the files of an unclean stop
     segment     one run of batches: a `.log` file with its indexes
