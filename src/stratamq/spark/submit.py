@@ -11,7 +11,7 @@ from pathlib import Path
 import pyspark
 
 from stratamq.model.errors import InvalidConfig
-from stratamq.spark.session import LOOPBACK, PUSHDOWN, is_local
+from stratamq.spark.session import LOOPBACK, is_local
 from stratamq.spark.union.places import S3_PACKAGE
 from stratamq.spark.union.reading import SERVERS_CONF
 
@@ -51,9 +51,7 @@ def environment(before: Mapping[str, str]) -> dict[str, str]:
 
 
 def _settings(asked: Submission) -> dict[str, str]:
-    found = {PUSHDOWN: "true"}
-    if asked.servers:
-        found[SERVERS_CONF] = asked.servers
+    found = {SERVERS_CONF: asked.servers} if asked.servers else {}
     if is_local(asked.master):
         found |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
     return found

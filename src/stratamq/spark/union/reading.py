@@ -14,7 +14,6 @@ from pyspark.sql import functions as f
 from stratamq.client import BlockingClient, options_of
 from stratamq.lake.parquet.schema import TYPED_COLUMN
 from stratamq.model.errors import InvalidInput
-from stratamq.spark.session import PUSHDOWN
 from stratamq.spark.session import register as make_known
 from stratamq.spark.union.cold import cold_side
 from stratamq.spark.union.columns import (
@@ -50,8 +49,7 @@ def topic(
     `store_options` those of Hadoop's file system, such as `fs.s3a.endpoint`. Without `servers` it
     is Spark's setting `spark.stratamq.servers`.
     """
-    if spark.conf.get(PUSHDOWN, "false") != "true":
-        make_known(spark)
+    make_known(spark)
     where = servers or spark.conf.get(SERVERS_CONF, None) or SERVERS
     given = {**(options or {}), "servers": where}
     until_ms = None if as_of is None else timestamp_ms(as_of)

@@ -1,17 +1,16 @@
 """`format("stratamq")` with one column more: `data`, the fields of the value.
 
-Parsed where the messages arrive, so that filters on offsets, times and keys still reach the nodes,
-and no second Python process has to be passed through.
+Parsed where the messages arrive, so that no second Python process has to be passed through.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import types as t
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_type
 
 from stratamq.lake.parquet.schema import TYPED_COLUMN
@@ -46,9 +45,6 @@ class TypedSource(StrataMQSource):
 class _Reader(DataSourceReader):
     def __init__(self, inner: BatchReader, values: tuple[str, str], kind: Any) -> None:
         self._inner, self._values, self._kind = inner, values, kind
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        return self._inner.pushFilters(filters)
 
     def partitions(self) -> list[InputPartition]:
         return self._inner.partitions()
