@@ -1,7 +1,7 @@
 """The values of a row group, unpacked a page at a time.
 
 Arrow reads whole columns of a row group. That is fine for all of them but the values, which are
-nearly all of a file: a reader of one batch would wait for thirty megabytes to be unpacked, and one
+nearly all of a file: a reader of one batch would wait for a whole row group to be unpacked, and one
 that reads on would pay for new memory each time. So values are read here, page by page, by the
 offset index that every writer of ours leaves; where there is none, or they are written in another
 way, Arrow reads them after all.

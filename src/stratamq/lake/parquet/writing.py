@@ -37,8 +37,8 @@ from stratamq.wire.kafka.records import (
 from stratamq.wire.kafka.records.body import Body, record_bytes
 from stratamq.wire.kafka.records.layout import CHECKED, CODEC_MASK
 
-ROW_GROUP_BYTES = 32 << 20
-"""Unpacked. Larger ones gain nothing in size; a random read has to unpack a whole one."""
+ROW_GROUP_BYTES = 16 << 20
+"""Unpacked. Larger ones gain nothing in size, and readers hold a whole one or two."""
 
 ROW_GROUP_BYTES_MAX = 1 << 30
 """pyarrow would split one of more than 64 million rows, and its columns cannot hold 2 GiB."""
