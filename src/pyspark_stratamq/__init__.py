@@ -1,11 +1,7 @@
-"""Spark finds this package by its name: `format("stratamq")` works without a call of `register`.
-
-What is found like this leaves filters to Spark, which refuses sources that take them unless it is
-told to push them down. `stratamq.spark.register` tells it, and takes them.
-"""
+"""Spark finds this package by its name: `format("stratamq")` works without a call of `register`."""
 
 from __future__ import annotations
 
-from stratamq.spark.source import UnfilteredSource as DefaultSource
+from stratamq.spark.source import StrataMQSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -43,7 +43,7 @@ def test_a_row_is_the_whole_record(load: Load, new_topic: NewTopic, talk: Talk) 
     assert (second.key, second.value, second.headers, second.tags) == (None, None, [], [])
 
 
-def test_splits_ranges_and_filters(load: Load, new_topic: NewTopic, talk: Talk) -> None:
+def test_splits_and_ranges(load: Load, new_topic: NewTopic, talk: Talk) -> None:
     """Tasks begin and end in the midst of batches: each row comes once, whatever is asked for."""
     topic = new_topic()
     for partition in range(2):
@@ -69,16 +69,53 @@ def test_splits_ranges_and_filters(load: Load, new_topic: NewTopic, talk: Talk) 
     assert values(window) == sorted(f"0-{i}" for i in range(133, 250))
     timed = load(topic, startingTimestamp=T0_MS + 340_000, endingTimestamp=T0_MS + 345_000)
     assert values(timed) == sorted(f"{p}-{i}" for p in range(2) for i in range(340, 345))
-    assert values(load(topic, tag="even").where("partition = 1 and offset < 10")) == sorted(
-        f"1-{i}" for i in range(0, 10, 2)
-    )
-    late = load(topic).where("timestamp >= timestamp'2024-05-01 00:05:00' and key = X'33'")
-    assert values(late) == sorted(
-        f"{p}-{i}" for p in range(2) for i in range(300, 350) if i % 7 == 3
-    )
-    plan = late._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]
-    assert "Filter " not in plan, "the source does it"
+    some = load(topic, tag="even", partitions="1", key="3")
+    assert values(some) == sorted(f"1-{i}" for i in range(350) if i % 14 == 10)
     assert values(load(topic).where("value = cast('0-5' as binary)")) == ["0-5"]
+
+
+def test_a_data_frame_is_one_snapshot_for_all_queries_over_it(
+    load: Load, new_topic: NewTopic, talk: Talk
+) -> None:
+    topic = new_topic(partitions=1)
+    talk.send_values(topic, 0, ["a", "b", "c"])
+    frame = load(topic)
+    assert values(frame.where("offset > 1")) == ["c"]
+    talk.send_values(topic, 0, ["d"])
+    assert values(frame) == ["a", "b", "c"]
+    twice = frame.where("offset = 0").union(frame.where("offset = 2")).union(frame)
+    assert values(twice) == ["a", "a", "b", "c", "c"]
+    assert values(load(topic)) == ["a", "b", "c", "d"]
+
+
+def test_filters_are_taken_over_if_asked_for(
+    spark: SparkSession, load: Load, new_topic: NewTopic, talk: Talk
+) -> None:
+    topic = new_topic()
+    for partition in range(2):
+        records = [
+            Record(
+                value=f"{partition}-{i}".encode(),
+                key=b"%d" % (i % 7),
+                timestamp=TimestampMs(T0_MS + i * 1000),
+            )
+            for i in range(350)
+        ]
+        talk.send(topic, partition, records)
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        late = load(topic, pushFilters="true").where(
+            "timestamp >= timestamp'2024-05-01 00:05:00' and key = X'33' and partition = 1"
+        )
+        hits = [i for i in range(300, 350) if i % 7 == 3]
+        assert values(late) == sorted(f"1-{i}" for i in hits)
+        plan = late._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]
+        assert "Filter " not in plan, "the source does it"
+        assert values(load(topic, pushFilters="true").where("offset < 2 and value > X'31'")) == [
+            *("1-0", "1-1")
+        ]
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
 def test_only_what_is_committed(load: Load, new_topic: NewTopic, talk: Talk) -> None:

@@ -39,13 +39,16 @@ def test_no_pyspark() -> None:
 
 
 def test_spark_finds_the_format_by_itself() -> None:
-    """As its look-up does: by the names of packages. Without pushdown, it must not take filters."""
+    """As its look-up does: by the names of packages. Unless asked to, it must not take filters:
+    Spark refuses sources that do, and with them, mixes up the queries over a data frame."""
     found = [one.name for one in pkgutil.iter_modules() if one.name.startswith("pyspark_")]
     assert "pyspark_stratamq" in found
     source = importlib.import_module("pyspark_stratamq").DefaultSource
     assert source.name() == "stratamq"
-    reader = source({"servers": "h:1", "topic": "t"}).reader(SCHEMA)
-    assert type(reader).pushFilters is DataSourceReader.pushFilters
+    options = {"servers": "h:1", "topic": "t"}
+    assert type(source(options).reader(SCHEMA)).pushFilters is DataSourceReader.pushFilters
+    asked = source({**options, "pushfilters": "true"}).reader(SCHEMA)
+    assert type(asked).pushFilters is not DataSourceReader.pushFilters
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from pyspark.sql.datasource import (
 
 from stratamq.client import TopicPartition
 from stratamq.spark.columns import Arrays
+from stratamq.spark.options import ReadOptions
 
 OFFSET_MAX = (1 << 63) - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -90,6 +91,13 @@ def condition_of(given: Filter) -> Condition | None:
     if path[0] == "key":
         values = tuple(bytes(value) for value in values)
     return Condition(path[0], kind, values)
+
+
+def conditions_of(options: ReadOptions) -> tuple[Condition, ...]:
+    """What the options `key` and `partitions` ask for."""
+    key = () if options.key is None else (Condition("key", EqualTo, (options.key,)),)
+    some = () if options.partitions is None else (Condition("partition", In, options.partitions),)
+    return (*key, *some)
 
 
 @dataclass(frozen=True, slots=True)

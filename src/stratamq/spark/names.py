@@ -27,6 +27,9 @@ READING = (
     "isolation",
     "failOnDataLoss",
     "tag",
+    "key",
+    "partitions",
+    "pushFilters",
     "fetchBytes",
 )
 STREAMING = (

@@ -46,6 +46,9 @@ class ReadOptions:
     partition_bytes_max: int = PARTITION_BYTES
     fetch_bytes: int = FETCH_BYTES
     tag: bytes | None = None
+    key: bytes | None = None
+    partitions: tuple[int, ...] | None = None
+    push_filters: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +72,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     check_names(options, known, "a stream" if streaming else "a read")
     if streaming:
         _refuse_endings(options)
-    tag = options.get("tag")
+    tag, key = options.get("tag"), options.get("key")
     return ReadOptions(
         client=client_options(options),
         topics=_subscription(options),
@@ -81,6 +84,9 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         partition_bytes_max=number(options, "maxBytesPerPartition") or PARTITION_BYTES,
         fetch_bytes=number(options, "fetchBytes") or FETCH_BYTES,
         tag=None if tag is None else tag.encode(),
+        key=None if key is None else key.encode(),
+        partitions=_partitions(options.get("partitions")),
+        push_filters=flag(options, "pushFilters", False),
     )
 
 
@@ -121,6 +127,15 @@ def _subscription(options: Mapping[str, str]) -> Subscription:
     if not names:
         raise InvalidConfig(f"{ways[0]} names no topic")
     return Subscription(names=names)
+
+
+def _partitions(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() for part in parts):
+        raise InvalidConfig(f"partitions must be numbers with commas, not {text!r}")
+    return tuple(int(part) for part in parts)
 
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000}

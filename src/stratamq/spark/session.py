@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+"""What the option `pushFilters` needs; see `source.FilteringReader`."""
+
 LOOPBACK = "127.0.0.1"
 _LOCAL = {
     "spark.ui.enabled": "false",
@@ -43,12 +45,11 @@ def session(master: str = "local[*]", **settings: str) -> SparkSession:
 
 
 def register(spark: SparkSession) -> SparkSession:
-    """`format("stratamq")` from now on, with filters pushed down to it."""
+    """`format("stratamq")` from now on."""
     if not is_remote() and "PYSPARK_PYTHON" not in os.environ:
         context = spark.sparkContext
         if is_local(context.master or ""):
             context.pythonExec = sys.executable  # the one that has this package
-    spark.conf.set(PUSHDOWN, "true")
     spark.dataSource.register(StrataMQSource)
     return spark
 

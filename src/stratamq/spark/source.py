@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from stratamq.client import Client
 from stratamq.spark.columns import SCHEMA, arrow_schema
 from stratamq.spark.failing import plainly
-from stratamq.spark.filters import Condition, condition_of, is_wanted, scope_of
+from stratamq.spark.filters import Condition, condition_of, conditions_of, is_wanted, scope_of
 from stratamq.spark.looking import cut, densities, places_of
 from stratamq.spark.names import FORMAT
 from stratamq.spark.options import ReadOptions, read_options
@@ -47,7 +47,9 @@ class StrataMQSource(DataSource):
 
     @plainly
     def reader(self, schema: StructType) -> DataSourceReader:
-        return BatchReader(read_options(dict(self.options), streaming=False), schema)
+        options = read_options(dict(self.options), streaming=False)
+        kind = FilteringReader if options.push_filters else BatchReader
+        return kind(options, schema)
 
     @plainly
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -63,21 +65,13 @@ class StrataMQSource(DataSource):
         return StreamWriter(dict(self.options), schema)
 
 
-class UnfilteredSource(StrataMQSource):
-    """Takes no filters from Spark."""
-
-    @plainly
-    def reader(self, schema: StructType) -> DataSourceReader:
-        return UnfilteredReader(read_options(dict(self.options), streaming=False), schema)
-
-
-class UnfilteredReader(DataSourceReader):
+class BatchReader(DataSourceReader):
     """Where each partition is cut is decided once, when `partitions` is called on the driver."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._schema = arrow_schema(schema)
-        self._conditions: tuple[Condition, ...] = ()
+        self._conditions = conditions_of(options)
 
     @plainly
     def partitions(self) -> list[InputPartition]:
@@ -94,12 +88,16 @@ class UnfilteredReader(DataSourceReader):
         return read(reading_of(self._options, self._schema, self._conditions), partition.value)
 
 
-class BatchReader(UnfilteredReader):
-    """Takes over from Spark what filters it can."""
+class FilteringReader(BatchReader):
+    """Takes over from Spark what filters it can.
+
+    Only for who asks for it: Spark 4.3 keeps what was planned for the first query over a data frame
+    for the next ones, and would show those only what the first one's filters had left.
+    """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         taken = {id(one): condition_of(one) for one in filters}
-        self._conditions = tuple(one for one in taken.values() if one is not None)
+        self._conditions += tuple(one for one in taken.values() if one is not None)
         return [one for one in filters if taken[id(one)] is None]
 
 

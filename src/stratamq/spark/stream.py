@@ -22,6 +22,7 @@ from stratamq.model.errors import StrataError
 from stratamq.spark.admission import admitted, is_too_little
 from stratamq.spark.columns import arrow_schema
 from stratamq.spark.failing import plainly
+from stratamq.spark.filters import conditions_of
 from stratamq.spark.looking import DataLoss, Offsets, bounds, densities, places_of, resolve, within
 from stratamq.spark.options import read_options, trigger_limits
 from stratamq.spark.planning import OffsetRange, Task, split
@@ -164,4 +165,5 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- on executors --------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read(reading_of(self._options, self._schema), partition.value)
+        reading = reading_of(self._options, self._schema, conditions_of(self._options))
+        return read(reading, partition.value)
