@@ -56,12 +56,14 @@ class Readers:
 
     async def from_offset(self, shard: Shard, offset: Offset, look: Callable[[View], T]) -> T:
         """Look at what lies at `offset` or behind it."""
+        view = self.view(shard)
         if not shard.is_cold(offset):
             try:
-                return await self._executor.read(shard, partial(look, self.view(shard)))
+                return await self._executor.read(shard, partial(look, view))
             except NeedsHistory:
                 pass  # it was offloaded meanwhile
-        return await self.cold(partial(look, self.view(shard, waits=True)))
+        view = view._replace(store=shard.reads(waits=True))  # still as far as it was asked
+        return await self.cold(partial(look, view))
 
     async def anywhere(self, shard: Shard, look: Callable[[View], T]) -> T:
         """Look for something that may be in any part."""
