@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import contextlib
 
+from stratamq.meta.tier import TierFile
 from stratamq.model.topic import Topic
-from stratamq.model.types import ShardName
+from stratamq.model.types import Offset, ShardName
 from stratamq.tiering.cold.limits import limits_of
 from stratamq.tiering.cold.reads import ColdReads
 from stratamq.tiering.context import TierContext
 from stratamq.tiering.histories import Histories
+from stratamq.tiering.made import commit_made
 from stratamq.tiering.mover.contract import Surroundings
 from stratamq.tiering.mover.limits import MoverLimits
 from stratamq.tiering.mover.mover import Mover
@@ -39,12 +41,14 @@ class TierService:
         self._started = contextlib.AsyncExitStack()
         self._mover: Mover | None = None
         self._keeper: TableKeeper | None = None
+        self._store: Store | None = None
 
     async def start(self) -> None:
         """History can be read on return; all else goes on in the background."""
         config = self._context.config
         async with contextlib.AsyncExitStack() as started:
-            store = await open_store(options_of(config))
+            may_be_new = not self._context.cache.shards()
+            store = await open_store(options_of(config), may_be_new=may_be_new)
             started.push_async_callback(store.close)
             cold = await ColdReads.open(store, config.data_dir, limits_of(config))
             started.push_async_callback(cold.close)
@@ -60,7 +64,7 @@ class TierService:
             keeper = self._keeper_beside(mover)
             started.push_async_callback(keeper.stop)
             await keeper.start()
-            self._mover, self._keeper = mover, keeper
+            self._mover, self._keeper, self._store = mover, keeper, store
             self._started = started.pop_all()
 
     async def stop(self) -> None:
@@ -75,6 +79,11 @@ class TierService:
         """Make all that is decided visible in the topic's table; what became so."""
         assert self._keeper is not None, "started"
         return await self._keeper.flush(topic)
+
+    async def commit(self, file: TierFile, replaced: tuple[Offset, ...]) -> None:
+        """Put a file that was made elsewhere in place of those that begin at `replaced`."""
+        assert self._store is not None, "started"
+        await commit_made(self._context, self._store, file, replaced)
 
     def table(self, topic: Topic) -> str | None:
         """The name of the topic's Iceberg table, if it is one."""

@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import duckdb
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from pyiceberg.catalog.sql import SqlCatalog
 
-from stratamq.client import BlockingClient, options_of
-from stratamq.wire.kafka.protocol.messages.lake import DescribedLake
-from tests.clients.node import ROOT, Node
-
-RECORDS = 1500
-SCHEMA = {"type": "record", "name": "order", "fields": [{"name": "id", "type": "long"}]}
-ORDERS = {
-    "segment.bytes": "5000",
-    "local.retention.ms": "0",
-    "retention.ms": "-1",
-    "lake.value.format": "json",
-    "lake.value.schema": json.dumps(SCHEMA),
-}
-FLAGS = (
-    *("--tier-interval-ms", "100", "--tier-orphan-grace-ms", "0"),
-    *("--topic-flush", "os", "--store-retry-ms-max", "100"),
+from tests.clients.node import Node
+from tests.tiering.node.users import (
+    FLAGS,
+    RECORDS,
+    command,
+    consumed,
+    expected,
+    fill,
+    lake,
+    local_start,
+    produce,
+    until,
 )
-SECONDS_MAX = 60
 
 
 @pytest.fixture
@@ -46,80 +36,9 @@ def node(tmp_path: Path) -> Iterator[Node]:
         one.end(signal.SIGKILL)
 
 
-def until(done: Callable[[], object], what: str, node: Node) -> None:
-    ends = time.monotonic() + SECONDS_MAX
-    while not done():
-        assert time.monotonic() < ends, f"{what}\n{node.logged()}"
-        time.sleep(0.05)
-
-
-def create(node: Node, name: str, config: dict[str, str]) -> None:
-    admin = AdminClient({"bootstrap.servers": node.address})
-    admin.create_topics([NewTopic(name, 1, 1, config=config)])[name].result()
-
-
-def produce(node: Node, topic: str, numbers: range) -> None:
-    producer = Producer({"bootstrap.servers": node.address, "batch.num.messages": 50})
-    for number in numbers:
-        value = json.dumps({"id": number}) if number % 100 else "not json"
-        producer.produce(topic, value, key=f"k{number % 10}", timestamp=1000 + number)
-    assert not producer.flush(SECONDS_MAX)
-
-
-def consumed(node: Node, topic: str, start: int, count: int) -> list[tuple[int, bytes, bytes]]:
-    consumer = Consumer(
-        {"bootstrap.servers": node.address, "group.id": "g", "enable.auto.commit": False}
-    )
-    consumer.assign([TopicPartition(topic, 0, start)])
-    found: list[tuple[int, bytes, bytes]] = []
-    ends = time.monotonic() + SECONDS_MAX
-    while len(found) < count and time.monotonic() < ends:
-        message = consumer.poll(1.0)
-        if message is not None and message.error() is None:
-            found.append((message.offset(), message.key(), message.value()))
-    consumer.close()
-    return found
-
-
-def expected(numbers: range) -> list[tuple[int, bytes, bytes]]:
-    return [
-        (
-            number,
-            f"k{number % 10}".encode(),
-            (json.dumps({"id": number}) if number % 100 else "not json").encode(),
-        )
-        for number in numbers
-    ]
-
-
-def lake(node: Node, topic: str) -> DescribedLake:
-    with BlockingClient(options_of(node.address, {})) as client:
-        return client.call(client.asyncio.describe_lake(topic))
-
-
-def local_start(node: Node, topic: str) -> int:
-    return lake(node, topic).partitions[0].local_start_offset
-
-
-def command(*words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "stratamq.cli", *words],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-        capture_output=True,
-        text=True,
-        timeout=SECONDS_MAX,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.fixture
 def filled(node: Node) -> Node:
-    """Most of the topic's past is on object storage alone."""
-    create(node, "orders", ORDERS)
-    produce(node, "orders", range(RECORDS))
-    until(lambda: local_start(node, "orders") > RECORDS / 2, "the past moves", node)
+    fill(node)
     return node
 
 
@@ -195,6 +114,7 @@ def test_a_store_that_is_away_takes_only_the_past_with_it(filled: Node, tmp_path
         message = consumer.poll(2.0)
         assert message is None or message.error() is not None, "nothing is made up"
         consumer.close()
+        assert not (tmp_path / "cold").exists(), "nothing is put where a disk is missing"
     finally:
         (tmp_path / "away").rename(tmp_path / "cold")
     assert consumed(filled, "orders", 0, RECORDS + 10) == expected(range(RECORDS + 10))

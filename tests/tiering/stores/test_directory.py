@@ -164,6 +164,13 @@ async def test_a_store_whose_disk_is_not_mounted_is_down(store: Store, folder: P
     assert names_in(folder) == set(), "nothing is put beside the missing disk"
 
 
+async def test_a_folder_that_was_there_is_not_made_anew(directory_options: StoreOptions) -> None:
+    with pytest.raises(StoreUnavailable, match="is not there"):
+        await open_store(directory_options, may_be_new=False)
+    await (await open_store(directory_options)).close()
+    await (await open_store(directory_options, may_be_new=False)).close()
+
+
 async def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises((StoreDenied, ObjectNotFound)):

@@ -48,7 +48,8 @@ def topic(**given: object) -> Topic:
 
 
 @pytest.fixture
-def options(directory_options: StoreOptions, tmp_path: Path) -> TableOptions:
+async def options(directory_options: StoreOptions, tmp_path: Path) -> TableOptions:
+    await (await open_store(directory_options)).close()  # a node has been here
     return TableOptions(store=directory_options, catalog_path=tmp_path / "catalog.sqlite")
 
 

@@ -41,10 +41,13 @@ _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 class DirectoryBackend:
-    """The folder is made when it is opened."""
+    """The folder is made when it is opened, if it `may_be_new`. Otherwise one that is not there is
+    a disk that is not mounted, and must not be made beside it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, may_be_new: bool = True) -> None:
         self._root, self._uploads = root, root / UPLOADS
+        if not may_be_new and not self._uploads.is_dir():
+            raise StoreUnavailable(f"{root} is not there")
         with _translated(str(root)):
             self._uploads.mkdir(parents=True, exist_ok=True)
             self._has_attributes = self._probe()

@@ -49,16 +49,17 @@ def options_of(config: NodeConfig) -> StoreOptions:
     )
 
 
-async def open_store(options: StoreOptions) -> Store:
-    """The store of `options.url`. It need not be up: only a local folder is looked at."""
+async def open_store(options: StoreOptions, *, may_be_new: bool = True) -> Store:
+    """The store of `options.url`. It need not be up: only a local folder is looked at, and made
+    where it is not there and `may_be_new`; else StoreUnavailable."""
     url = parse_url(options.url)
-    backend = await asyncio.to_thread(_backend, url, options)
+    backend = await asyncio.to_thread(_backend, url, options, may_be_new)
     return Store(str(url), backend, options.limits)
 
 
-def _backend(url: StoreUrl, options: StoreOptions) -> Backend:
+def _backend(url: StoreUrl, options: StoreOptions, may_be_new: bool) -> Backend:
     if url.scheme == "file":
-        return DirectoryBackend(Path(url.path))
+        return DirectoryBackend(Path(url.path), may_be_new=may_be_new)
     try:
         return _s3(url, options) if url.scheme == "s3" else _hdfs(url, options)
     except ModuleNotFoundError as error:
