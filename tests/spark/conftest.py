@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents and "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
-            item.add_marker(pytest.mark.needs("java"))
+            item.add_marker(pytest.mark.needs("java", "mvn"))
             item.add_marker(pytest.mark.timeout(300))
 
 

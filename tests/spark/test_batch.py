@@ -163,6 +163,7 @@ def test_failures_are_one_sentence(spark: SparkSession, load: Load, new_topic: N
         (lambda: load(topic, startingOfsets="x"), "did you mean 'startingOffsets'?"),
         (lambda: load("nowhere"), "there is no topic 'nowhere'"),
         (lambda: load(topic, startingOffsets=f'{{"{topic}": {{"0": 7}}}}'), "offset 7 was to be"),
+        (lambda: load(topic, endingOffsets=f'{{"{topic}": {{"0": 9}}}}'), "offset 9 was to be"),
         (lambda: load(topic, servers="127.0.0.1:1", **{"retry.ms": 50}), "cannot be reached"),
     ):
         with pytest.raises(Exception, match="StrataMQError") as caught:

@@ -73,6 +73,12 @@ async def bounds(
     return starts, ends
 
 
+def must_be(positions: Positions, place: TopicPartition, options: ReadOptions) -> bool:
+    """Whether the log has to have the offset: if it was named. What was asked for, such as the
+    latest, may have moved since."""
+    return options.fail_on_data_loss and positions.of(place).is_offset
+
+
 def within(offset: int, place: TopicPartition, start: int, end: int, *, strict: bool) -> int:
     """The offset itself, if the log has it; the nearest it has unless `strict`."""
     if start <= offset <= end:
@@ -96,7 +102,10 @@ async def densities(
             return 0.0
         async with few:
             limits = FetchLimits(bytes_max=SAMPLE_BYTES, wait_ms_max=0)
-            return _density((await client.fetch(place, begins[place], limits)).data)
+            try:
+                return _density((await client.fetch(place, begins[place], limits)).data)
+            except OffsetOutOfRange:
+                return 0.0  # gone since; whoever reads it has more to say about that
 
     places = list(begins)
     found = await asyncio.gather(*(one(place) for place in places))
@@ -118,10 +127,11 @@ async def cut(
     begins = await resolve(client, places, options.starting, options.committed)
     stops = await resolve(client, places, options.ending, options.committed)
     found = {}
-    strict = options.fail_on_data_loss
     for place in places:
-        end = ends[place]
-        begin = within(begins[place], place, starts[place], end, strict=strict)
-        stop = within(min(stops[place], end), place, starts[place], end, strict=False)
+        start, end = starts[place], ends[place]
+        strict = must_be(options.starting, place, options)
+        begin = within(begins[place], place, start, end, strict=strict)
+        strict = must_be(options.ending, place, options)
+        stop = within(stops[place], place, min(start, stops[place]), end, strict=strict)
         found[place] = (begin, max(begin, stop))
     return found

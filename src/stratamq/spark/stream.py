@@ -23,7 +23,16 @@ from stratamq.spark.admission import admitted, is_too_little
 from stratamq.spark.columns import arrow_schema
 from stratamq.spark.failing import plainly
 from stratamq.spark.filters import conditions_of
-from stratamq.spark.looking import DataLoss, Offsets, bounds, densities, places_of, resolve, within
+from stratamq.spark.looking import (
+    DataLoss,
+    Offsets,
+    bounds,
+    densities,
+    must_be,
+    places_of,
+    resolve,
+    within,
+)
 from stratamq.spark.options import read_options, trigger_limits
 from stratamq.spark.planning import OffsetRange, Task, split
 from stratamq.spark.progress import Told, offsets_of, told
@@ -96,11 +105,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         places = await places_of(client, self._options.topics)
         begins = await resolve(client, places, self._options.starting, self._options.committed)
         starts, ends = await bounds(client, places, self._options.committed)
-        strict = self._options.fail_on_data_loss
-        return {
-            place: within(begins[place], place, starts[place], ends[place], strict=strict)
-            for place in places
-        }
+        found = {}
+        for place in places:
+            strict = must_be(self._options.starting, place, self._options)
+            found[place] = within(begins[place], place, starts[place], ends[place], strict=strict)
+        return found
 
     async def _ends(self, client: Client) -> Offsets:
         if self._target is not None:
