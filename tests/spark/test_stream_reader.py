@@ -10,6 +10,7 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows
 
 from stratamq.client import TopicPartition
+from stratamq.model.record import Record
 from stratamq.spark.columns import SCHEMA
 from stratamq.spark.failing import HIDE, StrataMQError
 from stratamq.spark.planning import Task
@@ -127,6 +128,19 @@ def test_partitions_added_while_running_are_read_from_their_beginning(
     end = reader.latestOffset(start, EVERYTHING)
     assert end == {topic: {"0": 1, "1": 1}}
     assert read(reader, start, end) == ["new"]
+
+
+def test_some_partitions_and_one_key(
+    stream: Callable[..., StreamReader], new_topic: NewTopic, talk: Talk
+) -> None:
+    topic = new_topic(partitions=2)
+    for partition in range(2):
+        records = [Record(value=f"{partition}{key}".encode(), key=key.encode()) for key in "ab"]
+        talk.send(topic, partition, records)
+    reader = stream(topic, partitions="1", key="b")
+    start = reader.initialOffset()
+    assert start == {topic: {"1": 0}}
+    assert read(reader, start, reader.latestOffset(start, EVERYTHING)) == ["1b"]
 
 
 def loss_of(work: Callable[[], object]) -> str:

@@ -22,7 +22,7 @@ from stratamq.model.errors import StrataError
 from stratamq.spark.admission import admitted, is_too_little
 from stratamq.spark.columns import arrow_schema
 from stratamq.spark.failing import plainly
-from stratamq.spark.filters import conditions_of
+from stratamq.spark.filters import conditions_of, is_wanted
 from stratamq.spark.looking import (
     DataLoss,
     Offsets,
@@ -53,6 +53,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = read_options(options, streaming=True)
         self._limits = trigger_limits(options)
         self._schema = arrow_schema(schema)
+        self._conditions = conditions_of(self._options)
         self._target: Offsets | None = None
         self._moved_at = time.monotonic()
 
@@ -102,7 +103,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return client.call(work(client.asyncio, *args))
 
     async def _begin(self, client: Client) -> Offsets:
-        places = await places_of(client, self._options.topics)
+        places = await self._places(client)
         begins = await resolve(client, places, self._options.starting, self._options.committed)
         starts, ends = await bounds(client, places, self._options.committed)
         found = {}
@@ -111,10 +112,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             found[place] = within(begins[place], place, starts[place], ends[place], strict=strict)
         return found
 
+    async def _places(self, client: Client) -> list[TopicPartition]:
+        found = await places_of(client, self._options.topics)
+        return [place for place in found if is_wanted(place, self._conditions)]
+
     async def _ends(self, client: Client) -> Offsets:
         if self._target is not None:
             return self._target
-        places = await places_of(client, self._options.topics)
+        places = await self._places(client)
         _, ends = await bounds(client, places, self._options.committed)
         return ends
 
@@ -174,5 +179,4 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- on executors --------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        reading = reading_of(self._options, self._schema, conditions_of(self._options))
-        return read(reading, partition.value)
+        return read(reading_of(self._options, self._schema, self._conditions), partition.value)
