@@ -9,7 +9,7 @@ from pathlib import Path
 
 import uvloop
 
-from benchmarks.lake import converting, reading
+from benchmarks.lake import converting, reading, serving
 from benchmarks.storage.report import as_markdown, machine
 
 RESULTS = Path(__file__).parents[1] / "results" / "tier.md"
@@ -18,7 +18,9 @@ RESULTS = Path(__file__).parents[1] / "results" / "tier.md"
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="stratamq-bench-") as folder:
         rows = uvloop.run(reading.measure(Path(folder)))
-    table = as_markdown([*converting.run(), *rows])
+    with tempfile.TemporaryDirectory(prefix="stratamq-bench-") as folder:
+        served = serving.measure(Path(folder))
+    table = as_markdown([*converting.run(), *rows, *served])
     print(table)
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(f"# History\n\n`make bench-tier`, {date.today()}, {machine()}.\n\n{table}\n")
