@@ -113,6 +113,7 @@ def test_available_now_ends_where_the_topic_ended_then(
     end = reader.latestOffset(start, limit)
     assert end == {topic: {"0": 10}}
     assert reader.latestOffset(end, limit) == end
+    assert reader.reportLatestOffset() == {topic: {"0": 20}}, "what is left shows as lag"
 
 
 def test_partitions_added_while_running_are_read_from_their_beginning(

@@ -84,11 +84,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def reportLatestOffset(self) -> Told:
-        return told(self._call(self._ends))
+        """Where the topics end now, also if the query is to end before that."""
+        return told(self._call(self._latest))
 
     @plainly
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = self._call(self._ends)
+        self._target = self._call(self._latest)
 
     @plainly
     def partitions(self, start: Told, end: Told) -> Sequence[InputPartition]:
@@ -117,8 +118,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [place for place in found if is_wanted(place, self._conditions)]
 
     async def _ends(self, client: Client) -> Offsets:
-        if self._target is not None:
-            return self._target
+        return await self._latest(client) if self._target is None else self._target
+
+    async def _latest(self, client: Client) -> Offsets:
         places = await self._places(client)
         _, ends = await bounds(client, places, self._options.committed)
         return ends
