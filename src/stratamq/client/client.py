@@ -12,7 +12,11 @@ from stratamq.client.fetching import Fetched, FetchLimits, fetch
 from stratamq.client.options import ClientOptions
 from stratamq.client.router import Router
 from stratamq.wire.kafka.protocol import Buffer
-from stratamq.wire.kafka.protocol.messages.lake import DescribedLake, FlushedLake
+from stratamq.wire.kafka.protocol.messages.lake import (
+    CommitLakeTopic,
+    DescribedLake,
+    FlushedLake,
+)
 from stratamq.wire.kafka.records import Compression
 
 EARLIEST, LATEST = offsets.EARLIEST, offsets.LATEST
@@ -74,6 +78,9 @@ class Client:
 
     async def describe_lake(self, topic: str) -> DescribedLake:
         return await lake.describe_lake(self._router, topic)
+
+    async def commit_lake(self, commit: CommitLakeTopic) -> None:
+        await lake.commit_lake(self._router, commit)
 
     async def flush_lake(self, topic: str) -> FlushedLake:
         return await lake.flush_lake(self._router, topic)

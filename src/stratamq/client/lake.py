@@ -7,6 +7,9 @@ from stratamq.client.router import Router
 from stratamq.model.errors import TopicNotFound
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.lake import (
+    CommitLakeRequest,
+    CommitLakeResponse,
+    CommitLakeTopic,
     DescribedLake,
     DescribeLakeRequest,
     DescribeLakeResponse,
@@ -31,6 +34,18 @@ async def describe_lake(router: Router, topic: str) -> DescribedLake:
         return told
 
     return await router.retried(once)
+
+
+async def commit_lake(router: Router, commit: CommitLakeTopic) -> None:
+    """A file that was made takes the places of others. Safe to repeat."""
+    request = CommitLakeRequest(topics=[commit])
+    what = f"file of {commit.name}-{commit.partition_index}"
+
+    async def once() -> None:
+        told = (await router.ask_any(request, CommitLakeResponse)).topics[0]
+        check(told.error_code, what, told.error_message)
+
+    await router.retried(once)
 
 
 async def flush_lake(router: Router, topic: str) -> FlushedLake:

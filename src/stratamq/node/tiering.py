@@ -28,7 +28,7 @@ from stratamq.model.config import NodeConfig
 from stratamq.model.errors import InvalidConfig, StrataError
 from stratamq.model.topic import Topic, TopicConfig
 from stratamq.model.topic_tier import LIKE_RETENTION
-from stratamq.model.types import ShardName
+from stratamq.model.types import Offset, ShardName
 from stratamq.tiering.context import TierContext
 
 log = logging.getLogger(__name__)
@@ -42,6 +42,9 @@ class Service(Protocol):
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...
+
+    async def commit(self, file: TierFile, replaced: tuple[Offset, ...]) -> None:
+        """A file that was made elsewhere, in place of those that begin at `replaced`."""
 
     async def flush(self, topic: Topic) -> tuple[int, int]:
         """Files and rows that became visible."""
@@ -150,6 +153,9 @@ class Tiering:
     async def flush(self, topic: Topic) -> Flushed:
         service = await self._begun()
         return Flushed(*await service.flush(topic))
+
+    async def commit(self, file: TierFile, replaced: tuple[Offset, ...]) -> None:
+        await (await self._begun()).commit(file, replaced)
 
 
 def make_service(context: TierContext) -> Service:

@@ -275,6 +275,22 @@ def _member(request: type, **more: Any) -> Callable[[int, bytes], Any]:
     return fixed(request(group_id="g", generation_id=1, member_id="m", **more))
 
 
+MADE_FILE = lake.MadeFile(
+    base_offset=0,
+    end_offset=1,
+    key="k",
+    size=1,
+    crc=0,
+    end_size=1,
+    end_crc=0,
+    index_size=0,
+    index_crc=0,
+    rows=1,
+    batches=1,
+    min_timestamp=0,
+    max_timestamp=0,
+)
+
 SAMPLES: Mapping[type, Sample] = {
     api_versions.ApiVersionsRequest: Sample(described_software, LEFT_OUT),
     produce.ProduceRequest: Sample(produced, NO_TOPIC),
@@ -287,6 +303,16 @@ SAMPLES: Mapping[type, Sample] = {
     ),
     lake.FlushLakeRequest: Sample(
         fixed(lake.FlushLakeRequest(topics=[lake.LakeTopic(name=TOPIC)])), NO_TOPIC
+    ),
+    lake.CommitLakeRequest: Sample(
+        fixed(
+            lake.CommitLakeRequest(
+                topics=[
+                    lake.CommitLakeTopic(name=TOPIC, partition_index=0, replace=[0], file=MADE_FILE)
+                ]
+            )
+        ),
+        NO_TOPIC,
     ),
     metadata.MetadataRequest: Sample(described, NO_TOPIC),
     metadata.DescribeTopicPartitionsRequest: Sample(

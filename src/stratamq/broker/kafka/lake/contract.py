@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from stratamq.meta.tier import TierFile
 from stratamq.model.topic import Topic
-from stratamq.model.types import ShardName
+from stratamq.model.types import Offset, ShardName
 
 
 class Flushed(NamedTuple):
@@ -43,3 +43,6 @@ class Lake(Protocol):
 
     async def flush(self, topic: Topic) -> Flushed:
         """Make all that is decided visible in the topic's table."""
+
+    async def commit(self, file: TierFile, replaced: tuple[Offset, ...]) -> None:
+        """Put a file that was made elsewhere in place of those that begin at `replaced`."""

@@ -6,10 +6,15 @@ from collections.abc import Mapping
 
 from stratamq.broker.kafka.admin.deadline import Workshop
 from stratamq.broker.kafka.contract import Handled, Services
+from stratamq.broker.kafka.lake.commit import CommitLake
 from stratamq.broker.kafka.lake.contract import Lake
 from stratamq.broker.kafka.lake.describe import DescribeLake
 from stratamq.broker.kafka.lake.flush import FlushLake
-from stratamq.wire.kafka.protocol.messages.lake import DescribeLakeRequest, FlushLakeRequest
+from stratamq.wire.kafka.protocol.messages.lake import (
+    CommitLakeRequest,
+    DescribeLakeRequest,
+    FlushLakeRequest,
+)
 
 
 class LakeApis:
@@ -24,6 +29,7 @@ class LakeApis:
         return {
             DescribeLakeRequest: Handled(DescribeLake(self._services, self._lake).describe),
             FlushLakeRequest: Handled(flush.flush),
+            CommitLakeRequest: Handled(CommitLake(self._services, self._lake).commit),
         }
 
     async def start(self) -> None:

@@ -277,6 +277,10 @@ LAKE: Mapping[type, Entry] = {
     lake.FlushLakeRequest: Entry(
         needs="ALTER topic", judge=_topics(O.ALTER, on_lake.not_flushed, lake.FlushLakeResponse)
     ),
+    lake.CommitLakeRequest: Entry(
+        needs="ALTER topic",
+        judge=_topics(O.ALTER, on_lake.not_committed, lake.CommitLakeResponse),
+    ),
 }
 
 ADMINISTRATION: Mapping[type, Entry] = {

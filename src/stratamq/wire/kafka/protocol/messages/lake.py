@@ -120,3 +120,59 @@ class FlushedLake:
 class FlushLakeResponse:
     throttle_time_ms: int = wire(INT32, default=0)
     topics: Sequence[FlushedLake] = wire(array(FlushedLake))
+
+
+@struct
+class MadeFile:
+    """A Parquet file that somebody made of a partition's records and put into the object store.
+
+    `end` and `index` are its footer and what lies before that; sums are CRC32C.
+    """
+
+    base_offset: int = wire(INT64)
+    end_offset: int = wire(INT64)
+    key: str = wire(STRING)
+    size: int = wire(INT64)
+    crc: int = wire(INT64)
+    end_size: int = wire(INT64)
+    end_crc: int = wire(INT64)
+    index_size: int = wire(INT64)
+    index_crc: int = wire(INT64)
+    rows: int = wire(INT64)
+    batches: int = wire(INT64)
+    min_timestamp: int = wire(INT64)
+    max_timestamp: int = wire(INT64)
+    unparsed: int = wire(INT64, default=0)
+    misfits: int = wire(INT64, default=0)
+    deleted: int = wire(INT64, default=0)
+    columns: str = wire(STRING, default="")
+
+
+@struct
+class CommitLakeTopic:
+    """The files of `partition_index` that begin at `replace` become `file`."""
+
+    name: str = wire(STRING)
+    partition_index: int = wire(INT32)
+    replace: Sequence[int] = wire(array(INT64))
+    file: MadeFile = wire(MadeFile)
+
+
+@request(key=32002, versions="0", flexible="0+")
+class CommitLakeRequest:
+    """Put files in place of others that hold the same records."""
+
+    topics: Sequence[CommitLakeTopic] = wire(array(CommitLakeTopic))
+
+
+@struct
+class CommittedLake:
+    error_code: int = wire(INT16, default=0)
+    error_message: str | None = wire(STRING, nullable=True, default=None)
+    name: str = wire(STRING)
+
+
+@response(key=32002, versions="0", flexible="0+")
+class CommitLakeResponse:
+    throttle_time_ms: int = wire(INT32, default=0)
+    topics: Sequence[CommittedLake] = wire(array(CommittedLake))
