@@ -132,8 +132,8 @@ def _tell(
     report.show(console, "What happened where", report.TIER_COLUMNS, report.tier_cells(tiers))
     cold, all_of_it = sum(one.cold_records for one in tiers), sum(one.records for one in tiers)
     story = (
-        f"{all_of_it:,} records in three topics. Spark read {cold:,} of them from Parquet files on "
-        f"object storage and {all_of_it - cold:,} from the node, each once, and joined them. "
+        f"{all_of_it:,} records in three topics; {cold:,} of them ended up in Parquet files on "
+        "object storage. Spark read each of them once, wherever it was, and joined them. "
         f"All of it took {seconds:.0f} seconds."
     )
     png, page = folder / "demo.png", folder / "demo.html"

@@ -18,7 +18,7 @@ from demo.tiers import TierRow
 mpl.use("Agg")
 
 TIER_COLUMNS = (
-    *("topic", "storage", "records", "local", "cold records", "files", "cold", "was in the log"),
+    *("topic", "storage", "records", "local", "cold records", "files", "cold", "in the log"),
 )
 PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>StrataMQ demo</title>
@@ -66,7 +66,7 @@ def tier_cells(rows: Iterable[TierRow]) -> list[list[str]]:
 def show(console: Console, title: str, names: Sequence[str], cells: Iterable[list[str]]) -> None:
     table = Table(title=title, title_justify="left", title_style="bold")
     for number, name in enumerate(names):
-        table.add_column(name, justify="right" if number else "left")
+        table.add_column(name, justify="right" if number else "left", no_wrap=not number)
     for row in cells:
         table.add_row(*row)
     console.print(table)
