@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -40,3 +41,20 @@ def is_there(program: str) -> bool:
     if program == "java":
         return (java_major() or 0) >= JAVA_MAJOR_MIN
     return shutil.which(program) is not None
+
+
+SPARK = ("tests/spark/", "tests/spark_union/", "tests/pipelines/")
+"""Folders whose tests share a JVM. They run in one worker, or each worker would start its own."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """By folder and not by `xdist_group`, whose marks xdist 3.8 loses with pytest 9.2: it writes
+    them behind the ids of tests, which cannot be changed any more."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class OneJvm(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "spark" if nodeid.startswith(SPARK) else nodeid
+
+    return OneJvm(config, log) if config.getvalue("dist") == "loadgroup" else None

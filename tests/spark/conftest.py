@@ -21,6 +21,7 @@ HERE = Path(__file__).parent
 _numbers = itertools.count()
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All in one worker, which starts one JVM; the first of them waits for it."""
     for item in items:
