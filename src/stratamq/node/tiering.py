@@ -34,6 +34,7 @@ from stratamq.tiering.context import TierContext
 log = logging.getLogger(__name__)
 
 SERVICE = "stratamq.tiering.service"
+LOOK_S = 1.0
 
 
 class Service(Protocol):
@@ -98,18 +99,26 @@ class Tiering:
             await service.stop()
 
     async def _look_again(self) -> None:
+        """Soon after a topic was changed, and otherwise every `tier.interval.ms`: what kept it from
+        beginning may have passed."""
+        loop, seen = asyncio.get_running_loop(), self._topics.revision
+        interval_s = self._config.number("tier.interval.ms") / 1000
+        due_s = loop.time() + interval_s
         while self._service is None:
-            await asyncio.sleep(self._config.number("tier.interval.ms") / 1000)
-            await self._look()
+            await asyncio.sleep(min(LOOK_S, interval_s))
+            if self._topics.revision != seen or loop.time() >= due_s:
+                seen, due_s = self._topics.revision, loop.time() + interval_s
+                await self._look()
 
     async def _look(self) -> None:
         if not self._is_wanted():
             return
         try:
             await self._begun()
-        except StrataError as error:
+        except Exception as error:
             if str(error) != self._complaint:
-                log.error("tiering cannot begin: %s", error)
+                unexpected = not isinstance(error, StrataError)
+                log.error("tiering cannot begin: %s", error, exc_info=unexpected)
             self._complaint = str(error)
 
     def _is_wanted(self) -> bool:
