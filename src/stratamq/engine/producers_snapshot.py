@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from struct import Struct, error
 
-from crc32c import crc32c
-
 from stratamq.engine.producers import Producer, StoredBatch
 from stratamq.engine.producers_table import ProducerTable
 from stratamq.engine.transactions import AbortedIndex, AbortedRow, Transactions, Unstable
 from stratamq.model.types import NO_OFFSET, Offset, TimestampMs
+from stratamq.wire.crc import crc32c
 
 MAGIC = b"SPS1"
 HEAD = Struct(">4sqIII")

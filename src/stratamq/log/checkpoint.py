@@ -8,10 +8,9 @@ start lies past its end is taken for one that was trimmed.
 
 from __future__ import annotations
 
-from crc32c import crc32c
-
 from stratamq.model.errors import StorageError
 from stratamq.model.types import Offset
+from stratamq.wire.crc import crc32c
 
 
 def encode(start: Offset) -> bytes:

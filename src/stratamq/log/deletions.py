@@ -17,10 +17,9 @@ from collections.abc import Callable, Iterable, Set
 from pathlib import Path
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from stratamq.log.disk import Disk, read_all, replace_file
 from stratamq.model.types import Offset
+from stratamq.wire.crc import crc32c
 
 FRAME = struct.Struct(">II")
 OFFSET_BYTES = 8

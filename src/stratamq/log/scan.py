@@ -15,11 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from stratamq.log.disk import Readable
 from stratamq.model.errors import InvalidInput
 from stratamq.model.types import Offset, Position
+from stratamq.wire.crc import crc32c
 from stratamq.wire.kafka.records import BatchHeader, read_header, walk
 
 SCAN_BYTES = 4 << 20

@@ -16,10 +16,10 @@ from struct import Struct
 from typing import NamedTuple
 
 import cramjam
-from crc32c import crc32c
 
 from stratamq.model.errors import CorruptBatch
 from stratamq.model.types import Offset
+from stratamq.wire.crc import crc32c
 from stratamq.wire.kafka.records import HEADER_BYTES, BatchHeader, Buffer, read_header
 
 MAGIC = b"SMB1"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from stratamq.lake.parquet._columns import Rows, reach
 from stratamq.lake.parquet.blocks import Block, BlockPlace, Entry, Kind
 from stratamq.lake.parquet.pages import ValuePages
 from stratamq.model.errors import CorruptBatch, CorruptRecord, InvalidInput
+from stratamq.wire.crc import crc32c
 from stratamq.wire.kafka.records import read_header, walk
 from stratamq.wire.kafka.records.layout import CHECKED_AT, CODEC_MASK
 from stratamq.wire.kafka.records.recompress import recompress

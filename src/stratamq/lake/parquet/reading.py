@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from crc32c import crc32c
 
 from stratamq.lake.parquet.arrays import rows_of
 from stratamq.lake.parquet.blocks import Block, BlockPlace, Entry, places_from_text
@@ -20,6 +19,7 @@ from stratamq.lake.parquet.schema import BATCH_COLUMNS
 from stratamq.lake.parquet.sinks import PIECE_BYTES, Footer
 from stratamq.lake.parquet.sources import Source, Span, Window
 from stratamq.model.errors import CorruptBatch, CorruptRecord, InvalidInput, UnsupportedFormat
+from stratamq.wire.crc import crc32c
 from stratamq.wire.kafka.records import DECOMPRESSED_MAX
 
 INDEX_BYTES_MAX = 1 << 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import BinaryIO, NamedTuple
 
-from crc32c import crc32c
+from stratamq.wire.crc import crc32c
 
 FOOTER_END_BYTES = 8
 """A file ends with the footer's length (little-endian) and Parquet's magic."""

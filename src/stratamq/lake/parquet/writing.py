@@ -8,7 +8,6 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from crc32c import crc32c
 
 from stratamq.lake.parquet._columns import Columns
 from stratamq.lake.parquet.arrays import constant, least_ms, runs, take_arrays
@@ -26,6 +25,7 @@ from stratamq.lake.parquet.values.contract import ValueColumns
 from stratamq.model.errors import CorruptBatch
 from stratamq.model.producer import AbortedTransaction
 from stratamq.model.types import NO_TIMESTAMP
+from stratamq.wire.crc import crc32c
 from stratamq.wire.kafka.records import (
     DECOMPRESSED_MAX,
     HEADER_BYTES,

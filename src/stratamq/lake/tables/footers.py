@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from crc32c import crc32c
 from pyiceberg.io.pyarrow import (
     DataFileStatistics,
     MetricModeTypes,
@@ -27,6 +26,7 @@ from stratamq.lake.parquet.schema import TYPED_COLUMN
 from stratamq.lake.tables.blobs import Blobs
 from stratamq.meta.tier import TierFile
 from stratamq.model.errors import CorruptObject
+from stratamq.wire.crc import crc32c
 
 READERS = 8
 """Footers that are fetched at once: a table that is made anew has many."""

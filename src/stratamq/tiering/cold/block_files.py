@@ -20,7 +20,7 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
-from crc32c import crc32c
+from stratamq.wire.crc import crc32c
 
 log = logging.getLogger(__name__)
 

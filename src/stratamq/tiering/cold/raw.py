@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TypeVar
 
-from crc32c import crc32c
-
 from stratamq.lake.parquet import Span
 from stratamq.log.reader import Place, View, locate, read_intact
 from stratamq.log.sidecar import OffsetPoint, OffsetSidecar, TimeSidecar
@@ -24,6 +22,7 @@ from stratamq.tiering.cold.limits import ColdLimits
 from stratamq.tiering.cold.objects import Objects, ObjectSource
 from stratamq.tiering.cold.shared import Shared
 from stratamq.tiering.cold.streams import Streams
+from stratamq.wire.crc import crc32c
 from stratamq.wire.kafka.records import (
     DECOMPRESSED_MAX,
     ENTRY_BYTES,

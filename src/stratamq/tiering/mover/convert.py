@@ -13,8 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, TypedDict
 
-from crc32c import crc32c
-
 from stratamq.lake.parquet import (
     ColdFile,
     FileLayout,
@@ -29,6 +27,7 @@ from stratamq.meta.tier import ParquetEnd
 from stratamq.model.errors import CorruptBatch
 from stratamq.model.types import NO_TIMESTAMP, Offset, TimestampMs
 from stratamq.tiering.mover.conversion import Conversion, Converted, FileSums
+from stratamq.wire.crc import crc32c
 from stratamq.wire.kafka.records import (
     BatchHeader,
     BatchSpan,

@@ -7,8 +7,6 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
 
-from crc32c import crc32c
-
 from stratamq.meta.tier import TierObject
 from stratamq.model.clock import Clock
 from stratamq.model.errors import CorruptObject, StoreError
@@ -17,6 +15,7 @@ from stratamq.tiering.mover.conversion import FileSums
 from stratamq.tiering.mover.pace import Bandwidth
 from stratamq.tiering.stores.contract import ObjectStore
 from stratamq.tiering.stores.sums import sum_file
+from stratamq.wire.crc import crc32c
 
 Count = Callable[[int], None]
 """Told how many more bytes were dealt with, from any thread."""

@@ -11,8 +11,6 @@ import contextlib
 import secrets
 from collections.abc import Iterable
 
-from crc32c import crc32c
-
 from stratamq.model.errors import (
     CorruptObject,
     ObjectExists,
@@ -26,6 +24,7 @@ from stratamq.tiering.stores.contract import Page
 from stratamq.tiering.stores.deadline import Deadline
 from stratamq.tiering.stores.source import Source
 from stratamq.tiering.stores.webhdfs import Json, WebHdfs
+from stratamq.wire.crc import crc32c
 
 UPLOADS = ".uploads"
 SUMS, TOKEN = "user.stratamq.sums", "user.stratamq.put"

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from crc32c import crc32c
-
 from stratamq.model.errors import CorruptObject, InvalidInput, StorageError
 from stratamq.tiering.stores.contract import Pace
 from stratamq.tiering.stores.deadline import Deadline
 from stratamq.tiering.stores.sums import Sums
+from stratamq.wire.crc import crc32c
 
 PIECE_BYTES = 1 << 20
 

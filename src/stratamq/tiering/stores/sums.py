@@ -16,9 +16,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from crc32c import crc32c
-
 from stratamq.model.errors import CorruptObject, InvalidInput, StorageError
+from stratamq.wire.crc import crc32c
 
 VERSION = "1"
 MIB = 1 << 20

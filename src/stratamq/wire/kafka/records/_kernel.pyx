@@ -42,10 +42,9 @@ from libc.stdint cimport (
 )
 from libc.string cimport memcmp, memcpy
 
-from crc32c import crc32c
-
 from stratamq.model.errors import BatchTooLarge, CorruptBatch, InvalidRecord
 from stratamq.model.record import TAG_HEADER, Record
+from stratamq.wire.crc import crc32c
 from stratamq.wire.kafka.records import compression, layout
 from stratamq.wire.kafka.records.entries import BatchScan
 from stratamq.wire.kafka.records.header import BatchHeader

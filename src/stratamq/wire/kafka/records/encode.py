@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from crc32c import crc32c
-
 from stratamq.model.errors import BatchTooLarge
 from stratamq.model.record import Record
+from stratamq.wire.crc import crc32c
 from stratamq.wire.kafka.records import _kernel
 from stratamq.wire.kafka.records.compression import Compression, compress
 from stratamq.wire.kafka.records.layout import (

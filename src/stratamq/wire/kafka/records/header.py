@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from stratamq.model.errors import BatchTooLarge, CorruptBatch, UnsupportedFormat
 from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
+from stratamq.wire.crc import crc32c
 from stratamq.wire.kafka.records.compression import EXPANSION_MAX, Compression, codec_of
 from stratamq.wire.kafka.records.layout import (
     BATCH_LENGTH_MIN,
