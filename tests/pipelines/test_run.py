@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from stratamq.model.record import Record
 from stratamq.wire.kafka.records import decode_batch, iter_batches
 from tests.clients.node import ROOT, Node, running
 from tests.spark.conftest import Talk
+from tests.spark_union.world import CONFIGS, FLAGS
 
 pytestmark = [
     pytest.mark.needs("java"),
@@ -130,3 +132,33 @@ def test_a_plain_job_finds_nodes_and_packages(tmp_path: Path, node: Node) -> Non
     assert "rows: 3" in done.stdout
     (tmp_path / "job.py").write_text("raise SystemExit(7)")
     assert stratamq("spark", "submit", "job.py", folder=tmp_path).returncode == 7
+
+
+UNION = """
+from pyspark import pipelines as dp
+from pyspark.sql import functions as f
+
+from stratamq.spark import topic
+
+@dp.materialized_view
+def by_rest():
+    return topic(spark, "whole").groupBy((f.col("id") % 7).alias("rest")).count()
+"""
+
+
+@pytest.mark.long
+def test_a_step_reads_a_whole_topic_over_all_tiers(
+    tmp_path_factory: pytest.TempPathFactory, project: Path
+) -> None:
+    with running(tmp_path_factory.mktemp("tiered"), *FLAGS) as tiered:
+        talk = Talk(tiered.address)
+        talk.run(lambda client: client.create_topic("whole", 1, configs=CONFIGS))
+        talk.send_values("whole", 0, [json.dumps({"id": number}) for number in range(1000)])
+        talk.run(lambda client: client.flush_lake("whole"))
+        for path in (project / "transformations").iterdir():
+            path.unlink()
+        (project / "transformations" / "union.py").write_text(UNION)
+        words = ("--servers", tiered.address, "--master", "local[2]", *MEMORY)
+        done = stratamq("pipeline", "run", *words, folder=project)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"by_rest +completed +7", done.stdout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -10,10 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.connect.client import DefaultChannelBuilder
 
-from stratamq.model.errors import InvalidConfig
-from stratamq.spark.session import LOOPBACK, check_java, is_local, register
+from stratamq.model.errors import InvalidConfig, StrataError
+from stratamq.spark.session import LOOPBACK, check_java, is_local
+from stratamq.spark.union import register
 
 LOG = "spark.log"
 STDERR = 2
@@ -37,13 +42,23 @@ def connect(
         check_java()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
-    with quiet(folder / LOG):
-        return register(builder.remote(remote or master).getOrCreate())
+    try:
+        with quiet(folder / LOG):
+            return register(builder.remote(remote or master).getOrCreate())
+    except (PySparkException, Py4JError) as error:
+        why = str(error).strip().splitlines()
+        told = next((line for line in why if "Exception: " in line), why[0] if why else "")
+        raise StrataError(f"Spark did not start ({folder / LOG} has more): {told}") from None
 
 
 def _own(folder: Path, master: str) -> dict[str, str]:
     metastore = folder / "metastore"
+    port = _free_port()
+    # PySpark knows one port for servers of its own, and a second run on the machine needs another.
+    DefaultChannelBuilder.default_port = staticmethod(lambda: port)  # type: ignore[method-assign]
     found = {
+        "spark.connect.grpc.binding.address": LOOPBACK,
+        "spark.connect.grpc.binding.port": str(port),
         "spark.api.mode": "connect",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -58,6 +73,12 @@ def _own(folder: Path, master: str) -> dict[str, str]:
     if is_local(master):
         found |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
     return found
+
+
+def _free_port() -> int:
+    with socket.socket() as asked:
+        asked.bind((LOOPBACK, 0))
+        return int(asked.getsockname()[1])
 
 
 @contextmanager

@@ -33,7 +33,6 @@ def cold_side(
     paths = [path_of(cut.store_url, file.parquet_key or "") for file in cut.files]
     try:
         rows = spark.read.schema(file_schema(columns)).options(**options).parquet(*paths)
-        _ = rows.columns  # Spark Connect looks only when it has to
     except PySparkException as error:
         raise explained(error, cut.store_url) from None
     counted = until(_without_deleted(rows.where(_counts(cut)), cut), cut.as_of_ms)

@@ -15,7 +15,7 @@ from stratamq.spark.columns import SCHEMA
 from stratamq.spark.names import FORMAT
 from stratamq.spark.union.columns import MESSAGE_COLUMNS, struct_of, until
 from stratamq.spark.union.snapshot import Range, Snapshot, rounds
-from stratamq.spark.union.typed import TYPED_FORMAT, TypedSource, value_options
+from stratamq.spark.union.typed import TYPED_FORMAT, value_options
 
 
 def hot_side(
@@ -42,7 +42,6 @@ def _read(
     fields = [SCHEMA[name] for name in MESSAGE_COLUMNS]
     reader = spark.read.format(FORMAT)
     if typed:
-        spark.dataSource.register(TypedSource)
         fields.append(t.StructField(TYPED_COLUMN, struct_of(cut.columns)))
         values = value_options(cut.value_format, cut.value_schema)
         reader = spark.read.format(TYPED_FORMAT).options(**values)

@@ -14,7 +14,6 @@ from pyspark.sql import functions as f
 from stratamq.client import BlockingClient, options_of
 from stratamq.lake.parquet.schema import TYPED_COLUMN
 from stratamq.model.errors import InvalidInput
-from stratamq.spark.session import register as make_known
 from stratamq.spark.union.cold import cold_side
 from stratamq.spark.union.columns import (
     MESSAGE_COLUMNS,
@@ -22,6 +21,7 @@ from stratamq.spark.union.columns import (
     flat_names,
 )
 from stratamq.spark.union.hot import hot_side
+from stratamq.spark.union.known import make_known
 from stratamq.spark.union.snapshot import Snapshot, snapshot_of
 
 Typed = Literal["flat", "struct", "none"]
@@ -49,7 +49,6 @@ def topic(
     `store_options` those of Hadoop's file system, such as `fs.s3a.endpoint`. Without `servers` it
     is Spark's setting `spark.stratamq.servers`.
     """
-    make_known(spark)
     where = servers or spark.conf.get(SERVERS_CONF, None) or SERVERS
     given = {**(options or {}), "servers": where}
     until_ms = None if as_of is None else timestamp_ms(as_of)
@@ -82,6 +81,7 @@ def frame(
     typed: Typed,
 ) -> DataFrame:
     """The rows of a cut."""
+    make_known(spark)
     has_data = typed != "none" and bool(cut.columns)
     sides = (
         cold_side(spark, cut, store_options, typed=has_data),
