@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 
 from stratamq.model.record import Record
@@ -55,7 +57,6 @@ def cut(topic: str, *ranges: Range, as_of_ms: int | None = None, typed: bool = F
         starts={},
         deleted={},
         ranges=ranges,
-        ends={0: 10, 1: 10},
         as_of_ms=as_of_ms,
     )
 
@@ -94,4 +95,15 @@ def test_partitions_that_came_later_are_not_in_the_cut(
     rows = read(cut(filled, Range(0, 8, 10)))
     talk.run(lambda client: client.add_partitions(filled, 3))
     talk.send_values(filled, 2, ["new"])
+    assert offsets(rows) == [(0, 8), (0, 9)]
+
+
+def test_what_is_not_read_may_be_gone(
+    filled: str, node: Node, read: Callable[[Snapshot], DataFrame]
+) -> None:
+    """A partition that is cold altogether is not asked for at all."""
+    rows = read(cut(filled, Range(0, 8, 10)))
+    admin = AdminClient({"bootstrap.servers": node.address})
+    for done in admin.delete_records([TopicPartition(filled, 1, 10)]).values():
+        done.result(30)
     assert offsets(rows) == [(0, 8), (0, 9)]

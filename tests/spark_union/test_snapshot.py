@@ -91,13 +91,18 @@ def test_every_offset_comes_from_one_place(data: st.DataObject) -> None:
     assert seen(cut, told) == Counter(expected)
 
 
-def test_each_round_names_every_partition_once() -> None:
+def test_a_round_names_a_partition_once_and_only_if_it_is_read() -> None:
     cut = snapshot_of(
-        lake(part(0, 0, 10, file(2, 4)), part(1, 0, 8, file(0, 8)), part(2, 5, 5, file(0, 5)))
+        lake(
+            part(0, 0, 10, file(2, 4)),
+            part(1, 0, 8, file(0, 8)),
+            part(2, 5, 5, file(0, 5)),
+            part(3, 1, 6),
+        )
     )
     assert rounds(cut) == [
-        [Range(0, 0, 2), Range(1, 8, 8), Range(2, 5, 5)],
-        [Range(0, 4, 10), Range(1, 8, 8), Range(2, 5, 5)],
+        [Range(0, 0, 2), Range(3, 1, 6)],
+        [Range(0, 4, 10)],
     ]
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from stratamq.lake.parquet.schema import TYPED_COLUMN
@@ -35,10 +34,14 @@ def _read(
     options: Mapping[str, str],
     typed: bool,
 ) -> DataFrame:
-    """Partitions that were added since are not in the cut."""
+    """Only the partitions that are named: others may have been added since."""
     starts = {cut.topic: {one.partition: one.start for one in taken}}
     ends = {cut.topic: {one.partition: one.end for one in taken}}
-    places = {"startingOffsets": json.dumps(starts), "endingOffsets": json.dumps(ends)}
+    places = {
+        "partitions": ",".join(str(one.partition) for one in taken),
+        "startingOffsets": json.dumps(starts),
+        "endingOffsets": json.dumps(ends),
+    }
     fields = [SCHEMA[name] for name in MESSAGE_COLUMNS]
     reader = spark.read.format(FORMAT)
     if typed:
@@ -46,5 +49,4 @@ def _read(
         values = value_options(cut.value_format, cut.value_schema)
         reader = spark.read.format(TYPED_FORMAT).options(**values)
     given = {**options, "topic": cut.topic, **places}
-    rows = reader.schema(t.StructType(fields)).options(**given).load()
-    return rows.where(f.col("partition") < len(cut.ends))
+    return reader.schema(t.StructType(fields)).options(**given).load()

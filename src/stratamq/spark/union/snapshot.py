@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import NamedTuple
 
 from stratamq.lake.declared import Column, columns_of, declared, merged, parse_columns
@@ -44,8 +45,6 @@ class Snapshot:
     """Offsets that are still in the files and do not count."""
     ranges: tuple[Range, ...]
     """What the nodes are asked for."""
-    ends: Mapping[int, int]
-    """Of every partition: the last stable offset."""
     as_of_ms: int | None = None
 
 
@@ -64,7 +63,6 @@ def snapshot_of(lake: DescribedLake, as_of_ms: int | None = None) -> Snapshot:
         starts={part.index: part.start for part in parts if part.begins_within},
         deleted={part.index: part.deleted for part in parts if part.deleted},
         ranges=tuple(found for part in parts for found in part.ranges),
-        ends={one.partition_index: one.last_stable_offset for one in lake.partitions},
         as_of_ms=as_of_ms,
     )
 
@@ -121,16 +119,12 @@ def _may_have(file: LakeFile, as_of_ms: int | None) -> bool:
 
 
 def rounds(cut: Snapshot) -> list[list[Range]]:
-    """Reads from the nodes, each with one range for every partition; nearly always one will do.
+    """Reads from the nodes, each with one range of a partition at most; nearly always one will do.
 
-    A partition that has nothing left to read has an empty range.
+    A partition without a range is not named at all: what a read does not need may be gone by then.
     """
-    waiting = {part: [one for one in cut.ranges if one.partition == part] for part in cut.ends}
-    most = max(map(len, waiting.values()), default=0)
-    return [
-        [
-            waiting[part][turn] if turn < len(waiting[part]) else Range(part, end, end)
-            for part, end in cut.ends.items()
-        ]
-        for turn in range(most)
-    ]
+    waiting: dict[int, list[Range]] = {}
+    for one in cut.ranges:
+        waiting.setdefault(one.partition, []).append(one)
+    turns = zip_longest(*waiting.values())
+    return [[one for one in turn if one is not None] for turn in turns]
