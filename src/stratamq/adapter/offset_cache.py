@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TypeVar
 
 from stratamq.adapter.offsets import OffsetManager
@@ -22,6 +21,7 @@ from stratamq.meta.rows import entity_of, row_key, row_value
 from stratamq.meta.rules_groups import check_offset
 from stratamq.meta.state import Offsets
 from stratamq.model.clock import Clock
+from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import CapacityExceeded, Closed, NotFound, ShardNotFound
 from stratamq.model.types import NO_OFFSET, ShardName
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from stratamq.adapter.contract import StorageAdapter
@@ -23,6 +22,7 @@ from stratamq.meta.commands import Command, CreateSegment, CreateShard
 from stratamq.meta.configs import storage_name
 from stratamq.meta.placement import place_partitions
 from stratamq.meta.state import MetaState
+from stratamq.model.dataclass import dataclass
 from stratamq.model.shard import shard_name
 from stratamq.model.topic import StorageType, Topic
 from stratamq.model.types import NodeId, ShardName

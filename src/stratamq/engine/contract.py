@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
 from stratamq.engine.history import History
 from stratamq.log.contract import EpochStart, SegmentInfo
+from stratamq.model.dataclass import dataclass
 from stratamq.model.producer import AbortedTransaction, ProducerState, TransactionMarker
 from stratamq.model.record import Record
 from stratamq.model.shard import ShardOffsets

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import dataclass
 from functools import partial
 
 from stratamq.engine import lookups, retention
@@ -13,6 +12,7 @@ from stratamq.engine.producers_shard import forget_above
 from stratamq.engine.shard import Shard
 from stratamq.engine.view import View
 from stratamq.log.contract import ShardStore, Step
+from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import CorruptRecord
 from stratamq.model.types import Offset, TimestampMs
 from stratamq.wire.kafka.records import decode_some

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import InvalidConfig
 
 MIB = 1 << 20

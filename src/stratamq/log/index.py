@@ -23,12 +23,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from stratamq.log._entries import key_rows, tag_rows
 from stratamq.log.contract import PlacedBatch
 from stratamq.log.kv import KVBatch, KVStore, after_prefix
 from stratamq.log.sidecar import OffsetPoint, TimePoint
+from stratamq.model.dataclass import dataclass
 from stratamq.model.types import EARLIEST, NO_TIMESTAMP, Offset, Position, ShardName, TimestampMs
 from stratamq.wire.kafka.records import key_hash
 

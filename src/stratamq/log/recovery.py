@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from pathlib import Path
 
@@ -36,6 +36,7 @@ from stratamq.log.index import IndexState, ShardIndex
 from stratamq.log.scan import Damage, Intact, Stretch, scan
 from stratamq.log.segment import SPAN_MAX, ActiveSegment, SealedSegment, Segment
 from stratamq.log.truncation import plan_cut
+from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import InvalidInput, StorageError
 from stratamq.model.types import EARLIEST, NO_EPOCH, Offset, Position
 from stratamq.wire.kafka.records import (

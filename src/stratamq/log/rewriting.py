@@ -9,7 +9,7 @@ are taken back last: until then, and for good after a crash, each costs a look-u
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from stratamq.log.kv import KVBatch
 from stratamq.log.recovery import Indexing
 from stratamq.log.scan import Damage, Intact, Stretch, scan
 from stratamq.log.segment import SIDECARS, SealedSegment, collect_points
+from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import CorruptRecord
 from stratamq.model.types import Offset, Position
 from stratamq.wire.kafka.records import EMPTY_SCAN, read_header

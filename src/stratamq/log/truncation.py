@@ -6,13 +6,12 @@ shorter segment, so that nobody follows the file over its new end.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from stratamq.log import names, reader
 from stratamq.log.index import IndexState
 from stratamq.log.kv import KVBatch
 from stratamq.log.segment import ActiveSegment, SealedSegment, Segment
 from stratamq.log.sidecar import OffsetPoint, TimePoint
+from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import CorruptRecord
 from stratamq.model.types import NO_TIMESTAMP, Offset, Position, TimestampMs
 from stratamq.wire.kafka.records import HEADER_BYTES, read_header

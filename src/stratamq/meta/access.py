@@ -7,11 +7,12 @@ proves is SCRAM's; here they are only checked for being well-formed, and kept.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import NamedTuple
 
 from stratamq.model.access import OPERATIONS, AclRule, Operation, PatternType, Permission
+from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import InvalidInput, NotFound
 
 NAME_BYTES_MAX = 1024

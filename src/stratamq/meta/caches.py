@@ -11,7 +11,6 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 from stratamq.meta.client import MetaClient
@@ -19,6 +18,7 @@ from stratamq.meta.entities import SegmentMeta, ShardMeta, TopicMeta, TopicPhase
 from stratamq.meta.events import Event, Put, Update
 from stratamq.meta.state import MetaState
 from stratamq.meta.watch import Watch
+from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import Closed, StrataError, TimedOut, TopicNotFound
 from stratamq.model.segment import State
 from stratamq.model.topic import Topic

@@ -4,11 +4,12 @@ with the command."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from stratamq.meta.access import AlterQuota, CreateAcl, DeleteAcl, DeleteCredential, SaveCredential
 from stratamq.meta.tier import TierCommand
 from stratamq.meta.transactions import DeleteTransaction, SaveTransaction, TakeProducerIds
+from stratamq.model.dataclass import dataclass
 from stratamq.model.segment import Event as SegmentEvent
 from stratamq.model.topic import Topic
 from stratamq.model.types import (

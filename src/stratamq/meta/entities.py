@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -10,6 +9,7 @@ from stratamq.meta.access import AccessEntity, CredentialKey, QuotaScope
 from stratamq.meta.tier import TierEntity, TierKey
 from stratamq.meta.transactions import ProducerEntity
 from stratamq.model.access import AclRule
+from stratamq.model.dataclass import dataclass
 from stratamq.model.segment import State
 from stratamq.model.topic import Topic
 from stratamq.model.types import (

@@ -3,8 +3,6 @@ choice, and a state that was reached under larger ones is still a state."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from stratamq.meta.access import AlterQuota, CreateAcl, SaveCredential
 from stratamq.meta.commands import (
     Command,
@@ -16,6 +14,7 @@ from stratamq.meta.commands import (
 from stratamq.meta.state import MetaState
 from stratamq.meta.tier import CommitFiles
 from stratamq.meta.transactions import SaveTransaction
+from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import CapacityExceeded
 
 

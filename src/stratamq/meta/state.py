@@ -12,7 +12,7 @@ Laws
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeVar
 
 from stratamq.meta.access import Credential, CredentialKey, Quota, QuotaScope
@@ -33,6 +33,7 @@ from stratamq.meta.pmap import PMap
 from stratamq.meta.tier import RetiredObject, TierFile
 from stratamq.meta.transactions import ProducerIds, TransactionMeta
 from stratamq.model.access import AclRule
+from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import NotFound, ShardNotFound, TopicNotFound
 from stratamq.model.segment import has_leader
 from stratamq.model.shard import shard_name

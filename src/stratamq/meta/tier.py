@@ -10,9 +10,9 @@ can be using it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from stratamq.model.dataclass import dataclass
 from stratamq.model.types import NO_TIMESTAMP, Offset, ShardName, TimestampMs
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from stratamq.model.dataclass import dataclass
 from stratamq.model.transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, State
 from stratamq.model.types import NO_TIMESTAMP, ShardName, TimestampMs
 

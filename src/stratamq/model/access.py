@@ -5,8 +5,9 @@ The numbers travel on the wire and are the bits of `authorized_operations`; rows
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+
+from stratamq.model.dataclass import dataclass
 
 ANYBODY = "User:*"
 ANYWHERE = "*"

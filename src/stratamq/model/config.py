@@ -11,13 +11,13 @@ with `topic.` set what topics get that do not say otherwise.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import cast
 
+from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import InvalidConfig
 from stratamq.model.node_settings import NODE_SETTINGS
 from stratamq.model.settings import Setting, Value, unknown_name
@@ -110,6 +110,8 @@ def load(
 
 def read_file(path: Path) -> dict[str, Value]:
     """The settings in a TOML file. Tables and dotted names mean the same."""
+    import tomllib  # a node without a file starts without a parser
+
     try:
         tree = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from stratamq.model.dataclass import dataclass
 from stratamq.model.types import Offset, TimestampMs
 
 NO_SEQUENCE = -1

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import InvalidConfig
 
 Value = bool | int | str

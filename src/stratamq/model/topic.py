@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import cast
 
+from stratamq.model.dataclass import dataclass
 from stratamq.model.settings import Setting, Value, parse_all
 from stratamq.model.topic_accepted import ACCEPTED
 from stratamq.model.topic_tier import TIER_SETTINGS

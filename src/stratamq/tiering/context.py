@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from stratamq.engine.contract import StorageEngine
 from stratamq.meta.caches import BrokerCacheManager
@@ -11,6 +10,7 @@ from stratamq.meta.client import MetaClient
 from stratamq.meta.tier_cache import TierCache
 from stratamq.model.clock import Clock
 from stratamq.model.config import NodeConfig
+from stratamq.model.dataclass import dataclass
 from stratamq.model.types import ShardName
 
 

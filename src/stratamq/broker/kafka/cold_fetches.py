@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 from uuid import UUID
 
 from stratamq.broker.kafka.room import Room
 from stratamq.engine.contract import FetchResult
+from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import StrataError
 
 logger = logging.getLogger(__name__)

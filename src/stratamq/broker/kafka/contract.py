@@ -13,7 +13,6 @@ the connection cannot go on.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from stratamq.adapter.drivers import StorageDriverManager
@@ -23,6 +22,7 @@ from stratamq.meta.caches import BrokerCacheManager, StorageCacheManager
 from stratamq.meta.service import MetaService
 from stratamq.model.clock import Clock
 from stratamq.model.config import NodeConfig
+from stratamq.model.dataclass import dataclass
 from stratamq.model.types import NodeId
 from stratamq.wire.kafka.protocol import Versions
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import NamedTuple, Protocol
 
@@ -14,6 +14,7 @@ from stratamq.broker.kafka.contract import Services
 from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.fetch_sessions import PartitionKey
 from stratamq.broker.kafka.topics import Refused, find, lead
+from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import OffsetOutOfRange, StrataError
 from stratamq.model.shard import ShardOffsets
 from stratamq.model.topic import Topic

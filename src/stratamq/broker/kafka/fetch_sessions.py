@@ -16,10 +16,11 @@ from __future__ import annotations
 import itertools
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from stratamq.broker.kafka.topics import Refused
+from stratamq.model.dataclass import dataclass
 from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode
 from stratamq.wire.kafka.protocol.messages.fetch import (
     FetchablePartitionResponse,

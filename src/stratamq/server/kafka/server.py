@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from stratamq.broker.kafka.broker import KafkaBroker
 from stratamq.broker.kafka.room import Room
+from stratamq.model.dataclass import dataclass
 from stratamq.net.connection import Connection
 from stratamq.net.limits import ConnectionLimits
 from stratamq.net.listener import Listener

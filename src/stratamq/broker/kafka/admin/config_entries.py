@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from stratamq.broker.kafka.admin.broker_names import GROUP_NAMES, broker_name
 from stratamq.broker.kafka.admin.kinds import Origin, Type
 from stratamq.model.config import ALL_SETTINGS, TOPIC_PREFIX, NodeConfig, Source
+from stratamq.model.dataclass import dataclass
 from stratamq.model.settings import Setting, Value
 from stratamq.model.topic import TOPIC_SETTINGS, TopicConfig
 

@@ -7,7 +7,8 @@ all windows but one: a single burst after a silence does not count as if it went
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+
+from stratamq.model.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

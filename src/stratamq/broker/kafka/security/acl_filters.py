@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeVar
 
 from stratamq.model.access import AclRule, Operation, PatternType, Permission, ResourceKind
+from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import InvalidInput
 
 E = TypeVar("E", bound=IntEnum)

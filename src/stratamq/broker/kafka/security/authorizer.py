@@ -12,7 +12,7 @@ Laws, as in Kafka
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from stratamq.model.access import (
@@ -25,6 +25,7 @@ from stratamq.model.access import (
     Permission,
     ResourceKind,
 )
+from stratamq.model.dataclass import dataclass
 
 DECISIONS_MAX = 10_000
 """Remembered decisions; when there are more, all are forgotten and made again."""

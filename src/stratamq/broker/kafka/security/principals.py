@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import InvalidConfig
 
 NAME_CHARS_MAX = 4096

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.security.authorizer import Decider
 from stratamq.meta.caches import BrokerCacheManager
 from stratamq.model.access import CLUSTER_NAME, OPERATIONS, Operation, ResourceKind
+from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import TopicNotFound
 from stratamq.model.types import TopicId
 from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode

@@ -15,7 +15,6 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
@@ -23,6 +22,7 @@ from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.security.passwords import is_password, nobodys_credential
 from stratamq.broker.kafka.security.scram import Exchange, Unproven, read_first, read_plain
 from stratamq.meta.access import Credential, Mechanism
+from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import InvalidConfig
 from stratamq.wire.kafka.protocol import ErrorCode, Served, Versions
 from stratamq.wire.kafka.protocol.messages.sasl import (

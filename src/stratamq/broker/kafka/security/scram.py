@@ -13,11 +13,12 @@ import base64
 import binascii
 import hmac
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from stratamq.broker.kafka.security.passwords import hashed, keyed
 from stratamq.meta.access import Credential
+from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import StrataError
 
 TOKEN_BYTES_MAX = 8192

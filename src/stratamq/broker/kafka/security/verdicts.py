@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from stratamq.broker.kafka.security.rights import REFUSAL, Rights
 from stratamq.model.access import CLUSTER_NAME, Operation, ResourceKind
+from stratamq.model.dataclass import dataclass
 from stratamq.wire.kafka.protocol import ErrorCode
 
 T = TypeVar("T")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from stratamq.model.config import NodeConfig
+from stratamq.model.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import ModuleType
 
+from stratamq.model.dataclass import dataclass
 from stratamq.wire.kafka.protocol.errors import ErrorCode
 from stratamq.wire.kafka.protocol.messages import (
     acls,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from stratamq.model.dataclass import dataclass
 from stratamq.wire.kafka.protocol import ErrorCode
 
 Ticket = Any

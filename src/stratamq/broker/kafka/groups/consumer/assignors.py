@@ -7,10 +7,10 @@ topic, the same run of each, so that topics with equal keys meet in one member.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from heapq import heapify, heapreplace
 
 from stratamq.broker.kafka.groups.consumer.members import NOTHING, Partition, Partitions
+from stratamq.model.dataclass import dataclass
 from stratamq.model.types import TopicId
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from stratamq.model.dataclass import dataclass
 from stratamq.model.types import TopicId
 from stratamq.wire.kafka.protocol import ErrorCode
 

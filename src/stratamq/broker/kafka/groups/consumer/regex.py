@@ -8,8 +8,9 @@ topic patterns are made of (literals, `.`, classes, groups, `|`, `*`, `+`, `?`, 
 from __future__ import annotations
 
 import string
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from stratamq.model.dataclass import dataclass
 
 PATTERN_CHARS_MAX = 1000
 STEPS_MAX = 2_000

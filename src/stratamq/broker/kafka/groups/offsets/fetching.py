@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.groups.coordinator import GroupCoordinator
@@ -11,6 +10,7 @@ from stratamq.broker.kafka.groups.failures import group_code
 from stratamq.broker.kafka.groups.offsets.members import OffsetGuard
 from stratamq.broker.kafka.groups.offsets.places import Places, wire_id
 from stratamq.meta.state import Offsets
+from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import StrataError
 from stratamq.model.types import ShardName
 from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode
