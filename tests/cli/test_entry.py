@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from stratamq.cli import server
 from stratamq.cli.entry import plain_flags
 
 COMMAND = [sys.executable, "-m", "stratamq.cli"]
@@ -57,9 +59,30 @@ def test_both_ways_complain_alike(tmp_path: Path) -> None:
     assert (short.returncode, short.stderr) == (long.returncode, long.stderr)
 
 
-def test_a_node_that_starts_does_not_wait_for_typer() -> None:
-    program = "import sys, stratamq.cli.entry, stratamq.cli.server; print('typer' in sys.modules)"
+@pytest.mark.parametrize("module", ["typer", "tomllib", "email", "argparse", "zipfile"])
+def test_a_node_that_starts_does_not_wait_for(module: str, imported: frozenset[str]) -> None:
+    assert "stratamq.node.core" in imported
+    assert module not in imported
+
+
+@pytest.fixture(scope="module")
+def imported() -> frozenset[str]:
+    """The modules of a node that is about to start."""
+    program = "import sys, stratamq.cli.entry, stratamq.cli.server; print(*sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
-    assert done.stdout.strip() == "False"
+    return frozenset(done.stdout.split())
+
+
+def test_a_node_that_is_ready_collects_its_garbage(capsys: pytest.CaptureFixture[str]) -> None:
+    thresholds = gc.get_threshold()
+    gc.disable()
+    try:
+        server._announce("ready")
+        assert gc.isenabled()
+    finally:
+        gc.enable()
+        gc.unfreeze()
+        gc.set_threshold(*thresholds)
+    assert capsys.readouterr().out == "ready\n"

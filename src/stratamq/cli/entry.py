@@ -7,6 +7,7 @@ else, a question for help or a slip, is Typer's.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -47,6 +48,7 @@ def plain_flags(words: Sequence[str]) -> dict[str, str] | None:
 
 
 def start(given: dict[str, str]) -> None:
+    gc.disable()  # nothing that a start makes is garbage; `run_server` turns it on when it is ready
     from stratamq.cli.server import run_server
 
     file = given.pop(FILE, None)

@@ -42,3 +42,4 @@ def _spare_what_stays() -> None:
     """The collector never looks again at what the start has made: a tenth of a small request."""
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS_MAX)
+    gc.enable()
