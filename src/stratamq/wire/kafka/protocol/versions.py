@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 ANY_VERSION = 32_767
@@ -30,6 +31,7 @@ ALL = Versions(0, ANY_VERSION)
 NONE = Versions(0, -1)
 
 
+@cache
 def versions_of(text: str) -> Versions:
     """Read `none`, `4`, `4-7` or `4+`. Only our own tables come here, so ValueError will do."""
     if text == "none":
