@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from stratamq.lake.declared import columns_of, columns_text, declared
 from stratamq.lake.parquet import FileLayout, write_file
 from stratamq.lake.parquet.values import value_columns
+from stratamq.model.errors import InvalidConfig
 from stratamq.model.producer import AbortedTransaction
 from stratamq.model.record import Record
 from stratamq.model.types import Offset, TimestampMs
@@ -206,3 +207,23 @@ def test_files_that_are_gone_are_one_sentence(spark: SparkSession, store: Store)
     with pytest.raises(Exception, match="are not there any more") as caught:
         read(spark, store.lake())
     assert "\n" not in str(caught.value)
+
+
+def test_a_store_that_spark_cannot_reach_is_one_sentence(spark: SparkSession) -> None:
+    """Without the jar, which is not among Spark's own."""
+    found = LakeFile(
+        base_offset=0,
+        end_offset=1,
+        final=True,
+        parquet_key="k",
+        rows=1,
+        min_timestamp=0,
+        max_timestamp=0,
+        log_bytes=1,
+    )
+    part = LakePartition(
+        partition_index=0, start_offset=0, last_stable_offset=1, files=[found], error_code=0
+    )
+    lake = DescribedLake(name="orders", store_url="s3://bucket/prefix", partitions=[part])
+    with pytest.raises(InvalidConfig, match=r"without org\.apache\.hadoop:hadoop-aws"):
+        read(spark, lake)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -33,7 +34,7 @@ def cold_side(
     paths = [path_of(cut.store_url, file.parquet_key or "") for file in cut.files]
     try:
         rows = spark.read.schema(file_schema(columns)).options(**options).parquet(*paths)
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         raise explained(error, cut.store_url) from None
     counted = until(_without_deleted(rows.where(_counts(cut)), cut), cut.as_of_ms)
     names = [*MESSAGE_COLUMNS, *([TYPED_COLUMN] if columns else [])]
