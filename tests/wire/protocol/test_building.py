@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import pytest
@@ -51,3 +51,17 @@ def test_a_message_without_fields() -> None:
         pass
 
     assert Nothing() == Nothing()
+
+
+def test_no_other_attribute_can_be_set() -> None:
+    built = fresh()(name="a")
+    built.seats = 5
+    with pytest.raises(AttributeError):
+        built.chairs = 5
+
+
+def test_the_library_knows_the_fields() -> None:
+    place = fresh()
+    assert is_dataclass(place)
+    assert [each.name for each in fields(place)] == ["name", "seats", "rows", "owner"]
+    assert [each.name for each in fields(place(name="a"))] == ["name", "seats", "rows", "owner"]

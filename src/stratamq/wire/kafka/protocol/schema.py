@@ -21,8 +21,8 @@ as long to build, and the broker builds one per partition and request.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
@@ -131,7 +131,7 @@ def wire(
     `nullable` is true, or the versions in which null may be sent. The default of an array is (),
     which stands for a new list, or None. A secret stays out of `repr`, and so out of every log.
     """
-    declared = Field(
+    return Field(
         name="",  # known to the class only
         kind=kind,
         versions=versions_of(versions) if versions else ALL,
@@ -141,10 +141,6 @@ def wire(
         tag=tag,
         secret=secret,
     )
-    metadata = {"wire": declared}
-    if default == ():
-        return field(default_factory=list, metadata=metadata)
-    return field(default=default, metadata=metadata)
 
 
 def _nullable(said: str | bool) -> Versions:
@@ -172,24 +168,46 @@ def declared_in(module: str) -> list[Message]:
 
 
 def _declare(cls: type[T]) -> type[T]:
-    """Make a dataclass; what needs no compiling is shared by all of them.
+    """Make what the library would call a dataclass with slots, all keywords.
 
-    A node imports every message when it starts and builds few of them. The library would compile
-    three functions and a signature for each, which is most of the time that the import takes.
+    A node imports every message when it starts and builds few of them. The library would look at
+    each field several times and compile three functions and a signature for each class, which is
+    most of the time that the import takes.
     """
-    cls.__doc__ = cls.__doc__ or "A part of a message."  # or the library would write the signature
-    made = dataclass(slots=True, kw_only=True, init=False, eq=False, repr=False, match_args=False)(
-        cls
-    )
-    setattr(made, "__init__", _built_first)  # noqa: B010
-    setattr(made, "__eq__", _equal)  # noqa: B010
-    setattr(made, "__repr__", _shown)  # noqa: B010
-    setattr(made, "__hash__", None)  # noqa: B010
-    _fields[made] = tuple(
-        each.metadata["wire"]._replace(name=each.name)
-        for each in fields(made)  # type: ignore[arg-type]  # it is a dataclass now
-    )
+    declared = {name: vars(cls)[name]._replace(name=name) for name in _annotations(cls)}
+    body = {name: value for name, value in vars(cls).items() if name not in declared}
+    for made_for_every_class in ("__dict__", "__weakref__"):
+        body.pop(made_for_every_class, None)
+    body |= {"__slots__": tuple(declared), "__qualname__": cls.__qualname__, **_SHARED}
+    made: type[T] = type(cls.__name__, cls.__bases__, body)
+    _fields[made] = tuple(declared.values())
     return made
+
+
+def _annotations(cls: type) -> dict[str, Any]:
+    found: dict[str, Any] = vars(cls).get("__annotations__", {})
+    return found
+
+
+class _LibraryFields:
+    """What the library knows a dataclass by, made for whoever asks it to copy a message or to name
+    its fields."""
+
+    def __get__(self, message: object, owner: type) -> dict[str, Any]:
+        body: dict[str, Any] = {each.name: _library_field(each) for each in _fields[owner]}
+        body["__annotations__"] = _annotations(owner)
+        twin: type = dataclass(init=False, eq=False, repr=False, kw_only=True)(
+            type("Twin", (), body)
+        )
+        made: dict[str, Any] = getattr(twin, FIELDS)
+        setattr(owner, FIELDS, made)
+        return made
+
+
+def _library_field(declared: Field) -> Any:
+    if declared.default == ():
+        return field(default_factory=list)
+    return field(default=declared.default)
 
 
 def _built_first(self: object, **given: Any) -> None:
@@ -233,6 +251,17 @@ def _equal(self: object, other: object) -> Any:
 def _shown(self: object) -> str:
     shown = (f"{f.name}={getattr(self, f.name)!r}" for f in _fields[type(self)] if not f.secret)
     return f"{type(self).__name__}({', '.join(shown)})"
+
+
+FIELDS = "__dataclass_fields__"
+_SHARED: Mapping[str, Any] = {
+    "__init__": _built_first,
+    "__eq__": _equal,
+    "__repr__": _shown,
+    "__hash__": None,
+    FIELDS: _LibraryFields(),
+}
+"""What all messages have alike."""
 
 
 def _message(role: Role, key: int, versions: str, flexible: str) -> Callable[[type[T]], type[T]]:
