@@ -70,6 +70,7 @@ def test_small_neighbours_become_one_file() -> None:
     assert small_files(told, 20) == [Rewrite(3, 0, 9, (0, 5))]
     assert small_files(told, 30) == [Rewrite(3, 0, 12, (0, 5, 9))]
     assert small_files(told, 35)[1:] == [Rewrite(3, 30, 40, (30, 35))]
+    assert small_files(told, 1000)[1:] == [Rewrite(3, 30, 40, (30, 35))], "only final ones"
     assert small_files(told, 5) == []
 
 
