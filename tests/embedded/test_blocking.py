@@ -17,6 +17,7 @@ import pytest
 
 import stratamq
 from stratamq.model.errors import Closed, InvalidConfig
+from tests.embedded.threads import left_by
 
 
 @pytest.fixture
@@ -55,6 +56,7 @@ def test_many_threads_get_their_own_offsets(node: stratamq.Node) -> None:
 
 
 def test_a_closed_node_says_so(tmp_path: Path) -> None:
+    before = threading.enumerate()
     node = stratamq.open(tmp_path)
     topic = node.create_topic("t")
     messages = topic.follow()
@@ -65,8 +67,7 @@ def test_a_closed_node_says_so(tmp_path: Path) -> None:
     for call in (node.topics, node.groups, lambda: topic.produce("v"), lambda: next(messages)):
         with pytest.raises(Closed):
             call()
-    names = {thread.name for thread in threading.enumerate()}
-    assert not any("stratamq" in name or "asyncio" in name for name in names)
+    assert left_by(before, "stratamq", "asyncio") == []
 
 
 def test_an_abandoned_follow_commits_and_does_not_complain(node: stratamq.Node) -> None:
@@ -88,13 +89,14 @@ def test_a_follow_that_outlives_its_node_does_not_complain(tmp_path: Path) -> No
 
 
 def test_bad_settings_start_nothing(tmp_path: Path) -> None:
+    before = threading.enumerate()
     with pytest.raises(InvalidConfig, match="io_workers"):
         stratamq.open(tmp_path / "a", io_wrokers=1)
     with pytest.raises(InvalidConfig, match="path"):
         stratamq.open(tmp_path / "a", data_dir="b")
     with pytest.raises(InvalidConfig, match=r"io\.workers"):
         stratamq.open(tmp_path / "a", io_workers=99)
-    assert [one.name for one in threading.enumerate() if "stratamq" in one.name] == []
+    assert left_by(before, "stratamq", "asyncio") == []
     assert not (tmp_path / "a").exists()
 
 
@@ -176,7 +178,8 @@ except AttributeError as error:
     assert done.stdout == "[]\n[]\nmodule 'stratamq' has no attribute 'nothing'\n"
 
 
-def test_signals_are_left_alone(node: stratamq.Node) -> None:
+def test_signals_are_left_alone(tmp_path: Path) -> None:
     """An embedded node is a guest: Ctrl-C belongs to its host."""
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    before = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
+    with stratamq.open(tmp_path):
+        assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == before

@@ -21,6 +21,7 @@ from stratamq.model.record import Record
 from stratamq.model.types import Offset
 from stratamq.node import composition
 from stratamq.node.core import NodeCore
+from tests.embedded.threads import left_by
 
 
 def core_at(path: Path, clock: ManualClock | None = None, **settings: object) -> NodeCore:
@@ -70,6 +71,7 @@ async def test_engines_start_when_a_topic_needs_them(tmp_path: Path) -> None:
 
 
 async def test_a_start_that_fails_takes_everything_down_again(tmp_path: Path) -> None:
+    before = threading.enumerate()
     kv = RocksKV(tmp_path / composition.META_FOLDER)
     batch = kv.batch()
     batch.put(FORMAT_KEY, dump({}).replace(b'"v":1', b'"v":9'))
@@ -78,7 +80,7 @@ async def test_a_start_that_fails_takes_everything_down_again(tmp_path: Path) ->
     tasks = len(asyncio.all_tasks())
     with pytest.raises(StorageError, match="version 9"):
         await core_at(tmp_path).start()
-    assert [one.name for one in threading.enumerate() if "stratamq" in one.name] == []
+    assert left_by(before, "stratamq") == []
     assert len(asyncio.all_tasks()) == tasks
     kv = RocksKV(tmp_path / composition.META_FOLDER)  # neither the lock nor RocksDB's is held
     batch = kv.batch()
@@ -91,6 +93,7 @@ async def test_a_start_that_fails_takes_everything_down_again(tmp_path: Path) ->
 
 
 async def test_a_stop_leaves_no_thread_and_no_task(tmp_path: Path) -> None:
+    before = threading.enumerate()
     tasks = len(asyncio.all_tasks())
     core = core_at(tmp_path, offset_store="cache")
     await core.start()
@@ -99,7 +102,7 @@ async def test_a_stop_leaves_no_thread_and_no_task(tmp_path: Path) -> None:
         await core.drivers.write(storage, Record(b"v"))
     await core.stop()
     await core.stop()
-    assert [one.name for one in threading.enumerate() if "stratamq" in one.name] == []
+    assert left_by(before, "stratamq") == []
     assert len(asyncio.all_tasks()) == tasks
 
 
