@@ -8,7 +8,7 @@ is synced is synced together: file systems write their journal once for all who 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from stratamq.model.types import ShardName
 HIGH_WATERMARKS = "high-watermarks"
 SYNC_THREADS = 16
 
-Syncs = Iterable[Callable[[], None]]
+Syncs = Sequence[Callable[[], None]]
 
 
 def one_by_one(syncs: Syncs) -> None:
@@ -34,6 +34,9 @@ def one_by_one(syncs: Syncs) -> None:
 
 def together(syncs: Syncs) -> None:
     """All have ended on return. The first failure is raised."""
+    if len(syncs) == 1:
+        one_by_one(syncs)
+        return
     with ThreadPoolExecutor(SYNC_THREADS, "stratamq-sync") as threads:
         begun = [threads.submit(sync) for sync in syncs]
     for one in begun:

@@ -56,8 +56,11 @@ class KafkaFront:
         stability = ShardStability(services.drivers)
         fetch, groups = Fetch(services, room, stability), Groups(services)
         transactions = Transactions(services, groups)
-        name = await asyncio.to_thread(cluster_id, config.data_dir)
-        access = Access(services, await asyncio.to_thread(sasl_secret, config.data_dir))
+        name, secret = await asyncio.gather(  # the first start syncs both
+            asyncio.to_thread(cluster_id, config.data_dir),
+            asyncio.to_thread(sasl_secret, config.data_dir),
+        )
+        access = Access(services, secret)
         data = [
             *families(services, name, transactions, stability),
             LakeApis(services, self._core.tiering),
