@@ -121,12 +121,16 @@ def test_what_no_constructor_made_works_too(use: Callable[[object], object]) -> 
     assert use(one) == use(made(number=1))
 
 
-def test_the_methods_are_the_librarys_once_they_were_used() -> None:
+def test_each_method_is_the_librarys_once_it_was_used() -> None:
     made = unused()
     before = dict(vars(made))
-    made(number=1)
-    assert all(vars(made)[name] is not before[name] for name in WRITTEN_LATER)
+    one = made(number=1)
+    assert vars(made)["__init__"] is not before["__init__"]
+    assert vars(made)["__eq__"] is before["__eq__"]
     assert str(inspect.signature(made)) == "(*, number: 'int') -> None"
+    assert one == made(number=1)
+    assert repr(one).endswith("Unused(number=1)")
+    assert all(vars(made)[name] is not before[name] for name in (*WRITTEN_LATER, "__hash__"))
 
 
 def test_what_is_written_by_hand_stays() -> None:

@@ -2,8 +2,8 @@
 
 The library writes six functions for each class and compiles them one by one: a quarter of the time
 in which a node starts, for classes most of which it may never make anything of. Here a class gets
-stand-ins. The first call of any of them has the library write the real ones, which take their
-places for good; from then on nothing differs.
+stand-ins. The first call of one has the library write the real method, which takes its place for
+good; from then on nothing differs.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def _with_stand_ins(cls: type[T], frozen: bool, slots: bool, kw_only: bool) -> t
 
 def _stand_in(cls: type, name: str, frozen: bool) -> Callable[..., Any]:
     def first(self: object, *args: Any, **kwargs: Any) -> Any:
-        real = _written(cls, frozen)
-        for method in (*WRITTEN_LATER, _HASH):
+        real = _written(cls, name, frozen)
+        for method in ("__eq__", _HASH) if name in ("__eq__", _HASH) else (name,):
             setattr(cls, method, getattr(real, method))
         return getattr(real, name)(self, *args, **kwargs)
 
@@ -68,9 +68,9 @@ def _stand_in(cls: type, name: str, frozen: bool) -> Callable[..., Any]:
     return first
 
 
-def _written(cls: type, frozen: bool) -> type:
-    """A class of the same fields, whose methods the library has written. They look at the fields
-    of what they are given, and so serve the other class as well."""
+def _written(cls: type, wanted: str, frozen: bool) -> type:
+    """A class of the same fields, for which the library has written the wanted method. That looks
+    at the fields of what it is given, and so serves the other class as well."""
     fields: dict[str, dataclasses.Field[Any]] = getattr(cls, "__dataclass_fields__")  # noqa: B009
     body: dict[str, Any] = {
         **fields,
@@ -81,7 +81,15 @@ def _written(cls: type, frozen: bool) -> type:
     }
     if hasattr(cls, "__post_init__"):
         body["__post_init__"] = cls.__post_init__
-    return dataclasses.dataclass(frozen=frozen)(type(cls.__name__, (), body))
+    write = dataclasses.dataclass(
+        init=wanted == "__init__",
+        repr=wanted == "__repr__",
+        eq=wanted in ("__eq__", _HASH),
+        frozen=frozen,
+        match_args=False,
+    )
+    written: type = write(type(cls.__name__, (), body))
+    return written
 
 
 # -- frozen classes --------------------------------------------------------------------------------
