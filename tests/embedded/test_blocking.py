@@ -145,6 +145,7 @@ for message in topic.follow("g"):
 def test_ctrl_c_interrupts_a_wait_and_the_node_goes_on(tmp_path: Path) -> None:
     code = """
 import asyncio, os, signal, sys, threading, stratamq
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what a shell has put aside
 with stratamq.open(sys.argv[1]) as node:
     topic = node.create_topic("t")
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
