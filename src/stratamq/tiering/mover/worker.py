@@ -25,8 +25,8 @@ from stratamq.tiering.mover.conversion import (
     decode_request,
     encode_answer,
 )
+from stratamq.tiering.priority import put_last
 
-NICENESS = 10
 MEMORY_BYTES_MAX = 4 << 30
 """Address space, most of it never touched. A file needs about a tenth of it: a row group with all
 its columns, a chunk of the log and one unpacked batch."""
@@ -47,7 +47,7 @@ def main() -> None:
 def give_way() -> None:
     """To everybody, with processor and memory. Who ends it is the node, not a key on a terminal."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.nice(NICENESS)
+    put_last()
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
     _, most = resource.getrlimit(resource.RLIMIT_AS)

@@ -29,6 +29,7 @@ from stratamq.tiering.mover.conversion import (
     decode_answer,
     encode_request,
 )
+from stratamq.tiering.priority import put_last
 
 MODULE = "stratamq.tiering.mover.worker"
 IDLE_S = 30.0
@@ -153,13 +154,15 @@ class _Process:
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._words = tempfile.TemporaryFile()  # noqa: SIM115
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-P", "-m", MODULE],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._words,
             env=_environment(),
         )
+        put_last(process.pid)
+        return process
 
     def _end(self) -> str:
         """How it ended, in words."""

@@ -21,6 +21,7 @@ import stratamq
 from stratamq.lake.tables.errors import TableError
 from stratamq.model import errors
 from stratamq.model.errors import Closed, StorageError, StrataError, TimedOut
+from stratamq.tiering.priority import put_last
 from stratamq.tiering.tables.requests import (
     NO_CATALOG,
     Failure,
@@ -152,6 +153,7 @@ class _Process:
             stderr=self._words,
             env=_environment(),
         )
+        put_last(process.pid)
         assert process.stdin
         with contextlib.suppress(OSError):  # it is said when it is asked
             process.stdin.write(encode_options(self._options))
