@@ -7,7 +7,6 @@ import io
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import given, settings
@@ -15,6 +14,7 @@ from hypothesis import given, settings
 from stratamq.lake.parquet import FileLayout, write_file
 from stratamq.lake.parquet.schema import arrow_schema
 from stratamq.wire.kafka.records import encode_batch, read_header
+from tests.duck import asked
 from tests.lake.parquet.histories import Spec, build, histories, records_of, written
 from tests.wire.samples import some_records
 
@@ -64,13 +64,13 @@ def test_pyarrow_and_duckdb_count_and_sum_alike(tmp_path: Path) -> None:
     path = tmp_path / "cold.parquet"
     expected = messages(large_file(path))
     assert checksum([(r.offset, r.key, r.value) for r in expected]) == checksum(
-        duckdb.sql(f'select "offset", key, value from \'{path}\' order by "offset"').fetchall()
+        asked(f'select "offset", key, value from \'{path}\' order by "offset"')
     )
     table = pq.read_table(path, columns=["offset", "key", "value"])
     rows = zip(*(table.column(name).to_pylist() for name in table.column_names), strict=True)
     assert checksum(list(rows)) == checksum([(r.offset, r.key, r.value) for r in expected])
     query = f"select count(*), sum(len(headers)), sum(len(tags)), min(partition) from '{path}'"
-    assert duckdb.sql(query).fetchall() == [
+    assert asked(query) == [
         (
             2000,
             sum(len(r.headers) + len(r.tags) for r in expected),
@@ -103,7 +103,5 @@ def test_readers_find_what_they_need_to_skip(tmp_path: Path) -> None:
         assert chunks["value"].compression == "ZSTD"
         assert not chunks["value"].is_stats_set
         assert [sorting.column_index for sorting in group.sorting_columns] == [0]
-    found = duckdb.sql(
-        f"select count(*) from '{path}' where \"offset\" between 900 and 949"
-    ).fetchall()
-    assert found == [(50,)]
+    query = f"select count(*) from '{path}' where \"offset\" between 900 and 949"
+    assert asked(query) == [(50,)]

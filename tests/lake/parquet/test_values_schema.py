@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow.parquet as pq
 import pytest
 
@@ -16,6 +15,7 @@ from stratamq.lake.parquet.values import check_follows, parse_schema, value_colu
 from stratamq.model.errors import InvalidConfig
 from stratamq.model.record import Record
 from stratamq.wire.kafka.records import encode_batch
+from tests.duck import asked
 
 
 def record(*fields: Any) -> str:
@@ -113,7 +113,7 @@ def test_older_files_have_nulls_in_newer_columns(tmp_path: Path) -> None:
         select data.a, data.b from read_parquet('{tmp_path}/*.parquet', union_by_name = true)
         order by "offset"
     """
-    assert duckdb.sql(query).fetchall() == [(1, None), (2, "late")]
+    assert asked(query) == [(1, None), (2, "late")]
 
 
 def test_typed_columns_have_statistics() -> None:

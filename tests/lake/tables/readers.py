@@ -9,13 +9,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import duckdb
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
-COLUMNS = ("partition", "offset", "timestamp", "key", "value", "tags", "aborted")
+from tests.duck import asked
 
-OFFLINE = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+COLUMNS = ("partition", "offset", "timestamp", "key", "value", "tags", "aborted")
 
 
 class Found(NamedTuple):
@@ -56,8 +55,5 @@ def by_duckdb(table: Table, where: str = "true") -> Found:
     files = [task.file.file_path.removeprefix("file://") for task in table.scan().plan_files()]
     seconds = {"timestamp": 'epoch_ms("timestamp") / 1000.0'}
     names = ", ".join(seconds.get(name, f'"{name}"') for name in COLUMNS)
-    with duckdb.connect(":memory:", config=OFFLINE) as database:
-        rows = database.execute(
-            f"select {names} from read_parquet($1, union_by_name = true) where {where}", [files]
-        ).fetchall()
-    return found(rows)
+    query = f"select {names} from read_parquet($1, union_by_name = true) where {where}"
+    return found(asked(query, files))

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import duckdb
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.clients.node import Node
+from tests.duck import asked
 from tests.tiering.node.users import (
     FLAGS,
     RECORDS,
@@ -73,7 +73,7 @@ def test_a_flush_shows_everything_in_the_table(filled: Node, tmp_path: Path) -> 
     query = 'select count(*), sum(data.id), min("offset"), max("offset") from read_parquet(?)'
     numbers = [number for number in range(RECORDS) if number % 100]
     told = (RECORDS, sum(numbers), 0, RECORDS - 1)
-    assert duckdb.execute(query, [paths]).fetchone() == told
+    assert asked(query, paths) == [told]
     address = f"sqlite:///{tmp_path}/lake/catalog.sqlite"
     with closing(SqlCatalog("stratamq", uri=address)) as catalog:
         table = catalog.load_table("stratamq.orders").scan().to_arrow()
