@@ -13,7 +13,8 @@ from pyspark.sql.datasource import DataSourceReader
 
 from stratamq.model.errors import InvalidConfig
 from stratamq.spark.columns import SCHEMA
-from stratamq.spark.session import check_java, is_local, session
+from stratamq.spark.java import check_java, major_version
+from stratamq.spark.session import is_local, session
 
 
 def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -24,9 +25,59 @@ def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(InvalidConfig, match=r"JAVA_HOME is .*, which has no bin/java"):
         check_java()
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "java").touch()
+
+
+def a_java(home: Path, said: str) -> None:
+    (home / "bin").mkdir()
+    java = home / "bin" / "java"
+    java.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
+    java.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("note", "said"),
+    [
+        ('JAVA_VERSION="11.0.2"\n', "never asked"),
+        (None, 'openjdk version "11.0.2" 2019-01-15'),
+    ],
+)
+def test_an_old_java(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, note: str | None, said: str
+) -> None:
+    """Whether the version is in its folder, or only it can say."""
+    a_java(tmp_path, said)
+    if note is not None:
+        (tmp_path / "release").write_text(note)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(InvalidConfig, match=r"Spark needs Java 17 or newer, and .* is Java 11$"):
+        check_java()
+
+
+def test_a_java_that_is_new_enough(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    a_java(tmp_path, 'openjdk version "21" 2023-09-19')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     check_java()
+
+
+def test_a_java_that_does_not_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    a_java(tmp_path, "")
+    (tmp_path / "bin" / "java").chmod(0o644)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(InvalidConfig, match="does not say which version it is"):
+        check_java()
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15\nOpenJDK Runtime Environment', 17),
+        ('IMPLEMENTOR="Debian"\nJAVA_VERSION="21.0.1"\n', 21),
+        ('java version "1.8.0_392"', 8),
+        ("no such thing", None),
+    ],
+)
+def test_versions_of_java(text: str, version: int | None) -> None:
+    assert major_version(text) == version
 
 
 def test_no_pyspark() -> None:

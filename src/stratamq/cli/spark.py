@@ -49,7 +49,7 @@ def submit(
             kafka=kafka,
             settings=settings_of(conf or ()),
         )
-        load("stratamq.spark.session").check_java()
+        load("stratamq.spark.java").check_java()
         words, environment = made.command(asked), made.environment(os.environ)
     except StrataError as error:
         raise fail(error, EXIT_USAGE) from None

@@ -17,7 +17,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.connect.client import DefaultChannelBuilder
 
 from stratamq.model.errors import InvalidConfig, StrataError
-from stratamq.spark.session import LOOPBACK, check_java, is_local
+from stratamq.spark.java import check_java
+from stratamq.spark.session import LOOPBACK, is_local
 from stratamq.spark.union import register
 
 LOG = "spark.log"

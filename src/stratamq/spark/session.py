@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql.utils import is_remote
 
-from stratamq.model.errors import InvalidConfig
+from stratamq.spark.java import check_java
 from stratamq.spark.source import StrataMQSource
 
 if TYPE_CHECKING:
@@ -56,13 +54,3 @@ def register(spark: SparkSession) -> SparkSession:
 
 def is_local(master: str) -> bool:
     return master.split("[")[0] == "local"
-
-
-def check_java() -> None:
-    """Better than what Spark's own scripts say about it."""
-    home = os.environ.get("JAVA_HOME")
-    if home and (Path(home) / "bin" / "java").exists():
-        return
-    if home or shutil.which("java") is None:
-        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "no java is on the PATH"
-        raise InvalidConfig(f"Spark needs Java 17 or newer, and {where}")
