@@ -148,9 +148,11 @@ def test_many_topics_and_fewer_columns(
     assert frame.columns == ["offset", "value"]
     assert values(frame) == ["1", "2"]
     pattern = spark.read.format("stratamq").options(
-        servers=node.address, subscribePattern=f"{first}|{second}"
+        servers=node.address, subscribePattern=f"{first}|{second}", columns="value, partition"
     )
+    assert pattern.load().columns == ["value", "partition"]
     assert values(pattern.load()) == ["1", "2"]
+    assert pattern.load().agg({"partition": "sum"}).collect()[0][0] == 1
 
 
 def test_an_empty_topic_is_an_empty_table(load: Load, new_topic: NewTopic) -> None:
@@ -161,6 +163,7 @@ def test_failures_are_one_sentence(spark: SparkSession, load: Load, new_topic: N
     topic = new_topic(partitions=1)
     for frame, said in (
         (lambda: load(topic, startingOfsets="x"), "did you mean 'startingOffsets'?"),
+        (lambda: load(topic, columns="key,valve"), "a topic has no column 'valve', only key, "),
         (lambda: load("nowhere"), "there is no topic 'nowhere'"),
         (lambda: load(topic, startingOffsets=f'{{"{topic}": {{"0": 7}}}}'), "offset 7 was to be"),
         (lambda: load(topic, endingOffsets=f'{{"{topic}": {{"0": 9}}}}'), "offset 9 was to be"),

@@ -6,6 +6,7 @@ import pytest
 
 from stratamq.client import EARLIEST, LATEST, TopicPartition
 from stratamq.model.errors import InvalidConfig
+from stratamq.spark.columns import SCHEMA, schema_of
 from stratamq.spark.options import read_options, trigger_limits
 from stratamq.spark.positions import Position, positions_of
 
@@ -61,6 +62,17 @@ def test_positions_by_partition_and_by_time() -> None:
     assert said.of(TopicPartition("t", 1)) == Position(LATEST, False)
     said = positions_of({"startingtimestamp": "5", "startingoffsets": "latest"}, "starting", "")
     assert said.of(place) == Position(5, False)
+
+
+def test_columns_by_name() -> None:
+    assert schema_of(None) is SCHEMA
+    assert schema_of("value, offset,value").simpleString() == "struct<value:binary,offset:bigint>"
+    for bad, said in (
+        ("", "columns names no column"),
+        ("value,size", "no column 'size', only key"),
+    ):
+        with pytest.raises(InvalidConfig, match=said):
+            schema_of(bad)
 
 
 def test_trigger_limits() -> None:

@@ -42,6 +42,19 @@ SCHEMA = StructType(
 Arrays = Mapping[str, pa.Array]
 
 
+def schema_of(columns: str | None) -> StructType:
+    """What the option `columns` names, with commas, in its order; all without it."""
+    if columns is None:
+        return SCHEMA
+    names = dict.fromkeys(name.strip() for name in columns.split(",") if name.strip())
+    if not names:
+        raise InvalidConfig("columns names no column")
+    for name in names:
+        if name not in SCHEMA.names:
+            raise InvalidConfig(f"a topic has no column {name!r}, only {', '.join(SCHEMA.names)}")
+    return StructType([SCHEMA[name] for name in names])
+
+
 def arrow_schema(schema: StructType) -> pa.Schema:
     """What Spark expects of the batches. InvalidConfig for a column that no topic has.
 

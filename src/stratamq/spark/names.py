@@ -16,6 +16,7 @@ COMMON = ("servers", "kafka.bootstrap.servers", "path", "topic", *SETTINGS)
 READING = (
     "subscribe",
     "subscribePattern",
+    "columns",
     "startingOffsets",
     "startingTimestamp",
     "startingOffsetsByTimestamp",

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from stratamq.client import Client
-from stratamq.spark.columns import SCHEMA, arrow_schema
+from stratamq.spark.columns import arrow_schema, schema_of
 from stratamq.spark.failing import plainly
 from stratamq.spark.filters import Condition, condition_of, conditions_of, is_wanted, scope_of
 from stratamq.spark.looking import cut, densities, places_of
@@ -42,8 +42,9 @@ class StrataMQSource(DataSource):
     def name(cls) -> str:
         return FORMAT
 
+    @plainly
     def schema(self) -> StructType:
-        return SCHEMA
+        return schema_of(self.options.get("columns"))
 
     @plainly
     def reader(self, schema: StructType) -> DataSourceReader:
