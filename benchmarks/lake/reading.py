@@ -17,8 +17,13 @@ from benchmarks.lake.readings import batches
 from benchmarks.storage.report import Row
 from stratamq.engine.contract import ShardSpec
 from stratamq.engine.segment import EngineSegment
-from stratamq.lake.parquet import FileLayout, FileSummary, read_chunks, write_file
-from stratamq.lake.parquet.writing import ZSTD_LEVEL
+from stratamq.lake.parquet.writing import (
+    ZSTD_LEVEL,
+    FileLayout,
+    FileSummary,
+    read_chunks,
+    write_file,
+)
 from stratamq.meta.tier import ParquetEnd, TierFile, TierObject
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import Offset, ShardName, TimestampMs

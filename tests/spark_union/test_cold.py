@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stratamq.lake.declared import columns_of, columns_text, declared
-from stratamq.lake.parquet import FileLayout, write_file
+from stratamq.lake.parquet.writing import FileLayout, write_file
 from stratamq.lake.parquet.values import value_columns
 from stratamq.model.errors import InvalidConfig
 from stratamq.model.producer import AbortedTransaction

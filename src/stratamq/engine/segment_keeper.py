@@ -19,6 +19,7 @@ from stratamq.engine.group import Group
 from stratamq.engine.keeper import Kept
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.shard_folders import HIGH_WATERMARKS, ShardFolders, one_by_one, together, told
+from stratamq.engine.undertaker import Undertaker
 from stratamq.log.contract import ShardStore
 from stratamq.log.disk import Disk, RealDisk, read_all, replace_file
 from stratamq.log.index import IndexStore
@@ -44,7 +45,8 @@ class SegmentKeeper:
     ) -> None:
         self._root = data_dir / SEGMENTS_FOLDER
         self._limits = limits
-        self._disk: Disk = disk or RealDisk(limits.open_files_max)
+        self._undertaker = Undertaker()
+        self._disk: Disk = disk or RealDisk(limits.open_files_max, self._undertaker.take)
         self._open_kv = open_kv or (lambda: RocksKV(data_dir / INDEX_FOLDER))
         sync_all = together if disk is None else one_by_one
         self._folders = ShardFolders(self._disk, self._root, sync_all)
@@ -149,6 +151,7 @@ class SegmentKeeper:
         self._stores.clear()
         self._empty.clear()
         self._kv.close()
+        self._undertaker.close()
 
     # -- opening -------------------------------------------------------------------------------
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
+
+from stratamq.log.freeing import hold, remove_tree
 
 Buffer = bytes | bytearray | memoryview | mmap.mmap
 
@@ -166,7 +167,11 @@ class RealDisk:
     name changed its meaning. So a file that was opened meanwhile is never found again.
     """
 
-    def __init__(self, open_files_max: int = OPEN_FILES_MAX) -> None:
+    def __init__(
+        self, open_files_max: int = OPEN_FILES_MAX, let_go: Callable[[int], None] = os.close
+    ) -> None:
+        """`let_go` is given large files that have lost their names, open."""
+        self._let_go = let_go
         self._open: dict[Key, RealFile | mmap.mmap] = {}
         self._open_files_max = open_files_max
         self._generations = [0] * GENERATIONS
@@ -195,17 +200,21 @@ class RealDisk:
         self._changed(source, target, *below)
 
     def unlink(self, path: Path) -> None:
-        path.unlink(missing_ok=True)
-        self._changed(path)
+        held = hold(path)
+        try:
+            path.unlink(missing_ok=True)
+        finally:
+            self._changed(path)  # and the cache lets go of it
+            if held is not None:
+                self._let_go(held)
 
     def make_folder(self, path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
 
     def remove_folder(self, path: Path) -> None:
-        below = self._below(path)
-        if path.exists():
-            shutil.rmtree(path)
-        self._changed(*below)
+        self._changed(*self._below(path))
+        remove_tree(path, self._let_go)
+        self._changed(*self._below(path))
 
     def names(self, folder: Path) -> list[str]:
         return os.listdir(folder)  # noqa: PTH208 - names, not paths

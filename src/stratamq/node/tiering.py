@@ -18,6 +18,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Protocol
 
 from stratamq.broker.kafka.lake.contract import Flushed, Moving
@@ -34,6 +35,7 @@ from stratamq.tiering.context import TierContext
 log = logging.getLogger(__name__)
 
 SERVICE = "stratamq.tiering.service"
+PACKAGES = ("pyarrow",)
 LOOK_S = 1.0
 
 
@@ -168,11 +170,12 @@ class Tiering:
 
 
 def make_service(context: TierContext) -> Service:
-    """By name, and when it is needed: it stands on pyarrow."""
-    try:
-        service: Service = import_module(SERVICE).TierService(context)
-    except ModuleNotFoundError as error:
-        raise InvalidConfig(
-            f"tiering needs {error.name}, which is not installed: pip install 'stratamq[lake]'"
-        ) from error
+    """By name, and when it is needed. What it stands on is loaded later still, by readers of
+    history and by other processes, but has to be there."""
+    for package in PACKAGES:
+        if find_spec(package) is None:
+            raise InvalidConfig(
+                f"tiering needs {package}, which is not installed: pip install 'stratamq[lake]'"
+            )
+    service: Service = import_module(SERVICE).TierService(context)
     return service

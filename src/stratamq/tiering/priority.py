@@ -1,11 +1,13 @@
-"""Processes that work in the background get what nobody else wants of the processors."""
+"""Work in the background gets what nobody else wants of the processors and the interpreter."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import time
 
 NICENESS = 19
+MOMENT_S = 0.0002
 
 
 def put_last(pid: int = 0) -> None:
@@ -16,3 +18,10 @@ def put_last(pid: int = 0) -> None:
     if hasattr(os, "SCHED_IDLE"):
         with contextlib.suppress(OSError):
             os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
+
+
+def make_way() -> None:
+    """Between the calls of a thread. One that goes from one brief call to the next has the
+    interpreter back before whoever waits for it has woken up, and those who are served wait for
+    tens of milliseconds."""
+    time.sleep(MOMENT_S)

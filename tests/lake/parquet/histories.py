@@ -9,9 +9,10 @@ from typing import NamedTuple
 from crc32c import crc32c
 from hypothesis import strategies as st
 
-from stratamq.lake.parquet import ColdFile, FileLayout, FileSummary, write_file
+from stratamq.lake.parquet.reading import ColdFile
 from stratamq.lake.parquet.sinks import Footer
 from stratamq.lake.parquet.sources import BytesSource
+from stratamq.lake.parquet.writing import FileLayout, FileSummary, write_file
 from stratamq.model.record import Record
 from stratamq.wire.kafka.records import Compression, compress, decode_batch, read_header
 from stratamq.wire.kafka.records.body import record_bytes

@@ -11,8 +11,10 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratamq.lake.parquet import BytesSource, ColdFile, FileLayout, FileWriter
 from stratamq.lake.parquet.blocks import Kind, with_crc
+from stratamq.lake.parquet.reading import ColdFile
+from stratamq.lake.parquet.sources import BytesSource
+from stratamq.lake.parquet.writing import FileLayout, FileWriter
 from stratamq.model.errors import CorruptRecord, StrataError, UnsupportedFormat
 from stratamq.wire.kafka.records import (
     BatchHeader,

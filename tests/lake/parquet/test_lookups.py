@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratamq.lake.parquet import BytesSource, ColdFile, offsets_by_key, offsets_by_tag
 from stratamq.lake.parquet._columns import hash_of
-from stratamq.lake.parquet.lookups import may_hold
+from stratamq.lake.parquet.lookups import may_hold, offsets_by_key, offsets_by_tag
+from stratamq.lake.parquet.reading import ColdFile
 from stratamq.lake.parquet.sinks import Footer
+from stratamq.lake.parquet.sources import BytesSource
 from stratamq.model.record import Record
 from stratamq.model.types import TimestampMs
 from stratamq.wire.kafka.records import encode_batch, read_header

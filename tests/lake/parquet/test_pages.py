@@ -14,11 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratamq.lake.parquet import BytesSource, ColdFile, FileLayout, FileSummary, write_file
 from stratamq.lake.parquet import reading as reading_module
 from stratamq.lake.parquet._columns import Rows, read_thrift
 from stratamq.lake.parquet.buffers import Buffers
 from stratamq.lake.parquet.pages import Page, ValuePages, index_places, pages_of
+from stratamq.lake.parquet.reading import ColdFile
+from stratamq.lake.parquet.sources import BytesSource
+from stratamq.lake.parquet.writing import FileLayout, FileSummary, write_file
 from stratamq.model.errors import CorruptBatch, CorruptRecord, StrataError
 from stratamq.model.record import Record
 from stratamq.wire.kafka.records import Compression, encode_batch, iter_batches, walk

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratamq.lake.parquet import FileLayout, FileWriter, read_chunks, write_file
 from stratamq.lake.parquet.blocks import Kind
+from stratamq.lake.parquet.writing import FileLayout, FileWriter, read_chunks, write_file
 from stratamq.model.errors import BatchTooLarge, CorruptBatch
 from stratamq.model.producer import AbortedTransaction
 from stratamq.model.record import Record

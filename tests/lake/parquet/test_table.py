@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import given, settings
 
-from stratamq.lake.parquet import FileLayout, write_file
 from stratamq.lake.parquet.schema import arrow_schema
+from stratamq.lake.parquet.writing import FileLayout, write_file
 from stratamq.wire.kafka.records import encode_batch, read_header
 from tests.duck import asked
 from tests.lake.parquet.histories import Spec, build, histories, records_of, written

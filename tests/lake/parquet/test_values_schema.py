@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from stratamq.lake.parquet import FileLayout, write_file
 from stratamq.lake.parquet.values import check_follows, parse_schema, value_columns
+from stratamq.lake.parquet.writing import FileLayout, write_file
 from stratamq.model.errors import InvalidConfig
 from stratamq.model.record import Record
 from stratamq.wire.kafka.records import encode_batch

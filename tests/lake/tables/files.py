@@ -8,8 +8,8 @@ import json
 from collections.abc import Sequence
 
 from stratamq.lake.declared import columns_of, columns_text, declared
-from stratamq.lake.parquet import FileLayout, write_file
 from stratamq.lake.parquet.values import value_columns
+from stratamq.lake.parquet.writing import FileLayout, write_file
 from stratamq.lake.tables.blobs import Blobs
 from stratamq.lake.tables.iceberg import Wanted
 from stratamq.lake.tables.manifest import table_columns

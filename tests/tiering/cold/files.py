@@ -12,7 +12,7 @@ from typing import Protocol
 
 from crc32c import crc32c
 
-from stratamq.lake.parquet import FileLayout, write_file
+from stratamq.lake.parquet.writing import FileLayout, write_file
 from stratamq.log.sidecar import (
     OffsetPoint,
     TimePoint,

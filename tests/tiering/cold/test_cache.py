@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratamq.lake.parquet import Span
+from stratamq.lake.parquet.sources import Span
 from stratamq.meta.tier import TierObject
 from stratamq.model.errors import StoreUnavailable
 from stratamq.tiering.cold.block_files import HEAD, BlockFiles, BlockName

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.lake.parquet import ColdFile
 from stratamq.lake.parquet.groups import Group
 from stratamq.lake.parquet.pages import ValuePages
+from stratamq.lake.parquet.reading import ColdFile
 from stratamq.meta.tier import TierFile
 from stratamq.model.errors import StoreUnavailable
 from stratamq.tiering.cold.ahead import Ahead

@@ -12,8 +12,9 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratamq.lake.parquet import ColdFile, FileSource
+from stratamq.lake.parquet.reading import ColdFile
 from stratamq.lake.parquet.sinks import Footer
+from stratamq.lake.parquet.sources import FileSource
 from stratamq.model.errors import CorruptBatch, InvalidConfig
 from stratamq.model.producer import AbortedTransaction
 from stratamq.model.record import Record

@@ -90,7 +90,7 @@ def test_a_deadline_gives_bytes_their_time() -> None:
 @given(st.integers(0, 40 * MIB), st.integers(0, 40 * MIB), st.sampled_from([None, 1, 8]))
 def test_windows_follow_each_other(start: int, stop: int, blocks: int | None) -> None:
     sums = Sums(40 * MIB, blocks * MIB, 0, ()) if blocks else None
-    found = list(windows(start, stop, sums))
+    found = list(windows(start, stop, sums, 4 * MIB))
     if start >= stop:
         assert found == []
         return

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple, Protocol, TypeVar
 
-from stratamq.lake.parquet import Span
+from stratamq.lake.parquet.sources import Span
 from stratamq.meta.tier import TierObject
 from stratamq.tiering.cold.block_files import BlockFiles, BlockName
 from stratamq.tiering.stores.sums import block_bytes_of

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from stratamq.lake.parquet import Span
+from stratamq.lake.parquet.sources import Span
 from stratamq.meta.tier import TierObject
 from stratamq.model.errors import CorruptObject, ObjectNotFound, StoreDenied, StoreUnavailable
 from stratamq.tiering.cold.ahead import Ahead

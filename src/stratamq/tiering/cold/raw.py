@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TypeVar
 
-from stratamq.lake.parquet import Span
+from stratamq.lake.parquet.sources import Span
 from stratamq.log.reader import Place, View, locate, read_intact
 from stratamq.log.sidecar import OffsetPoint, OffsetSidecar, TimeSidecar
 from stratamq.meta.tier import TierFile, TierObject

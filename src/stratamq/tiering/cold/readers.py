@@ -4,35 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from stratamq.lake.parquet import ColdFile, Footer, Span
 from stratamq.lake.parquet.buffers import Buffers
 from stratamq.lake.parquet.groups import Group
-from stratamq.lake.parquet.lookups import key_in_group, tag_in_group
+from stratamq.lake.parquet.sources import Span
 from stratamq.meta.tier import TierFile, TierObject
 from stratamq.model.errors import CorruptObject, CorruptRecord
 from stratamq.tiering.cold.ahead import Ahead
 from stratamq.tiering.cold.limits import ColdLimits
-from stratamq.tiering.cold.objects import Objects, ObjectSource
+from stratamq.tiering.cold.objects import Objects
 from stratamq.tiering.cold.shared import Shared
 from stratamq.tiering.cold.streams import Streams
 from stratamq.wire.kafka.records import walk
 
+if TYPE_CHECKING:
+    from stratamq.tiering.cold.open_file import OpenFile
+
 T = TypeVar("T")
 GroupKey = tuple[str, int]
 """An object's key, and the number of a row group in it."""
-
-
-class OpenFile(ColdFile):
-    """A file and where its bytes come from."""
-
-    def __init__(self, source: ObjectSource, file: TierFile, buffers: Buffers) -> None:
-        assert file.parquet_end, "whoever commits a Parquet file tells the sums of its end"
-        footer = Footer(*file.parquet_end)
-        super().__init__(source, parquet_of(file).key, footer, buffers=buffers)
-        self.source = source
-        self.shard = file.shard
 
 
 class ParquetReaders:
@@ -67,14 +58,21 @@ class ParquetReaders:
 
     def offsets_by_key(self, file: TierFile, key: bytes, end: int) -> Iterator[int]:
         """Newest first. Each row group is looked at when those behind it were not enough."""
+
+        def look(found: OpenFile, number: int) -> list[int]:
+            return found.offsets_of_key(number, key, end)
+
         for number in reversed(range(self._tried(file, lambda found: len(found.places)))):
-            yield from self._tried(file, partial(key_in_group, number=number, key=key, end=end))
+            yield from self._tried(file, partial(look, number=number))
 
     def offsets_by_tag(self, file: TierFile, tag: bytes, start: int, end: int) -> Iterator[int]:
         """Oldest first."""
+
+        def look(found: OpenFile, number: int) -> list[int]:
+            return found.offsets_of_tag(number, tag, start, end)
+
         for number in range(self._tried(file, lambda found: len(found.places))):
-            look = partial(tag_in_group, number=number, tag=tag, start=start, end=end)
-            yield from self._tried(file, look)
+            yield from self._tried(file, partial(look, number=number))
 
     def floor_by_timestamp(self, file: TierFile, timestamp: int) -> int:
         return self._tried(file, lambda found: found.floor_by_timestamp(timestamp))
@@ -98,9 +96,13 @@ class ParquetReaders:
 
     def _open(self, file: TierFile) -> OpenFile:
         target = parquet_of(file)
-        return self._files.get(
-            target.key, lambda: OpenFile(self._objects(target), file, self._buffers)
-        )
+        return self._files.get(target.key, lambda: self._opened(target, file))
+
+    def _opened(self, target: TierObject, file: TierFile) -> OpenFile:
+        """A node that moves history which nobody reads has no need of pyarrow."""
+        from stratamq.tiering.cold.open_file import OpenFile
+
+        return OpenFile(self._objects(target), file, self._buffers)
 
     def _forget(self, file: TierFile) -> None:
         key = parquet_of(file).key
@@ -163,10 +165,10 @@ class ParquetReaders:
         self._ahead.submit(unpack)
 
 
+def _size(group: Group) -> int:
+    return group.size_bytes
+
+
 def parquet_of(file: TierFile) -> TierObject:
     assert file.parquet, "asked for only where there is one"
     return file.parquet
-
-
-def _size(group: Group) -> int:
-    return group.size_bytes

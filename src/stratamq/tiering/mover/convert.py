@@ -13,19 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, TypedDict
 
-from stratamq.lake.parquet import (
-    ColdFile,
-    FileLayout,
-    FileSource,
-    FileSummary,
-    FileWriter,
-    Footer,
-    read_chunks,
-)
+from stratamq.lake.parquet.reading import ColdFile
+from stratamq.lake.parquet.sinks import Footer
+from stratamq.lake.parquet.sources import FileSource
 from stratamq.lake.parquet.values import value_columns
+from stratamq.lake.parquet.writing import FileLayout, FileSummary, FileWriter, read_chunks
 from stratamq.meta.tier import ParquetEnd
 from stratamq.model.errors import CorruptBatch
 from stratamq.model.types import NO_TIMESTAMP, Offset, TimestampMs
+from stratamq.tiering.mover.brief import CALL_BYTES, BriefFile
 from stratamq.tiering.mover.conversion import Conversion, Converted, FileSums
 from stratamq.wire.crc import crc32c
 from stratamq.wire.kafka.records import (
@@ -39,7 +35,6 @@ from stratamq.wire.kafka.records import (
     walk,
 )
 
-PIECE_BYTES = 1 << 20
 CHUNK_BYTES = 4 << 20
 EVERYTHING = (1 << 63) - 1
 
@@ -54,7 +49,7 @@ def convert(work: Conversion, on_progress: OnProgress = lambda _: None) -> Conve
     """
     with ExitStack() as files:
         parquet = _parquet(files, work)
-        log = _Log(files.enter_context(work.log.open("wb"))) if work.log else None
+        log = _Log(files.enter_context(BriefFile(work.log, "wb"))) if work.log else None
         try:
             done_bytes = 0
             for chunk in _chunks(files, work):
@@ -75,7 +70,7 @@ def convert(work: Conversion, on_progress: OnProgress = lambda _: None) -> Conve
 def _chunks(files: ExitStack, work: Conversion) -> Iterator[memoryview]:
     """The source's batches, a few megabytes at a time."""
     if work.source_end is None:
-        yield from read_chunks(files.enter_context(work.source.open("rb")))
+        yield from read_chunks(files.enter_context(BriefFile(work.source)))
         return
     source = FileSource(work.source)
     files.callback(source.close)
@@ -109,7 +104,7 @@ def _answer(work: Conversion, parquet: FileSummary | None, log: _Log | None) -> 
 def file_sums(path: Path) -> FileSums:
     size = crc = 0
     with path.open("rb", buffering=0) as file:
-        while piece := file.read(PIECE_BYTES):
+        while piece := file.read(CALL_BYTES):
             size, crc = size + len(piece), crc32c(piece, crc)
     return FileSums(size, crc)
 
@@ -199,7 +194,7 @@ def _parquet(files: ExitStack, work: Conversion) -> FileWriter | None:
         values=value_columns(work.value_format, work.value_schema),
         notes=work.notes,
     )
-    return FileWriter(files.enter_context(work.parquet.open("wb")), layout)
+    return FileWriter(files.enter_context(BriefFile(work.parquet, "wb")), layout)
 
 
 class _Log:

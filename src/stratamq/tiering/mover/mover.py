@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from stratamq.log.freeing import clear_away
 from stratamq.model.errors import Closed, NotFound, StoreDenied, StoreUnavailable, StrataError
 from stratamq.model.shard import shard_name
 from stratamq.model.topic import Topic
@@ -98,7 +98,7 @@ class Mover:
     async def open(self) -> None:
         """Remove what a dead process left of segments on their way."""
         folder = self.around.moving_folder
-        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        await asyncio.to_thread(clear_away, folder)
         await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
 
     def start(self) -> None:

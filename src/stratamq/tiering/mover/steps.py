@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from stratamq.engine.contract import ExportedSegment
 from stratamq.lake.declared import columns_of, columns_text, declared
+from stratamq.log.freeing import clear_away
 from stratamq.meta.tier import CommitFiles, TierFile, TierObject
 from stratamq.model.errors import (
     CapacityExceeded,
@@ -102,7 +102,7 @@ class Steps:
             await asyncio.to_thread(folder.mkdir, parents=True)
             yield folder
         finally:
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            await asyncio.to_thread(clear_away, folder)
 
     async def know(self, revision: int) -> None:
         """Until this node's copy of the metadata has come so far."""

@@ -27,7 +27,15 @@ class Head(NamedTuple):
     tags: Tags | None
 
 
+REMOTE_WINDOW_BYTES = 4 << 20
+"""Large enough that a request's own cost does not matter."""
+
+
 class Backend(Protocol):
+    @property
+    def window_bytes(self) -> int:
+        """How much of an object is best read at a time, when all of it is."""
+
     def put(self, key: str, source: Source, tags: Tags, *, if_absent: bool) -> None:
         """Whole or not at all, and durable."""
 

@@ -19,7 +19,7 @@ from stratamq.model.errors import (
     StoreUnavailable,
 )
 from stratamq.tiering.stores import walk
-from stratamq.tiering.stores.backend import Head, Tags
+from stratamq.tiering.stores.backend import REMOTE_WINDOW_BYTES, Head, Tags
 from stratamq.tiering.stores.contract import Page
 from stratamq.tiering.stores.deadline import Deadline
 from stratamq.tiering.stores.source import Source
@@ -31,6 +31,8 @@ SUMS, TOKEN = "user.stratamq.sums", "user.stratamq.put"
 
 
 class HdfsBackend:
+    window_bytes = REMOTE_WINDOW_BYTES
+
     def __init__(self, hdfs: WebHdfs, root: str) -> None:
         self._hdfs = hdfs
         self._root = f"/{root}" if root else ""

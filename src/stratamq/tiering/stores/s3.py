@@ -18,7 +18,7 @@ from typing import Any
 
 from stratamq.model.errors import CorruptObject, ObjectNotFound, StoreError, StoreUnavailable
 from stratamq.tiering.stores import http_body
-from stratamq.tiering.stores.backend import Head, Tags
+from stratamq.tiering.stores.backend import REMOTE_WINDOW_BYTES, Head, Tags
 from stratamq.tiering.stores.contract import Listed, Page
 from stratamq.tiering.stores.deadline import Deadline
 from stratamq.tiering.stores.s3_errors import translated
@@ -31,6 +31,8 @@ _MD5 = re.compile(r"[0-9a-f]{32}(-\d+)?")
 
 class S3Backend:
     """Over a botocore client, which may be used from several threads."""
+
+    window_bytes = REMOTE_WINDOW_BYTES
 
     def __init__(self, client: Any, bucket: str, prefix: str) -> None:
         self._client, self._bucket = client, bucket

@@ -106,8 +106,9 @@ class Store:
         found = info or await self.head(key)
         end = found.size if stop is None else min(stop, found.size)
         reads: deque[asyncio.Task[bytes]] = deque()
+        step = self._backend.window_bytes
         try:
-            for first, last in ranges.windows(start, end, found.sums):
+            for first, last in ranges.windows(start, end, found.sums, step):
                 reads.append(asyncio.create_task(self.get_range(key, first, last, info=found)))
                 if len(reads) > READ_AHEAD:
                     yield await reads.popleft()

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stratamq.model.errors import CorruptObject, InvalidInput, StorageError
+from stratamq.tiering.priority import make_way
 from stratamq.wire.crc import crc32c
 
 VERSION = "1"
@@ -106,6 +107,7 @@ def _sum_open(file: io.FileIO, size: int) -> Sums:
             if not piece:
                 raise InvalidInput(f"{file.name} became shorter while it was read")
             block, whole, done = crc32c(piece, block), crc32c(piece, whole), done + len(piece)
+            make_way()
         blocks.append(block)
     return Sums(size, step, whole, tuple(blocks))
 

@@ -103,7 +103,7 @@ class Upload:
     def _compare(self) -> None:
         """An attempt of which we heard nothing stored this: perhaps not as it was sent."""
         try:
-            for first, last in windows(0, self.sums.size, self.sums):
+            for first, last in windows(0, self.sums.size, self.sums, self.backend.window_bytes):
                 deadline = Deadline(self.limits.timeout_ms, last - first)
                 data = self.backend.read(self.key, first, last, deadline)
                 self.sums.check(self.key, first, data)

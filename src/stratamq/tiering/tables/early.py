@@ -7,13 +7,13 @@ whatever is cut off here leaves an object that nothing names, and is simply done
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
 from stratamq.lake.declared import columns_of, columns_text, declared
+from stratamq.log.freeing import clear_away
 from stratamq.meta.tier import CommitFiles, TierFile, TierObject
 from stratamq.model.errors import (
     InvalidInput,
@@ -52,6 +52,8 @@ class TableEngine(TierEngine, Protocol):
         self, shard: ShardName, offset: Offset, bytes_max: int = 1 << 20
     ) -> bytes: ...
 
+    async def note_shown(self, shard: ShardName, end: Offset) -> None: ...
+
 
 class Visible(NamedTuple):
     """What was added to a table."""
@@ -83,7 +85,7 @@ class EarlyWriter:
 
     async def open(self) -> None:
         """Remove what a process that died left in the work folder."""
-        await asyncio.to_thread(shutil.rmtree, self.work_folder, ignore_errors=True)
+        await asyncio.to_thread(clear_away, self.work_folder)
 
     async def flush(self, topic: Topic, shard: ShardName) -> Visible:
         """Everything that is decided now is in a file on return. Nothing to do for a shard that is
@@ -156,7 +158,7 @@ class EarlyWriter:
         except Overtaken:
             return None
         finally:
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            await asyncio.to_thread(clear_away, folder)
         if file is None:
             self._empty.setdefault(shard, {})[early.base_offset] = early._replace(replace=())
         return file
@@ -174,9 +176,14 @@ class _Writing:
     folder: Path
 
     async def run(self) -> TierFile | None:
+        engine, (base, end, _) = self.writer.engine(self.shard), self.early
+        await engine.note_shown(self.shard, end)
+        start = engine.offsets(self.shard).start
+        # Before and after: in between, compaction may take out a record and forget its mark.
+        before = await engine.deleted(self.shard, base, end)
         log_bytes = await self._copy()
-        deleted = await self.writer.engine(self.shard).deleted(self.shard, *self.early[:2])
-        made = await self._convert(deleted)
+        deleted = await engine.deleted(self.shard, base, end)
+        made = await self._convert(start, sorted({*before, *deleted}))
         if made.parquet is None or not made.rows:
             await self._commit(())
             return None
@@ -184,6 +191,7 @@ class _Writing:
             self._file(made, TierObject(self._key(), *made.parquet)),
             log_bytes=log_bytes,
             deleted=len(deleted),
+            start=start,
         )
         with self.writer.flights.of([self._key()]):
             try:
@@ -214,7 +222,7 @@ class _Writing:
             raise StorageError(f"{self.shard}: no early file: {error}") from error
         return size
 
-    async def _convert(self, deleted: Sequence[Offset]) -> Converted:
+    async def _convert(self, start: Offset, deleted: Sequence[Offset]) -> Converted:
         shard, config = self.shard, self.topic.config
         engine, (base, end, _) = self.writer.engine(shard), self.early
         work = Conversion(
@@ -223,7 +231,7 @@ class _Writing:
             partition=split_shard_name(shard)[1],
             base_offset=base,
             end_offset=end,
-            start=engine.offsets(shard).start,
+            start=start,
             deleted=tuple(deleted),
             aborted=tuple(engine.aborted_transactions(shard, base, end)),
             value_format=str(config["lake.value.format"]),
