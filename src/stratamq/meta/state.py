@@ -11,9 +11,10 @@ Laws
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from stratamq.meta.access import Credential, CredentialKey, Quota, QuotaScope
 from stratamq.meta.entities import (
@@ -41,6 +42,7 @@ from stratamq.model.types import NodeId, Offset, ShardName, TopicId
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+E = TypeVar("E", bound=Entity)
 
 Offsets = Mapping[ShardName, GroupOffset]
 """A group's offsets by shard."""
@@ -260,71 +262,68 @@ def _by_offset(files: Iterable[TierFile]) -> tuple[TierFile, ...]:
     return tuple(sorted(files, key=lambda file: file.base_offset))
 
 
+class _Kinds:
+    """Entities, each with its kind."""
+
+    def __init__(self, entities: Iterable[Entity]) -> None:
+        self._found: dict[type, list[Any]] = defaultdict(list)
+        for entity in entities:
+            self._found[type(entity)].append(entity)
+
+    def of(self, kind: type[E]) -> list[E]:
+        return self._found.pop(kind, [])
+
+    def check_taken(self) -> None:
+        assert not self._found, f"no table for {list(self._found)}"
+
+
 def restored(entities: Iterable[Entity], revision: int) -> MetaState:
     """The state that holds these entities: what `evolve` would give step by step, at once."""
-    topics: dict[TopicId, TopicMeta] = {}
-    shards: dict[ShardName, ShardMeta] = {}
-    segments: dict[ShardName, list[SegmentMeta]] = {}
-    files: dict[ShardName, list[TierFile]] = {}
-    retired: dict[str, RetiredObject] = {}
-    nodes: dict[NodeId, NodeMeta] = {}
-    groups: dict[str, dict[ShardName, GroupOffset]] = {}
-    members: dict[str, GroupMeta] = {}
-    pending: dict[int, dict[OffsetKey, PendingOffset]] = {}
-    transactions: dict[str, TransactionMeta] = {}
-    next_producer_id = 0
-    acls: dict[AclRule, AclRule] = {}
-    credentials: dict[CredentialKey, Credential] = {}
-    quotas: dict[QuotaScope, Quota] = {}
-    loads: dict[NodeId, NodeLoad] = {}
-    for entity in entities:
-        match entity:
-            case TopicMeta():
-                topics[entity.key] = entity
-            case ShardMeta():
-                shards[entity.key] = entity
-            case SegmentMeta():
-                segments.setdefault(entity.shard, []).append(entity)
-                _load(loads, entity, +1)
-            case TierFile():
-                files.setdefault(entity.shard, []).append(entity)
-            case RetiredObject():
-                retired[entity.key] = entity
-            case NodeMeta():
-                nodes[entity.key] = entity
-            case GroupOffset():
-                groups.setdefault(entity.group, {})[entity.shard] = entity
-            case GroupMeta():
-                members[entity.key] = entity
-            case PendingOffset():
-                waiting = pending.setdefault(entity.producer_id, {})
-                waiting[OffsetKey(entity.group, entity.shard)] = entity
-            case TransactionMeta():
-                transactions[entity.key] = entity
-            case ProducerIds():
-                next_producer_id = entity.next_id
-            case AclRule():
-                acls[entity] = entity
-            case Credential():
-                credentials[entity.key] = entity
-            case Quota():
-                quotas[entity.scope] = entity
-    return MetaState(
+    kinds = _Kinds(entities)
+    topics, segments = kinds.of(TopicMeta), kinds.of(SegmentMeta)
+    state = MetaState(
         revision=revision,
-        topics=PMap(topics),
-        shards=PMap(shards),
-        segments=PMap({shard: _in_order(some) for shard, some in segments.items()}),
-        files=PMap({shard: _by_offset(some) for shard, some in files.items()}),
-        retired=PMap(retired),
-        nodes=PMap(nodes),
-        groups=PMap(groups),
-        members=PMap(members),
-        pending=PMap(pending),
-        transactions=PMap(transactions),
-        next_producer_id=next_producer_id,
-        acls=PMap(acls),
-        credentials=PMap(credentials),
-        quotas=PMap(quotas),
-        ids=PMap({collision_key(one.topic.name): key for key, one in topics.items()}),
-        loads=loads,
+        topics=PMap({one.key: one for one in topics}),
+        shards=PMap({one.key: one for one in kinds.of(ShardMeta)}),
+        segments=_gathered(segments, lambda one: one.shard, _in_order),
+        files=_gathered(kinds.of(TierFile), lambda one: one.shard, _by_offset),
+        retired=PMap({one.key: one for one in kinds.of(RetiredObject)}),
+        nodes=PMap({one.key: one for one in kinds.of(NodeMeta)}),
+        groups=_gathered(kinds.of(GroupOffset), lambda one: one.group, _by_shard),
+        members=PMap({one.key: one for one in kinds.of(GroupMeta)}),
+        pending=_gathered(kinds.of(PendingOffset), lambda one: one.producer_id, _by_place),
+        transactions=PMap({one.key: one for one in kinds.of(TransactionMeta)}),
+        next_producer_id=max((one.next_id for one in kinds.of(ProducerIds)), default=0),
+        acls=PMap({one: one for one in kinds.of(AclRule)}),
+        credentials=PMap({one.key: one for one in kinds.of(Credential)}),
+        quotas=PMap({one.scope: one for one in kinds.of(Quota)}),
+        ids=PMap({collision_key(one.topic.name): one.key for one in topics}),
+        loads=_loads(segments),
     )
+    kinds.check_taken()
+    return state
+
+
+def _gathered(
+    entities: Iterable[E], owner: Callable[[E], K], table: Callable[[list[E]], V]
+) -> PMap[K, V]:
+    """What each owner has, as one table."""
+    owned: dict[K, list[E]] = defaultdict(list)
+    for entity in entities:
+        owned[owner(entity)].append(entity)
+    return PMap({one: table(some) for one, some in owned.items()})
+
+
+def _by_shard(offsets: Iterable[GroupOffset]) -> Offsets:
+    return {one.shard: one for one in offsets}
+
+
+def _by_place(offsets: Iterable[PendingOffset]) -> Pending:
+    return {OffsetKey(one.group, one.shard): one for one in offsets}
+
+
+def _loads(segments: Iterable[SegmentMeta]) -> dict[NodeId, NodeLoad]:
+    loads: dict[NodeId, NodeLoad] = {}
+    for segment in segments:
+        _load(loads, segment, +1)
+    return loads
