@@ -25,9 +25,13 @@ from stratamq.meta.store import RocksMetaStore
 from stratamq.model.clock import ManualClock
 from stratamq.model.topic import StorageType
 from stratamq.model.types import NodeId, ShardName
+from tests.waiting import let_pass
 
 T = TypeVar("T")
 ME = NodeId(1)
+TIMEOUTS = TopicTimeouts(topic_s=60, shard_s=60)
+LATE_S = 100.0
+"""More than these."""
 
 ENGINES: dict[StorageType, type[StorageEngine]] = {
     StorageType.MEMORY: EngineMemory,
@@ -44,7 +48,8 @@ class Faults:
     """Every call that leaves a mark passes here. What happens at call number `at` is chosen.
 
     `crash_before`, `crash_after`: the world ends around the call. `fail_before`, `fail_after`: the
-    call raises, without or with its effect. `hang`: it never answers, and has no effect.
+    call raises, without or with its effect. `hang`: it never answers, and has no effect; with
+    `too_long` it is late at once.
     """
 
     def __init__(self) -> None:
@@ -69,7 +74,9 @@ class Faults:
         how = self.how if number == self.at else ""
         if number == self.at:
             self.reached.set()
-        if how == "hang":
+        if how == "too_long":
+            let_pass(LATE_S)
+        if how in ("hang", "too_long"):
             await asyncio.get_running_loop().create_future()
         if how == "fail_before":
             raise self.error
@@ -122,7 +129,7 @@ class World:
         self.drivers = StorageDriverManager(self.topics)
         for kind in ENGINES:
             self.drivers.register(kind.value, self._factory(kind))
-        timeouts = timeouts or TopicTimeouts(topic_s=5, shard_s=5)
+        timeouts = timeouts or TIMEOUTS
         self.shards = ShardManager(self.meta, self.storage, self.drivers, self.groups, timeouts)
         self.manager = TopicManager(
             ME, self.meta, self.topics, self.drivers, self.shards, timeouts=timeouts

@@ -26,9 +26,9 @@ from stratamq.model.record import Record
 from stratamq.model.shard import shard_name
 from stratamq.model.topic import StorageType, Topic
 from stratamq.model.types import NodeId, Offset, TimestampMs, TopicId
-from tests.adapter.support import Crash, World
+from tests.adapter.support import LATE_S, Crash, World
+from tests.waiting import let_pass, until
 
-SHORT = TopicTimeouts(topic_s=0.3, shard_s=0.15)
 Operation = Callable[[World], Awaitable[object]]
 
 
@@ -245,33 +245,42 @@ async def test_a_step_that_hangs_times_out_and_leaves_nothing(tmp_path: Path, na
     for at, step in enumerate(steps):
         if step == "create_shard":
             continue  # a creation that never ends cannot be undone: see the next test
-        async with World(tmp_path / str(at), timeouts=SHORT) as world:
+        async with World(tmp_path / str(at)) as world:
             await world.manager.create("old", partitions=2)
-            world.faults.choose(at, "hang")
+            world.faults.choose(at, "too_long")
             with pytest.raises(TimedOut):
                 await operation(world)
             assert await world.check_whole() == BEFORE, f"after {step}"
 
 
 async def test_each_wait_has_the_time_out_of_its_own(tmp_path: Path) -> None:
-    timeouts = TopicTimeouts(topic_s=60, shard_s=0.1)
+    timeouts = TopicTimeouts(topic_s=10 * LATE_S, shard_s=60)
     async with World(tmp_path, timeouts=timeouts) as world:
-        world.faults.choose(1, "hang")
-        with pytest.raises(TimedOut, match=r"registering the shards.*0\.1 s"):
+        world.faults.choose(1, "too_long")
+        with pytest.raises(TimedOut, match=r"registering the shards.* 60 s"):
             await create(world)
-    timeouts = TopicTimeouts(topic_s=0.1, shard_s=60)
+    timeouts = TopicTimeouts(topic_s=60, shard_s=10 * LATE_S)
     async with World(tmp_path, timeouts=timeouts) as world:
-        world.faults.choose(0, "hang")
-        with pytest.raises(TimedOut, match=r"creating topic 'new'.*0\.1 s"):
+        world.faults.choose(0, "too_long")
+        with pytest.raises(TimedOut, match=r"creating topic 'new'.* 60 s"):
             await create(world)
 
 
-@pytest.mark.parametrize("cache", ["topics", "storage"])
-async def test_a_cache_that_never_hears_of_it_times_out(tmp_path: Path, cache: str) -> None:
-    async with World(tmp_path, timeouts=SHORT) as world:
+@pytest.mark.parametrize(
+    ("cache", "step"), [("topics", "CreateTopic"), ("storage", "CreateSegment+CreateShard")]
+)
+async def test_a_cache_that_never_hears_of_it_times_out(
+    tmp_path: Path, cache: str, step: str
+) -> None:
+    async with World(tmp_path) as world:
         await getattr(world, cache).stop()
+        creation = asyncio.create_task(create(world))
+        await until(lambda: step in world.faults.calls)
+        while not creation.done():  # undoing it waits for the cache as well
+            await asyncio.sleep(0.1)
+            let_pass(LATE_S)
         with pytest.raises(TimedOut):
-            await create(world)
+            await creation
         await getattr(world, cache).start()
         await world.manager.sweep()
         assert await world.check_whole() == {}
@@ -280,25 +289,27 @@ async def test_a_cache_that_never_hears_of_it_times_out(tmp_path: Path, cache: s
 async def test_a_shard_that_comes_late_does_not_outlive_its_topic(tmp_path: Path) -> None:
     """The caller's time is up while the storage still works on a shard. It ends after the undoing
     began, and must be deleted all the same."""
-    async with World(tmp_path, timeouts=TopicTimeouts(topic_s=0.3, shard_s=0.3)) as world:
+    async with World(tmp_path) as world:
         driver = await world.drivers.driver("EngineSegment")
         inner = driver.create_shard
-        ended = []
+        begun, ended, go_on = [], [], asyncio.Event()
 
         async def slow(spec: object) -> None:
-            await asyncio.sleep(0.45)
+            begun.append(spec)
+            await go_on.wait()
             await inner(spec)  # type: ignore[arg-type]
             ended.append(spec)
 
         driver.create_shard = slow  # type: ignore[method-assign]
+        creation = asyncio.create_task(world.manager.create("new", partitions=3))
+        await until(lambda: len(begun) == 3)
+        let_pass(LATE_S)
+        await until(lambda: "DeleteTopic" in world.faults.calls)
+        assert not ended
+        go_on.set()
         with pytest.raises(TimedOut):
-            await world.manager.create("new", partitions=3)
-        for _ in range(500):
-            if len(ended) == 3:
-                break
-            await asyncio.sleep(0.01)
+            await creation
         assert len(ended) == 3
-        await world.manager.sweep()  # a busy machine may have had no time to undo it all
         assert await world.check_whole() == {}
 
 
