@@ -21,7 +21,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Protocol
 
-from stratamq.broker.kafka.lake.contract import Flushed, Moving
+from stratamq.broker.kafka.lake.contract import Flushed, Moving, StoreAddress
 from stratamq.meta.caches import BrokerCacheManager
 from stratamq.meta.tier import TierFile
 from stratamq.meta.tier_cache import TierCache
@@ -142,10 +142,11 @@ class Tiering:
     # -- what fronts ask for -----------------------------------------------------------------------
 
     @property
-    def store_url(self) -> str:
+    def store(self) -> StoreAddress:
         from stratamq.tiering.stores.opening import options_of  # few ask
 
-        return options_of(self._config).url
+        store = options_of(self._config)
+        return StoreAddress(store.url, store.s3_endpoint, store.s3_region, store.s3_path_style)
 
     def files(self, shard: ShardName) -> tuple[TierFile, ...]:
         return self._cache.files(shard)

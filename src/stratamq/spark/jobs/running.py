@@ -72,7 +72,7 @@ def _run(
     options: Mapping[str, str] | None = None,
     store: Mapping[str, str | bool] | None = None,
 ) -> Outcome:
-    """`store` are fields of StoreOptions, for a store that needs more than its address."""
+    """`store` are fields of StoreOptions, where tasks reach the store in another way than nodes."""
     where = servers or spark.conf.get(SERVERS_CONF, None) or SERVERS
     with BlockingClient(options_of(where, options or {})) as client:
         lake, cluster_id = client.call(_told(client.asyncio, name))
@@ -82,7 +82,7 @@ def _run(
             topic_id=TopicId(bytes(lake.topic_id).hex()),
             owner=owner_mark(cluster_id),
             store_url=lake.store_url,
-            store=store or {},
+            store={**_address(lake), **(store or {})},
             value_format=lake.value_format,
             value_schema=lake.value_schema,
         )
@@ -91,6 +91,15 @@ def _run(
         for number, made in _made(spark, work, wanted):
             outcome = _committed(client, name, wanted[number], made, outcome)
         return outcome
+
+
+def _address(lake: DescribedLake) -> dict[str, str | bool]:
+    """Credentials are not among it: tasks find their own, by AWS's ways."""
+    return {
+        "s3_endpoint": lake.s3_endpoint,
+        "s3_region": lake.s3_region,
+        "s3_path_style": lake.s3_path_style,
+    }
 
 
 async def _told(client: Client, name: str) -> tuple[DescribedLake, str]:

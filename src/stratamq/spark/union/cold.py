@@ -27,18 +27,26 @@ _HEADERS = (
 def cold_side(
     spark: SparkSession, cut: Snapshot, options: Mapping[str, str], *, typed: bool
 ) -> DataFrame | None:
-    """None without files. `options` are for the file system, such as `fs.s3a.endpoint`."""
+    """None without files. `options` are for the file system, such as `fs.s3a.endpoint`; they come
+    before Spark's own settings, and those before what the node says."""
     if not cut.files:
         return None
     columns = cut.columns if typed else ()
     paths = [path_of(cut.store_url, file.parquet_key or "") for file in cut.files]
+    given = {**_unsaid(spark, cut.reached), **options}
     try:
-        rows = spark.read.schema(file_schema(columns)).options(**options).parquet(*paths)
+        rows = spark.read.schema(file_schema(columns)).options(**given).parquet(*paths)
     except (PySparkException, Py4JError) as error:
         raise explained(error, cut.store_url) from None
     counted = until(_without_deleted(rows.where(_counts(cut)), cut), cut.as_of_ms)
     names = [*MESSAGE_COLUMNS, *([TYPED_COLUMN] if columns else [])]
     return counted.select(*(_column(name, cut.topic) for name in names))
+
+
+def _unsaid(spark: SparkSession, told: Mapping[str, str]) -> dict[str, str]:
+    """What the session has no setting of its own for."""
+    asked = {name: spark.conf.get(f"spark.hadoop.{name}", None) for name in told}
+    return {name: value for name, value in told.items() if asked[name] is None}
 
 
 def _column(name: str, topic: str) -> Column:

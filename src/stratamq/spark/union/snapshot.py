@@ -14,11 +14,12 @@ whatever is sealed, moved, merged or retired afterwards: files that are named he
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import NamedTuple
 
 from stratamq.lake.declared import Column, columns_of, declared, merged, parse_columns
+from stratamq.spark.union.places import reached
 from stratamq.wire.kafka.protocol.messages.lake import DescribedLake, LakeFile, LakePartition
 
 
@@ -46,6 +47,8 @@ class Snapshot:
     ranges: tuple[Range, ...]
     """What the nodes are asked for."""
     as_of_ms: int | None = None
+    reached: Mapping[str, str] = field(default_factory=dict)
+    """What Hadoop's file system has to know of the store."""
 
 
 def snapshot_of(lake: DescribedLake, as_of_ms: int | None = None) -> Snapshot:
@@ -64,6 +67,7 @@ def snapshot_of(lake: DescribedLake, as_of_ms: int | None = None) -> Snapshot:
         deleted={part.index: part.deleted for part in parts if part.deleted},
         ranges=tuple(found for part in parts for found in part.ranges),
         as_of_ms=as_of_ms,
+        reached=reached(lake),
     )
 
 

@@ -9,6 +9,15 @@ from stratamq.model.topic import Topic
 from stratamq.model.types import Offset, ShardName
 
 
+class StoreAddress(NamedTuple):
+    """Where the object store is, for who has credentials of their own."""
+
+    url: str
+    s3_endpoint: str = ""
+    s3_region: str = ""
+    s3_path_style: bool = False
+
+
 class Flushed(NamedTuple):
     """What a flush made visible."""
 
@@ -26,7 +35,7 @@ class Moving(NamedTuple):
 
 class Lake(Protocol):
     @property
-    def store_url(self) -> str: ...
+    def store(self) -> StoreAddress: ...
 
     def files(self, shard: ShardName) -> tuple[TierFile, ...]:
         """What the object store has of a shard, oldest first."""

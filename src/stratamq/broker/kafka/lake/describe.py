@@ -36,10 +36,14 @@ class DescribeLake:
         except StrataError as error:
             code, message = failure(error)
             return DescribedLake(name=name, error_code=code, error_message=message)
+        store = self._lake.store
         return DescribedLake(
             name=name,
             topic_id=uuid_of(topic),
-            store_url=self._lake.store_url,
+            store_url=store.url,
+            s3_endpoint=store.s3_endpoint,
+            s3_region=store.s3_region,
+            s3_path_style=store.s3_path_style,
             value_format=str(topic.config["lake.value.format"]),
             value_schema=str(topic.config["lake.value.schema"]),
             table=self._lake.table(topic),

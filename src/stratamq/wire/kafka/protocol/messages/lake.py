@@ -77,7 +77,8 @@ class LakePartition:
 @struct
 class DescribedLake:
     """`table` is the Iceberg table's name, where there is one; `trouble` what went wrong last with
-    the store, if something did."""
+    the store, if something did. Where an S3 store is stands beside its URL; what opens it is never
+    told."""
 
     error_code: int = wire(INT16, default=0)
     error_message: str | None = wire(STRING, nullable=True, default=None)
@@ -89,6 +90,9 @@ class DescribedLake:
     table: str | None = wire(STRING, nullable=True, default=None)
     trouble: str | None = wire(STRING, nullable=True, default=None)
     partitions: Sequence[LakePartition] = wire(array(LakePartition), default=())
+    s3_endpoint: str = wire(STRING, tag=0, default="")
+    s3_region: str = wire(STRING, tag=1, default="")
+    s3_path_style: bool = wire(BOOL, tag=2, default=False)
 
 
 @response(key=32000, versions="0", flexible="0+")
