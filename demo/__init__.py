@@ -6,5 +6,7 @@ publishing records into topics, through the Kafka front
 stage      a node of its own, waited for, and taken down
 question   what is asked of the topics, in SQL, over hot and cold
 tiers      what is where
-report     the answer as a table, a PNG and a page
+picture    the answer as a PNG
+report     the answer as a table and a page
+sizes      numbers of bytes, for people
 """

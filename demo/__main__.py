@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from demo import report
+from demo.picture import plot
 from demo.publishing import create, publish
 from demo.question import Answer, ask
 from demo.shops import DAY_MS, STEP_MS, Message, Size, day, shops
@@ -43,15 +44,13 @@ def main() -> None:
 
 
 def run(servers: str, folder: Path, size: Size, console: Console) -> Answer:
-    began = time.monotonic()
-    with _steps(console) as step:
+    with _steps(console) as (step, took):
         spark = step("starting Spark", lambda tell: _spark(folder))
         _filled(servers, size, step)
         answer = step("joining three topics", lambda tell: ask(spark, servers, RESULT.name))
         tiers = step("looking what is where", lambda tell: _look(servers))
     spark.stop()
-    seconds = time.monotonic() - began
-    _tell(console, answer, tiers, folder, seconds)
+    _tell(console, report.Results(answer=answer, tiers=tiers, steps=took), folder)
     return answer
 
 
@@ -111,35 +110,28 @@ def _spark(folder: Path) -> SparkSession:
 
 
 @contextmanager
-def _steps(console: Console) -> Iterator[Step]:
+def _steps(console: Console) -> Iterator[tuple[Step, list[tuple[str, float]]]]:
+    """To do pieces of work with, and what each of them took."""
     columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    took: list[tuple[str, float]] = []
     with Progress(*columns, console=console) as bars:
 
         def step(what: str, work: Callable[[Tell], T]) -> T:
+            began = time.monotonic()
             task = bars.add_task(what, total=1)
             found = work(lambda share: bars.update(task, completed=min(share, 1)))
             bars.update(task, completed=1)
+            took.append((what, time.monotonic() - began))
             return found
 
-        yield step
+        yield step, took
 
 
-def _tell(
-    console: Console, answer: Answer, tiers: list[TierRow], folder: Path, seconds: float
-) -> None:
-    names, cells = report.answer_cells(answer)
-    report.show(console, "Which shop brews more than it sells?", names, cells)
-    report.show(console, "What happened where", report.TIER_COLUMNS, report.tier_cells(tiers))
-    cold, all_of_it = sum(one.cold_records for one in tiers), sum(one.records for one in tiers)
-    story = (
-        f"{all_of_it:,} records in three topics; {cold:,} of them ended up in Parquet files on "
-        "object storage. Spark read each of them once, wherever it was, and joined them. "
-        f"All of it took {seconds:.0f} seconds."
-    )
+def _tell(console: Console, results: report.Results, folder: Path) -> None:
+    report.show(console, results)
     png, page = folder / "demo.png", folder / "demo.html"
-    report.plot(answer, tiers, png)
-    report.page(answer, tiers, story, png, page)
-    console.print(story)
+    plot(results.answer, results.tiers, png)
+    report.page(results, png, page)
     console.print(f"{png}  {page}", highlight=False)
 
 

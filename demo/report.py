@@ -1,50 +1,77 @@
-"""The answer as tables on the terminal, a picture, and a page that needs nothing from elsewhere."""
+"""The answer as tables on the terminal, and as a page that needs nothing from elsewhere."""
 
 from __future__ import annotations
 
 import base64
 import html
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import matplotlib as mpl
 from rich.console import Console
 from rich.table import Table
 
 from demo.question import Answer
+from demo.sizes import size
 from demo.tiers import TierRow
 
-mpl.use("Agg")
-
+TITLE = "Which shop brews more than it sells?"
 TIER_COLUMNS = (
     *("topic", "storage", "records", "local", "cold records", "files", "cold", "in the log"),
 )
+STEP_COLUMNS = ("step", "seconds")
 PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>StrataMQ demo</title>
+<meta name="viewport" content="width=device-width">
 <style>
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto }}
-table {{ border-collapse: collapse; margin: 1rem 0 }}
-th, td {{ padding: .25rem .8rem; border-bottom: 1px solid #ddd; text-align: right }}
+:root {{ color-scheme: light; --ink: #1f2933; --soft: #52606d; --line: #e4e7eb }}
+body {{ font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: #f5f7fa; margin: 0 }}
+main {{ max-width: 64rem; margin: 0 auto; padding: 2rem 1.5rem 4rem }}
+section {{ background: #fff; border: 1px solid var(--line); border-radius: .6rem; margin: 1.2rem 0;
+  padding: 1rem 1.5rem; overflow-x: auto }}
+h1 {{ font-size: 1.8rem; margin: 0 0 .3rem }}
+h2 {{ font-size: 1.1rem; margin: .2rem 0 .8rem }}
+p {{ color: var(--soft); margin: .3rem 0 }}
+table {{ border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }}
+th {{ color: var(--soft); font-size: .85rem; font-weight: 600 }}
+th, td {{ padding: .35rem .7rem; border-bottom: 1px solid var(--line); text-align: right }}
 th:first-child, td:first-child {{ text-align: left }}
-img {{ max-width: 100% }}
+tr:last-child td {{ border-bottom: 0 }}
+.answer tr:nth-child(2) td {{ font-weight: 600; color: #c0392b }}
+img {{ width: 100%; display: block }}
 </style>
-<h1>Which shop brews more than it sells?</h1>
-{answer}
-<img alt="Revenue by hour, unpaid cups by shop, records by tier" src="data:image/png;base64,{png}">
-<h2>What happened where</h2>
-{tiers}
+<main>
+<h1>{title}</h1>
 <p>{story}</p>
+<section class="answer"><h2>The answer</h2>{answer}</section>
+<section><img alt="Cups by shop, revenue by hour, records by tier, size before and after"
+  src="data:image/png;base64,{png}"></section>
+<section><h2>What happened where</h2>{tiers}</section>
+<section><h2>What took how long</h2>{steps}</section>
+</main>
 </html>
 """
 
 
-def size(count: int) -> str:
-    for unit in ("B", "KB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000  # type: ignore[assignment]
-    raise AssertionError("the last unit ends it")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """Everything there is to be told."""
+
+    answer: Answer
+    tiers: Sequence[TierRow]
+    steps: Sequence[tuple[str, float]]
+    """What was done, and the seconds it took."""
+
+    @property
+    def story(self) -> str:
+        cold = sum(row.cold_records for row in self.tiers)
+        records = sum(row.records for row in self.tiers)
+        seconds = sum(took for _, took in self.steps)
+        return (
+            f"{records:,} records in three topics; {cold:,} of them ended up in Parquet files on "
+            "object storage. Spark read each of them once, wherever it was, and joined them. "
+            f"All of it took {seconds:.0f} seconds."
+        )
 
 
 def tier_cells(rows: Iterable[TierRow]) -> list[list[str]]:
@@ -63,7 +90,18 @@ def tier_cells(rows: Iterable[TierRow]) -> list[list[str]]:
     ]
 
 
-def show(console: Console, title: str, names: Sequence[str], cells: Iterable[list[str]]) -> None:
+def answer_cells(answer: Answer) -> tuple[list[str], list[list[str]]]:
+    names = list(answer.by_shop[0])
+    return names, [[_text(row[name]) for name in names] for row in answer.by_shop]
+
+
+def show(console: Console, results: Results) -> None:
+    _show(console, TITLE, *answer_cells(results.answer))
+    _show(console, "What happened where", TIER_COLUMNS, tier_cells(results.tiers))
+    console.print(results.story)
+
+
+def _show(console: Console, title: str, names: Sequence[str], cells: Iterable[list[str]]) -> None:
     table = Table(title=title, title_justify="left", title_style="bold")
     for number, name in enumerate(names):
         table.add_column(name, justify="right" if number else "left", no_wrap=not number)
@@ -72,60 +110,27 @@ def show(console: Console, title: str, names: Sequence[str], cells: Iterable[lis
     console.print(table)
 
 
-def answer_cells(answer: Answer) -> tuple[list[str], list[list[str]]]:
-    names = list(answer.by_shop[0])
-    return names, [[_text(row[name]) for name in names] for row in answer.by_shop]
-
-
-def plot(answer: Answer, tiers: Sequence[TierRow], path: Path) -> None:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(13, 4), layout="constrained")
-    by_hour, by_shop, by_tier = figure.subplots(1, 3)
-    _hours(by_hour, answer)
-    _shops(by_shop, answer)
-    _tiers(by_tier, tiers)
-    figure.savefig(path, dpi=110)
-
-
-def _hours(axes: Any, answer: Answer) -> None:
-    axes.bar([row["hour"] for row in answer.by_hour], [row["revenue"] for row in answer.by_hour])
-    axes.set(title="Revenue by hour", xlabel="hour (UTC)")
-
-
-def _shops(axes: Any, answer: Answer) -> None:
-    rows = answer.by_shop[::-1]
-    axes.barh([row["shop"] for row in rows], [row["unpaid"] for row in rows], color="tab:red")
-    axes.set(title="Cups brewed and not paid for")
-
-
-def _tiers(axes: Any, tiers: Sequence[TierRow]) -> None:
-    names = [row.topic for row in tiers]
-    cold = [row.cold_records for row in tiers]
-    local = [row.records - row.cold_records for row in tiers]
-    axes.barh(names, cold, label="Parquet, on object storage", color="tab:blue")
-    axes.barh(names, local, left=cold, label="on the node only", color="tab:orange")
-    axes.set(title="Records by tier")
-    axes.legend()
-
-
-def page(answer: Answer, tiers: Sequence[TierRow], story: str, png: Path, path: Path) -> None:
-    names, cells = answer_cells(answer)
+def page(results: Results, png: Path, path: Path) -> None:
+    steps = [[what, f"{seconds:.1f}"] for what, seconds in results.steps]
     text = PAGE.format(
-        answer=_table(names, cells),
-        tiers=_table(TIER_COLUMNS, tier_cells(tiers)),
+        title=html.escape(TITLE),
+        story=html.escape(results.story),
+        answer=_table(*answer_cells(results.answer)),
+        tiers=_table(TIER_COLUMNS, tier_cells(results.tiers)),
+        steps=_table(STEP_COLUMNS, steps),
         png=base64.b64encode(png.read_bytes()).decode(),
-        story=html.escape(story),
     )
     path.write_text(text)
 
 
-def _table(names: Sequence[str], cells: Iterable[Sequence[str]]) -> str:
+def _table(names: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
     head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in cells
-    )
+    body = "".join(f"<tr>{_row(row)}</tr>" for row in cells)
     return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
 
 
 def _text(value: object) -> str:

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from demo import report
+from demo.picture import plot
 from demo.question import Answer
 from demo.shops import DAY_MS, LEAKY, SHOPS, Size, day
+from demo.sizes import size
 from demo.tiers import TierRow
 from demo.topics import TOPICS
 from stratamq.lake.declared import declared
@@ -52,15 +54,19 @@ def test_topics_say_what_their_values_are() -> None:
 
 def test_the_page_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
     answer = Answer(
-        [{"shop": "<Hafen>", "unpaid": 5, "revenue": 1.5}],
+        [{"shop": "<Hafen>", "orders": 7, "unpaid": 5, "revenue": 1.5}],
         [{"hour": 8, "orders": 3, "revenue": 9.0}],
     )
     png, page = tmp_path / "demo.png", tmp_path / "demo.html"
-    report.plot(answer, TIERS, png)
-    report.page(answer, TIERS, "All of it took 5 seconds.", png, page)
+    plot(answer, TIERS, png)
+    results = report.Results(answer=answer, tiers=TIERS, steps=[("a", 2.2), ("<b>", 3.1)])
+    report.page(results, png, page)
     text = page.read_text()
     assert png.read_bytes().startswith(b"\x89PNG")
     assert "&lt;Hafen&gt;" in text
+    assert "&lt;b&gt;" in text
+    assert "100 records in three topics; 80 of them" in text
+    assert "took 5 seconds" in text
     assert "http" not in text
     assert "src=" in text
     assert "data:image/png;base64," in text
@@ -70,7 +76,7 @@ def test_the_page_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
     ("count", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 KB"), (2_500_000, "2.5 MB")]
 )
 def test_sizes_are_readable(count: int, text: str) -> None:
-    assert report.size(count) == text
+    assert size(count) == text
 
 
 @pytest.mark.long
