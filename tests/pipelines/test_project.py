@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from stratamq.cli.main import application
 from stratamq.model.errors import AlreadyExists, InvalidConfig, InvalidName
 from stratamq.pipelines.project import init, spec_of
-from stratamq.spark.submit import HOME, Submission, command, environment, hadoop_version
+from stratamq.spark.packages import HOME, hadoop_version
+from stratamq.spark.submit import Submission, command, environment
 
 
 def test_a_project_has_a_spec_and_steps(tmp_path: Path) -> None:
@@ -68,12 +69,18 @@ def test_a_job_gets_what_it_needs(tmp_path: Path) -> None:
     job = tmp_path / "job.py"
     job.touch()
     asked = Submission(
-        job=job, arguments=["a", "--b"], servers="node:1", s3=True, settings={"spark.x": "1"}
+        job=job,
+        arguments=["a", "--b"],
+        servers="node:1",
+        s3=True,
+        settings={"spark.x": "1", "spark.jars.packages": "their:own:1"},
     )
     words = command(asked)
     assert words[0] == str(HOME / "bin" / "spark-submit")
     assert words[-3:] == [str(job), "a", "--b"]
-    assert f"org.apache.hadoop:hadoop-aws:{hadoop_version(HOME / 'jars')}" in words
+    (jars,) = [word for word in words if word.startswith("spark.jars.packages=")]
+    assert f"org.apache.hadoop:hadoop-aws:{hadoop_version(HOME / 'jars')}," in jars
+    assert jars.endswith(",their:own:1")
     assert {"spark.stratamq.servers=node:1", "spark.x=1"} <= set(words)
     assert environment({})["PYSPARK_PYTHON"] == sys.executable
     assert environment({"PYSPARK_PYTHON": "other"})["PYSPARK_PYTHON"] == "other"

@@ -31,6 +31,7 @@ Master = Annotated[
 ]
 Remote = Annotated[str | None, typer.Option(help="A Spark Connect server, sc://host:port.")]
 Refresh = Annotated[bool, typer.Option("--full-refresh", help="Begin anew: empty all tables.")]
+S3 = Annotated[bool, typer.Option("--s3", help="History is in S3: bring hadoop-aws.")]
 Conf = Annotated[list[str] | None, typer.Option(help="A setting of Spark: name=value.")]
 
 
@@ -56,6 +57,7 @@ def run_project(
     master: Master = "local[*]",
     remote: Remote = None,
     full_refresh: Refresh = False,
+    s3: S3 = False,
     conf: Conf = None,
 ) -> None:
     """Run all steps once, with everything there is to be read."""
@@ -67,6 +69,7 @@ def run_project(
             remote=remote,
             servers=servers,
             full_refresh=full_refresh,
+            s3=s3,
             settings=settings_of(conf or ()),
         )
         with _shown(console) as on_change:

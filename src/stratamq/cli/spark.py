@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from stratamq.cli.failing import EXIT_USAGE, fail
-from stratamq.cli.pipeline import Conf, Master, load, settings_of
-from stratamq.model.errors import StrataError
+from stratamq.cli.pipeline import S3, Conf, Master, load, settings_of
+from stratamq.model.errors import InvalidConfig, StrataError
 
 spark_app = typer.Typer(help=__doc__, no_args_is_help=True)
 
@@ -31,7 +31,7 @@ def submit(
     servers: Annotated[
         str | None, typer.Option(help="Nodes; the job finds them as spark.stratamq.servers.")
     ] = None,
-    s3: Annotated[bool, typer.Option("--s3", help="History is in S3: bring hadoop-aws.")] = False,
+    s3: S3 = False,
     kafka: Annotated[
         bool, typer.Option("--kafka", help="The job uses format('kafka'): bring its jars.")
     ] = False,
@@ -50,7 +50,10 @@ def submit(
             settings=settings_of(conf or ()),
         )
         load("stratamq.spark.java").check_java()
+        load("stratamq.spark.masters").check_master(master)
         words, environment = made.command(asked), made.environment(os.environ)
-    except StrataError as error:
+    except InvalidConfig as error:
         raise fail(error, EXIT_USAGE) from None
+    except StrataError as error:
+        raise fail(error) from None
     raise SystemExit(subprocess.run(words, env=environment).returncode)

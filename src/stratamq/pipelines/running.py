@@ -30,6 +30,7 @@ from stratamq.model.errors import InvalidConfig, StrataError
 from stratamq.pipelines.culprit import Culprit, find
 from stratamq.pipelines.session import connect
 from stratamq.pipelines.steps import Step, Steps, reason, short
+from stratamq.spark.packages import packages
 from stratamq.spark.progress import lag
 from stratamq.spark.union.reading import SERVERS_CONF
 
@@ -44,6 +45,7 @@ class RunOptions:
     remote: str | None = None
     servers: str | None = None
     full_refresh: bool = False
+    s3: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -61,11 +63,12 @@ def run(spec_path: Path, options: RunOptions, on_change: OnChange = lambda step:
     spec = _spec(spec_path)
     own = {SERVERS_CONF: options.servers} if options.servers else {}
     settings = {**spec.configuration, **own}
+    asked = {**settings, **options.settings}
     session = connect(
         spec_path.parent,
         master=options.master,
         remote=options.remote,
-        settings={**settings, **options.settings},
+        settings={**asked, **_jars(options, asked)},
     )
     try:
         return _Run(session, spec_path, spec, settings, on_change).all(options.full_refresh)
@@ -81,6 +84,12 @@ def _spec(path: Path) -> PipelineSpec:
         return load_pipeline_spec(path)
     except (PySparkException, AttributeError, KeyError, TypeError) as error:
         raise InvalidConfig(f"{path}: {_first_line(error)}") from None
+
+
+def _jars(options: RunOptions, asked: Mapping[str, str]) -> dict[str, str]:
+    if options.s3 and options.remote:
+        raise InvalidConfig("--s3 is for a driver of its own: a server has the jars it has")
+    return packages(s3=options.s3, kafka=False).settings(asked)
 
 
 def _first_line(error: BaseException) -> str:

@@ -16,8 +16,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.client import DefaultChannelBuilder
 
-from stratamq.model.errors import InvalidConfig, StrataError
+from stratamq.model.errors import StrataError
 from stratamq.spark.java import check_java
+from stratamq.spark.masters import check_master, check_server
 from stratamq.spark.session import LOOPBACK, is_local
 from stratamq.spark.union import register
 
@@ -33,14 +34,16 @@ def connect(
     A driver of its own keeps tables and their catalog in `folder`, so that the next run finds them,
     and tells what it has to tell to a log file there.
     """
-    if remote is not None and not remote.startswith("sc://"):
-        raise InvalidConfig(f"--remote is a Spark Connect server, sc://host:port, not {remote!r}")
+    if remote is not None:
+        check_server(remote)
+    else:
+        check_java()
+        check_master(master)
     given = {**({} if remote else _own(folder, master)), **settings}
     builder = SparkSession.builder.appName(folder.name)
     for name, value in given.items():
         builder = builder.config(name, value)
     if remote is None:
-        check_java()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
     try:

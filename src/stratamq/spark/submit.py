@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pyspark
-
 from stratamq.model.errors import InvalidConfig
+from stratamq.spark.packages import HOME, packages
 from stratamq.spark.session import LOOPBACK, is_local
-from stratamq.spark.union.places import S3_PACKAGE
 from stratamq.spark.union.reading import SERVERS_CONF
-
-HOME = Path(pyspark.__file__).parent
-SCALA = "2.13"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +31,8 @@ def command(asked: Submission) -> list[str]:
     if not asked.job.is_file():
         raise InvalidConfig(f"there is no job {asked.job}")
     words = [str(HOME / "bin" / "spark-submit"), "--master", asked.master]
-    packages = _packages(asked)
-    if packages:
-        words += ["--packages", ",".join(packages)]
-    for name, value in {**_settings(asked), **asked.settings}.items():
+    jars = packages(s3=asked.s3, kafka=asked.kafka).settings(asked.settings)
+    for name, value in {**_settings(asked), **asked.settings, **jars}.items():
         words += ["--conf", f"{name}={value}"]
     return [*words, str(asked.job), *asked.arguments]
 
@@ -55,21 +47,3 @@ def _settings(asked: Submission) -> dict[str, str]:
     if is_local(asked.master):
         found |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
     return found
-
-
-def _packages(asked: Submission) -> list[str]:
-    """From Maven Central, in the versions that go with this Spark."""
-    spark = pyspark.__version__
-    wanted = {
-        f"{S3_PACKAGE}:{hadoop_version(HOME / 'jars')}": asked.s3,
-        f"org.apache.spark:spark-sql-kafka-0-10_{SCALA}:{spark}": asked.kafka,
-    }
-    return [name for name, is_wanted in wanted.items() if is_wanted]
-
-
-def hadoop_version(jars: Path) -> str:
-    """Of the Hadoop that Spark brings: another hadoop-aws would not fit it."""
-    for jar in jars.glob("hadoop-client-api-*.jar"):
-        if found := re.fullmatch(r"hadoop-client-api-(.+)\.jar", jar.name):
-            return found[1]
-    raise InvalidConfig(f"{jars} has no Hadoop: --s3 does not know which version would fit")
