@@ -1,0 +1,156 @@
+"""A process of ours beside the node, for work that would keep its interpreter busy.
+
+It runs a module that takes lines and answers in lines, behind everybody else on the machine. What
+it dies of is an error here, with its last words, and nobody else's trouble.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+import stratamq
+from stratamq.model import errors
+from stratamq.model.errors import StorageError, StrataError
+from stratamq.tiering.priority import put_last
+
+LAST_WORDS_BYTES = 400
+PARTING_S = 10.0
+"""One that has stopped talking has that long to end by itself, and to say why."""
+
+SECRETS = "AWS_"
+"""How the names of variables begin that hold the store's credentials."""
+
+Answer = TypeVar("Answer")
+
+
+class Background:
+    """`say` and `hear` block, on a thread; `kill` may come from another one, and ends their wait
+    with StorageError. It is started when something is first said. One that has ended stays so:
+    make another."""
+
+    def __init__(
+        self, name: str, module: str, *, credentials: bool = False, greeting: bytes = b""
+    ) -> None:
+        """`name` is what errors call it. The greeting is said first. Without `credentials` it gets
+        none of the store's: not every process has to talk to it."""
+        self.name = name
+        self._module, self._credentials, self._greeting = module, credentials, greeting
+        self._process: subprocess.Popen[bytes] | None = None
+        self._words: BinaryIO | None = None
+        self._killed = False
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    def say(self, request: bytes) -> None:
+        """StorageError when it is not there to hear it."""
+        started = self._process is None
+        process = self._process = self._process or self._start()
+        if self._killed:  # while it was started
+            self.kill()
+        assert process.stdin
+        try:
+            process.stdin.write(self._greeting + request if started else request)
+            process.stdin.flush()
+        except (OSError, ValueError):  # it died, or was ended
+            raise self._end() from None
+
+    def hear(self, decode: Callable[[bytes], Answer]) -> Answer:
+        """Its next line. StorageError when it ends before that, or says what nobody understands."""
+        assert self._process, "who was asked nothing says nothing"
+        assert self._process.stdout
+        line = b""
+        with contextlib.suppress(OSError, ValueError):  # as above
+            line = self._process.stdout.readline()
+        if not line.endswith(b"\n"):  # its last one may be cut off
+            raise self._end()
+        try:
+            return decode(line)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise StorageError(f"{self.name} said {line[:100]!r}") from error
+
+    def kill(self) -> None:
+        """And see that it is gone: it has nothing that anyone will miss."""
+        self._killed = True
+        process = self._process
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for file in (process.stdin, process.stdout, self._words):
+            with contextlib.suppress(OSError):  # what could not be sent is of no use now
+                if file:
+                    file.close()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", self._module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._words,
+            env=environment(credentials=self._credentials),
+        )
+        put_last(process.pid)
+        return process
+
+    def _end(self) -> StorageError:
+        return StorageError(f"{self.name} {self._how_it_ended()}")
+
+    def _how_it_ended(self) -> str:
+        process, file = self._process, self._words
+        if self._killed or process is None or file is None:
+            return "was stopped"
+        try:
+            code = process.wait(PARTING_S)
+        except subprocess.TimeoutExpired:
+            return "does not talk any more"
+        how = f"was killed by {_signal(-code)}" if code < 0 else f"ended with status {code}"
+        words = ""
+        with contextlib.suppress(OSError, ValueError):  # it may be killed this moment
+            words = _last_words(file)
+        return f"{how}: {words}" if words else how
+
+
+def _last_words(file: BinaryIO) -> str:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - LAST_WORDS_BYTES))
+    return file.read().decode(errors="replace").strip()
+
+
+def _signal(number: int) -> str:
+    with contextlib.suppress(ValueError):
+        return signal.Signals(number).name
+    return f"signal {number}"
+
+
+def environment(*, credentials: bool) -> dict[str, str]:
+    """Ours, so that the same code is found."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if credentials or not name.startswith(SECRETS)
+    }
+    here = str(Path(stratamq.__file__).parents[1])
+    paths = [here, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**kept, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def as_error(name: str, kind: str, message: str, *more: type[StrataError]) -> StrataError:
+    """What was raised there, by the name of its class. Errors of ours keep their kind, those in
+    `more` too; anything else is the process's own."""
+    known = {one.__name__: one for one in more}
+    found = known.get(kind) or getattr(errors, kind, None)
+    if isinstance(found, type) and issubclass(found, StrataError):
+        with contextlib.suppress(TypeError):  # some carry more than a message
+            return found(message)
+    return StorageError(f"{name} failed: {kind}: {message}")
