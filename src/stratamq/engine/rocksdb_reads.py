@@ -5,44 +5,23 @@ No lock is needed: what is in memory is replaced whole, and every scan sees the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from operator import attrgetter
 from pathlib import Path
 
 from stratamq.engine.rocksdb_rows import SegmentRow, ShardRows
 from stratamq.log.contract import SegmentInfo, adjoining
+from stratamq.log.indexed import IndexedReads
 from stratamq.model.errors import CorruptRecord, InvalidInput
-from stratamq.model.topic import TopicConfig
-from stratamq.model.types import Offset, ShardName, TimestampMs
+from stratamq.model.types import Offset, TimestampMs
 from stratamq.wire.kafka.records import check_crc, read_header
 
-by_base = attrgetter("base")
 
-
-class RocksReads:
+class RocksReads(IndexedReads[SegmentRow]):
     """The reading half of RocksShardStore. It changes nothing."""
 
-    __slots__ = ("_offloaded", "_rows", "_segments", "_start", "config", "name")
+    __slots__ = ("_rows",)
 
-    name: ShardName
-    config: TopicConfig
     _rows: ShardRows
-    _segments: tuple[SegmentRow, ...]
-    _start: Offset
-    _offloaded: Offset
-    """Everything below it was offloaded, or trimmed."""
-
-    @property
-    def start_offset(self) -> Offset:
-        return self._start
-
-    @property
-    def local_start(self) -> Offset:
-        return max(self._start, self._offloaded)
-
-    @property
-    def end_offset(self) -> Offset:
-        return self._segments[-1].end
+    """The batches, and the index as well."""
 
     def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
         found: list[bytes] = []
@@ -65,28 +44,6 @@ class RocksReads:
 
     def read_at_once(self, offset: Offset, max_bytes: int, end: Offset) -> bytes | None:
         return None
-
-    def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset] | None:
-        return self._by_key(key, end) if self.config.flag("index.key") else None
-
-    def _by_key(self, key: bytes, end: Offset) -> Iterator[Offset]:
-        for segment in reversed(self._segments):
-            if segment.base < end:
-                for offset in self._rows.by_key(segment.base, key):
-                    if self._start <= offset < end:
-                        yield offset
-
-    def offsets_by_tag(self, tag: bytes, start: Offset, end: Offset) -> Iterator[Offset] | None:
-        return self._by_tag(tag, start, end) if self.config.flag("index.tag") else None
-
-    def _by_tag(self, tag: bytes, start: Offset, end: Offset) -> Iterator[Offset]:
-        for segment in self._segments:
-            if segment.end <= start:
-                continue
-            for offset in self._rows.by_tag(segment.base, tag, max(start, self._start)):
-                if offset >= end:
-                    return
-                yield offset
 
     def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset:
         for segment in self._segments:

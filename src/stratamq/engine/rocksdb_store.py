@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
-from stratamq.engine.rocksdb_reads import RocksReads, by_base
+from stratamq.engine.rocksdb_reads import RocksReads
 from stratamq.engine.rocksdb_rows import SegmentRow, ShardRows
 from stratamq.engine.rocksdb_snapshots import RowSnapshots
 from stratamq.log import epochs as epoch_history
@@ -17,6 +17,7 @@ from stratamq.log.contract import (
     Step,
     below,
 )
+from stratamq.log.indexed import by_base
 from stratamq.log.kv import KVBatch
 from stratamq.log.roll import must_roll
 from stratamq.log.segment import POINT_EVERY_RECORDS, SPAN_MAX
@@ -54,7 +55,7 @@ class RocksShardStore(RocksReads):
 
     def __init__(self, name: ShardName, rows: ShardRows, config: TopicConfig) -> None:
         self.name, self.config = name, config
-        self._rows = rows
+        self._rows = self._index = rows
         self._poison: str | None = None
         self._start, self._offloaded = rows.start(), rows.local_start()
         self._segments = rows.segments() or (SegmentRow(self._start, self._start),)

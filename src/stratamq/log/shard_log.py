@@ -33,13 +33,13 @@ from stratamq.log.deletions import Deletions
 from stratamq.log.disk import Disk
 from stratamq.log.guard import NO_ROOM
 from stratamq.log.index import IndexStore, ShardIndex
+from stratamq.log.indexed import by_base
 from stratamq.log.kv import KVBatch
 from stratamq.log.recovery import Indexing, recover
 from stratamq.log.rewriting import Rewrite
 from stratamq.log.roll import must_roll
 from stratamq.log.scan import LENGTH_END
 from stratamq.log.segment import SPAN_MAX, ActiveSegment, SealedSegment, Segment
-from stratamq.log.shard_reads import by_base
 from stratamq.log.snapshots import FileSnapshots
 from stratamq.log.truncation import plan_cut
 from stratamq.model.errors import DiskFull, OffsetOutOfRange

@@ -7,52 +7,28 @@ under its hands reads again.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
-from operator import attrgetter
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 from stratamq.log.contract import SegmentInfo, adjoining
-from stratamq.log.index import ShardIndex
+from stratamq.log.indexed import IndexedReads, by_base
 from stratamq.log.segment import SIDECARS, Segment
 from stratamq.model.errors import CorruptRecord, OffsetOutOfRange, StorageError
-from stratamq.model.topic import TopicConfig
-from stratamq.model.types import Offset, ShardName, TimestampMs
+from stratamq.model.types import Offset, TimestampMs
 
 READ_ATTEMPTS_MAX = 100
 """A reader meets as many changes of the segment list at most; each takes a file operation or
 more."""
 
-by_base = attrgetter("base")
-
 Answer = TypeVar("Answer")
 
 
-class ShardReads:
+class ShardReads(IndexedReads[Segment]):
     """The reading half of FileShardLog. It changes nothing; the writing half replaces what it
     reads from."""
 
-    __slots__ = ("_index", "_offloaded", "_segments", "_start", "config", "name")
-
-    name: ShardName
-    config: TopicConfig
-    _index: ShardIndex
-    _segments: tuple[Segment, ...]
-    _start: Offset
-    _offloaded: Offset
-    """Everything below it was offloaded, or trimmed."""
-
-    @property
-    def start_offset(self) -> Offset:
-        return self._start
-
-    @property
-    def local_start(self) -> Offset:
-        return max(self._start, self._offloaded)
-
-    @property
-    def end_offset(self) -> Offset:
-        return self._segments[-1].end
+    __slots__ = ()
 
     def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
         return self._steady(lambda segments: self._read(segments, offset, max_bytes, end), offset)
@@ -97,27 +73,6 @@ class ShardReads:
             if data := segment.read(offset, max_bytes, end):
                 return data
         return b""
-
-    def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset] | None:
-        return self._by_key(key, end) if self.config.flag("index.key") else None
-
-    def _by_key(self, key: bytes, end: Offset) -> Iterator[Offset]:
-        for segment in reversed(self._segments):
-            for offset in self._index.by_key(segment.base, key):
-                if self._start <= offset < end:
-                    yield offset
-
-    def offsets_by_tag(self, tag: bytes, start: Offset, end: Offset) -> Iterator[Offset] | None:
-        return self._by_tag(tag, start, end) if self.config.flag("index.tag") else None
-
-    def _by_tag(self, tag: bytes, start: Offset, end: Offset) -> Iterator[Offset]:
-        for segment in self._segments:
-            if segment.end <= start:
-                continue
-            for offset in self._index.by_tag(segment.base, tag, max(start, self._start)):
-                if offset >= end:
-                    return
-                yield offset
 
     def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset:
         return self._steady(lambda segments: self._floor_by_timestamp(segments, timestamp))
