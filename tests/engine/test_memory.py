@@ -293,7 +293,7 @@ async def test_what_cannot_be_persisted_stays_in_memory(
         store = store_of(engine)
         full = DiskFull("no room")
 
-        def refuse(*args: object) -> None:
+        def refuse(*args: object, **more: object) -> None:
             raise full
 
         with monkeypatch.context() as broken:
@@ -331,10 +331,10 @@ class Slow:
         self.entered, self.open = threading.Event(), threading.Event()
         append = type(store.disk).append
 
-        def held(*args: object) -> None:
+        def held(*args: object, **more: object) -> None:
             self.entered.set()
             assert self.open.wait(10)
-            append(*args)  # type: ignore[arg-type]
+            append(*args, **more)  # type: ignore[arg-type]
 
         monkeypatch.setattr(type(store.disk), "append", held)
 
@@ -386,6 +386,26 @@ async def test_a_reader_finds_a_segment_that_moves_under_its_hands(tmp_path: Pat
         moving._segments = store.memory.snapshot()
         store.memory = moving
         assert values(decoded(store.read(Offset(0), 1, Offset(3)))) == [b"0"]
+
+
+async def test_a_segment_goes_to_disk_as_one(tmp_path: Path) -> None:
+    """What compaction left of it would not have been put together: its first record is older than
+    the one that went, and the last too young for it."""
+    async with memory(tmp_path) as engine:
+        await engine.create_shard(
+            spec(S, memory_persist=True, segment_ms=100, cleanup_policy="compact")
+        )
+        store = store_of(engine)
+        stamps = {b"a": 200, b"b": 0, b"c": 150}
+        for key, at in stamps.items():
+            await engine.write(S, record(b"v", key, at=NOW + at))
+        store.memory.roll()
+        store.memory.rewrite(Offset(0), lambda header, data: without(0, header, data))
+        before = [one.size_bytes for one in engine.segments(S)]
+        await engine.persist()
+        assert store.disk.end_offset == 3
+        assert [one.size_bytes for one in engine.segments(S)] == before
+        assert offsets(await read_all(engine)) == [1, 2]
 
 
 async def test_an_epoch_whose_first_batch_was_compacted_away_is_persisted(tmp_path: Path) -> None:

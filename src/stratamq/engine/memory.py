@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from stratamq.engine.capacity import Capacity
-from stratamq.engine.contract import AppendResult, ShardSpec
+from stratamq.engine.contract import AppendResult, ExportedSegment, ShardSpec
 from stratamq.engine.engine import BatchEngine
 from stratamq.engine.executor import Inline
 from stratamq.engine.group import Append, AppendReplica, Group
@@ -26,7 +26,7 @@ from stratamq.engine.tiering import covered_to
 from stratamq.log.contract import ShardStore
 from stratamq.log.shard_log import FileShardLog
 from stratamq.model.clock import Clock, SystemClock
-from stratamq.model.errors import CapacityExceeded, StrataError
+from stratamq.model.errors import CapacityExceeded, StorageError, StrataError
 from stratamq.model.types import Offset, ShardName
 
 logger = logging.getLogger(__name__)
@@ -258,6 +258,18 @@ class EngineMemory(BatchEngine):
                 target.high_watermark = end
                 target.moved()
         super().attach_history(shard, None if shard in self._strangers else history)
+
+    async def export_segment(
+        self, shard: ShardName, base_offset: Offset, folder: Path
+    ) -> ExportedSegment:
+        """What is to be persisted goes to disk first. Else, after a crash, object storage would
+        have more of the log than there is, and new records would get offsets that are taken."""
+        store = self._shard(shard).store
+        if isinstance(store, PersistedShardStore) and store.is_to_be_copied(base_offset):
+            await self.persist()
+            if store.is_to_be_copied(base_offset):
+                raise StorageError(f"{shard}: the segment at {base_offset} is not on disk yet")
+        return await super().export_segment(shard, base_offset, folder)
 
     async def apply_retention(self, shard: ShardName) -> int:
         self._shard(shard)

@@ -80,6 +80,11 @@ class MemoryShardStore:
     def end_offset(self) -> Offset:
         return self._segments[-1].end
 
+    @property
+    def lasting_end(self) -> Offset:
+        """Snapshots last no longer than the log."""
+        return self.end_offset
+
     def snapshot(self) -> tuple[MemorySegment, ...]:
         """The segments of this moment; the last may still grow."""
         return self._segments

@@ -47,6 +47,11 @@ class EitherSet(Set[Offset]):
     def __len__(self) -> int:
         return len(self._old) + len(self._young)
 
+    @classmethod
+    def _from_iterable(cls, found: Iterable[Offset]) -> Set[Offset]:  # type: ignore[override]
+        """What `&`, `|` and `-` give is a set of its own."""
+        return frozenset(found)
+
 
 class PersistedShardStore:
     """See ShardStore. All but `copy` and reading is done on the event loop's thread, never while a
@@ -72,6 +77,10 @@ class PersistedShardStore:
         first, *others = self.memory.snapshot()
         return first if others else None
 
+    def is_to_be_copied(self, base_offset: Offset) -> bool:
+        """Whether the segment there is sealed, and in memory alone."""
+        return any(segment.base == base_offset for segment in self.memory.snapshot()[:-1])
+
     def copy(self, segment: MemorySegment) -> None:
         """Make a sealed segment durable, with its deletion marks. May be repeated after a
         failure."""
@@ -83,7 +92,7 @@ class PersistedShardStore:
         begun = [one for one in self.memory.epochs() if one.start_offset < segment.end]
         self.disk.note_epochs(begun)
         if left:
-            self.disk.append(left)
+            self.disk.append(left, whole=True)
         self.disk.roll(self._behind(segment))
         self.disk.trim(max(self.disk.start_offset, min(self._start, self.disk.end_offset)))
         deleted = [mark for mark in self.memory.deleted() if segment.base <= mark < segment.end]
@@ -117,6 +126,10 @@ class PersistedShardStore:
     @property
     def end_offset(self) -> Offset:
         return self.memory.end_offset
+
+    @property
+    def lasting_end(self) -> Offset:
+        return self.disk.end_offset
 
     @property
     def snapshots(self) -> Snapshots:

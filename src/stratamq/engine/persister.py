@@ -10,7 +10,7 @@ import logging
 
 from stratamq.engine.persisted_store import PersistedShardStore
 from stratamq.engine.shard import Shard
-from stratamq.model.errors import StrataError
+from stratamq.model.errors import StorageError, StrataError
 
 logger = logging.getLogger(__name__)
 
@@ -64,3 +64,12 @@ class Persister:
                     return
                 await asyncio.to_thread(store.copy, segment)
                 store.release(segment)
+                await self._note_producers(shard, store)
+
+    async def _note_producers(self, shard: Shard, store: PersistedShardStore) -> None:
+        """What is noted of the part in memory goes with it, and is of no use after a crash."""
+        try:
+            made = shard.producers.lasting(store, shard.committed())
+            shard.producers.save_lasting(store, await asyncio.to_thread(made))
+        except (OSError, StorageError) as error:
+            logger.warning("%s: producers were not saved: %s", shard.name, error)

@@ -4,14 +4,14 @@ now and then so that the next opening has little to read."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from stratamq.engine.producers_snapshot import decode, encode, superfluous
 from stratamq.engine.producers_table import Draft, ProducerTable
 from stratamq.log.contract import PlacedBatch, ShardStore
 from stratamq.model.errors import CorruptRecord, StorageError
 from stratamq.model.types import NO_TIMESTAMP, Offset, TimestampMs
-from stratamq.wire.kafka.records import read_header, walk
+from stratamq.wire.kafka.records import BatchSpan, read_header, walk
 
 logger = logging.getLogger(__name__)
 
@@ -51,8 +51,12 @@ class ShardProducers:
         goes on being known."""
         forget_above(store, store.end_offset)
         self._bytes = self._batches = 0
-        table, offset = _newest_snapshot(store) or self._without_snapshot(store)
-        self._replay(table, store, offset, committed)
+        end = store.end_offset
+        table, offset = _newest_snapshot(store, end) or self._without_snapshot(store)
+        for data, spans in _read(store, offset, end):
+            _replay(table, data, spans, committed)
+            self._bytes += len(data)
+            self._batches += len(spans)
         table.transactions.start_at(store.start_offset)
         self.table, self._derived = table, True
 
@@ -67,33 +71,6 @@ class ShardProducers:
                 here,
             )
         return self.table.below(here), here
-
-    def _replay(
-        self, table: ProducerTable, store: ShardStore, offset: Offset, committed: Offset
-    ) -> None:
-        end = store.end_offset
-        while offset < end:
-            try:
-                data = store.read(offset, READ_BYTES, end)
-            except CorruptRecord as damage:
-                offset = Offset(max(damage.next_offset, offset + 1))
-                continue
-            if not data:
-                return
-            offset = self._replay_batches(table, data, committed)
-
-    def _replay_batches(self, table: ProducerTable, data: bytes, committed: Offset) -> Offset:
-        """Headers only, except of marks; where to go on."""
-        draft = Draft(table, NO_TIMESTAMP)
-        spans = walk(data)
-        for position, size, *_ in spans:
-            if data[position + PRODUCER_ID_AT] < 0x80:
-                batch = memoryview(data)[position : position + size]
-                draft.add(read_header(batch), batch)
-        draft.commit(committed)
-        self._bytes += len(data)
-        self._batches += len(spans)
-        return Offset(spans[-1].last_offset + 1)
 
     def stored(self, store: ShardStore, batches: Sequence[PlacedBatch]) -> None:
         """A commit went well."""
@@ -124,12 +101,11 @@ class ShardProducers:
         data = encode(self.table, end)
         self._bytes, self._batches, self._snapshot_bytes = 0, 0, len(data)
         try:
-            if durable := store.local_start > store.start_offset:
+            offloaded, lasts = store.local_start > store.start_offset, store.lasting_end == end
+            if durable := offloaded and lasts:
                 store.sync()  # a power cut must not leave the log shorter than what is known of it
             snapshots.save(end, data, durable=durable)
-            offsets = snapshots.offsets()
-            for offset in superfluous(offsets, end):
-                snapshots.forget(offset)
+            _thin_out(store)
         except (OSError, StorageError) as error:
             logger.warning("producers were not saved at offset %d: %s", end, error)
 
@@ -139,18 +115,82 @@ class ShardProducers:
         if not offsets or offsets[-1] < start:
             self.save(store)
 
-    def before_offload(self, store: ShardStore) -> None:
+    def before_offload(self, store: ShardStore, committed: Offset) -> None:
         """The same, and it must be there after a power cut as well: StorageError or OSError where
         it cannot be saved."""
         store.sync()
-        offset = store.end_offset
-        store.snapshots.save(offset, encode(self.table, offset), durable=True)
+        data = self.lasting(store, committed)()
+        store.snapshots.save(store.lasting_end, data, durable=True)
+
+    # -- where a part of the log goes with the process -----------------------------------------
+
+    def lasting(self, store: ShardStore, committed: Offset) -> Callable[[], bytes]:
+        """A snapshot of the other part, at its end. Reading it is left to any thread, as long as
+        that part stays what it is."""
+        end = store.lasting_end
+        if end == store.end_offset or self.table.is_empty():
+            data = encode(self.table, end)
+            return lambda: data
+        table, offset = _newest_snapshot(store, end) or self._without_snapshot(store)
+
+        def read_on() -> bytes:
+            for data, spans in _read(store, offset, end):
+                _replay(table, data, spans, committed)
+            return encode(table, end)
+
+        return read_on
+
+    def save_lasting(self, store: ShardStore, data: bytes) -> None:
+        """As `save`: after a crash this is the newest there is."""
+        store.snapshots.save(store.lasting_end, data)
+        _thin_out(store)
 
 
-def _newest_snapshot(store: ShardStore) -> tuple[ProducerTable, Offset] | None:
-    """A table and how much of the log it knows, where a snapshot is of use."""
+def _read(
+    store: ShardStore, offset: Offset, end: Offset
+) -> Iterator[tuple[bytes, Sequence[BatchSpan]]]:
+    """Batches up to `end`, some at a time. What is damaged is left out."""
+    while offset < end:
+        try:
+            data = store.read(offset, READ_BYTES, end)
+        except CorruptRecord as damage:
+            offset = Offset(max(damage.next_offset, offset + 1))
+            continue
+        if not data:
+            return
+        spans = walk(data)
+        yield data, spans
+        offset = Offset(spans[-1].last_offset + 1)
+
+
+def _replay(
+    table: ProducerTable, data: bytes, spans: Sequence[BatchSpan], committed: Offset
+) -> None:
+    """Looks at headers only, except of marks."""
+    draft = Draft(table, NO_TIMESTAMP)
+    for position, size, *_ in spans:
+        if data[position + PRODUCER_ID_AT] < 0x80:
+            batch = memoryview(data)[position : position + size]
+            draft.add(read_header(batch), batch)
+    draft.commit(committed)
+
+
+def _thin_out(store: ShardStore) -> None:
+    """The newest of what outlives the process stays: after a crash it is all that is left."""
+    snapshots = store.snapshots
+    offsets = snapshots.offsets()
+    lasting = max((one for one in offsets if one <= store.lasting_end), default=None)
+    for offset in superfluous(offsets, store.end_offset):
+        if offset != lasting:
+            snapshots.forget(offset)
+
+
+def _newest_snapshot(store: ShardStore, end: Offset) -> tuple[ProducerTable, Offset] | None:
+    """A table and how much of the log up to `end` it knows, where a snapshot is of use."""
     snapshots = store.snapshots
     for offset in reversed(snapshots.offsets()):
+        if offset > end:
+            continue
         if offset < store.local_start:
             break
         table = decode(snapshots.load(offset), offset)

@@ -41,6 +41,10 @@ class ProducerTable:
     def __len__(self) -> int:
         return len(self._known)
 
+    def is_empty(self) -> bool:
+        """Nobody wrote whom anybody has to remember."""
+        return not (self._known or self.transactions.unstable or self.transactions.aborted)
+
     def producers(self) -> tuple[Producer, ...]:
         return tuple(self._known.values())
 

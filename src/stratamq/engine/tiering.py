@@ -31,7 +31,7 @@ def offload(shard: Shard, end: Offset) -> int:
     bound = covered_to(store, history.segments(), end)
     before = _size(store)
     if bound > store.local_start:
-        shard.producers.before_offload(store)
+        shard.producers.before_offload(store, shard.committed())
         store.offload(bound)
     return before - _size(store)
 

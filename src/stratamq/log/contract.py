@@ -146,6 +146,11 @@ class ShardStore(Reads, Protocol):
         """First offset that is kept here. What lies between the start and here was offloaded."""
 
     @property
+    def lasting_end(self) -> Offset:
+        """What lies from here on is lost with the process. The end, unless snapshots outlive a part
+        of the log."""
+
+    @property
     def snapshots(self) -> Snapshots:
         """What was noted about the log at some offsets of it. `restart` may forget them."""
 

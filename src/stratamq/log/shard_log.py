@@ -95,23 +95,25 @@ class FileShardLog(Beside):
 
     # -- writing -------------------------------------------------------------------------------
 
-    def append(self, batches: Sequence[PlacedBatch], *, durable: bool = False) -> None:
+    def append(
+        self, batches: Sequence[PlacedBatch], *, durable: bool = False, whole: bool = False
+    ) -> None:
         """See ShardStore; with `durable`, `sync` is done as well, in the same call to the disk
-        where possible."""
+        where possible. With `whole` they are a segment that was sealed elsewhere, and stay one."""
         self._check_writable()
         assert batches[0].header.base_offset >= self.end_offset, "offsets never go back"
         before = self._active, self._active.size, self._active.end, self._epochs
         try:
             with self._disk_errors():
                 self._note_epochs(batches)
-                self._write_runs(batches, durable)
+                self._write_runs(batches, durable, whole)
         except DiskFull:
             self._undo(*before)
             raise
         if durable:
             self.sync()
 
-    def _write_runs(self, batches: Sequence[PlacedBatch], durable: bool) -> None:
+    def _write_runs(self, batches: Sequence[PlacedBatch], durable: bool, whole: bool) -> None:
         """One write per segment that the batches land in."""
         if self._fit(batches):
             self._active.append(batches, durable=durable)
@@ -120,7 +122,9 @@ class FileShardLog(Beside):
         size, first = self._active.size, self._active.state.first_timestamp
         for batch in batches:
             header = batch.header
-            full = must_roll(size, first, header.size_bytes, header.max_timestamp, self.config)
+            full = not whole and must_roll(
+                size, first, header.size_bytes, header.max_timestamp, self.config
+            )
             far = header.last_offset - self._active.base > SPAN_MAX
             if full or far:
                 if run:
