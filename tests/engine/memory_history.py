@@ -34,6 +34,7 @@ class MemoryHistory:
         self.gate.set()
         self.threads: set[str] = set()
         self.reads = 0
+        self.shown_end = Offset(0)
 
     def add(self, segment: SegmentInfo, data: bytes) -> None:
         found = [Stored(header, bytes(batch)) for header, batch in iter_batches(data)]

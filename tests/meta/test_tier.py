@@ -79,6 +79,16 @@ def test_what_is_replaced_must_be_there() -> None:
         after(commit(file(0, 10), replacing=(5,)), state=with_topic())
 
 
+def test_what_is_replaced_must_be_what_it_was() -> None:
+    """Somebody who made a file of another must not replace one that was made since."""
+    before, since, made = (file(0, 10, name=name) for name in ("before", "since", "made"))
+    state = with_files(before)
+    meant = replace(commit(made, replacing=(0,)), replaced_keys=before.data_keys)
+    assert list(after(meant, state=state).files_of(SHARD)) == [made]
+    with pytest.raises(InvalidInput, match="made anew since"):
+        after(commit(since, replacing=(0,)), meant, state=state)
+
+
 def test_a_replacement_holds_all_that_it_replaces() -> None:
     state = with_files(file(0, 10))
     with pytest.raises(InvalidInput, match="would be lost"):

@@ -335,6 +335,11 @@ class StorageEngine(ABC):
         somewhere, ascending."""
 
     @abstractmethod
+    async def note_shown(self, shard: ShardName, end: Offset) -> None:
+        """A table is about to show what is below `end`. From now on a compaction takes deleted
+        records from there, but does not forget that they are."""
+
+    @abstractmethod
     async def export_segment(
         self, shard: ShardName, base_offset: Offset, folder: Path
     ) -> ExportedSegment:

@@ -361,7 +361,7 @@ class BatchEngine(StorageEngine):
 
     async def compact(self, shard: ShardName) -> int:
         target = self._shard(shard)
-        deleted = await self._change(target, lambda: frozenset(target.store.deleted()))
+        deleted = await self._change(target, partial(housekeeping.to_be_taken_out, target))
         here = self._readers.view(target)._replace(store=target.store)
         view = here._replace(end=target.last_stable())
         generation = target.generation
@@ -386,7 +386,10 @@ class BatchEngine(StorageEngine):
     # -- object storage ------------------------------------------------------------------------
 
     def attach_history(self, shard: ShardName, history: History | None) -> None:
-        self._shard(shard).history = history
+        target = self._shard(shard)
+        target.history = history
+        if history is not None:
+            target.shown = max(target.shown, history.shown_end)
 
     def local_start(self, shard: ShardName) -> Offset:
         return self._shard(shard).store.local_start
@@ -403,6 +406,10 @@ class BatchEngine(StorageEngine):
         return await self._change(
             target, lambda: sorted(mark for mark in target.store.deleted() if mark in inside)
         )
+
+    async def note_shown(self, shard: ShardName, end: Offset) -> None:
+        target = self._shard(shard)
+        await self._change(target, partial(tiering.note_shown, target, end))
 
     async def export_segment(
         self, shard: ShardName, base_offset: Offset, folder: Path

@@ -31,6 +31,11 @@ class History(Protocol):
     def segments(self) -> tuple[SegmentInfo, ...]:
         """Final files only, oldest first, none active. Sizes are those in the log."""
 
+    @property
+    def shown_end(self) -> Offset:
+        """Up to where files that are not final show what the log has: marks of what is deleted
+        below it are needed as long as it is."""
+
     def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
         """As ShardStore.read. Empty when no batch at or behind `offset` lies below `end`."""
 

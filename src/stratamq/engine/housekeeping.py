@@ -62,8 +62,15 @@ def delete(shard: Shard, offsets: Iterable[Offset]) -> int:
     return len(left)
 
 
+def to_be_taken_out(shard: Shard) -> frozenset[Offset]:
+    """What is deleted, without what is known to be gone."""
+    shard.taken_out &= shard.store.deleted()
+    return frozenset(shard.store.deleted() - shard.taken_out)
+
+
 def truncate(shard: Shard, end: Offset) -> None:
     shard.generation += 1
+    shard.taken_out.clear()
     forget_above(shard.store, end)
     shard.store.truncate(end)
     shard.learn_epoch()
@@ -102,12 +109,13 @@ class Rewrite:
     generation: int
     decompressed_max: int
     marks: frozenset[Offset] = frozenset()
+    """What was deleted in the segment when it was begun."""
     last_batches: Set[Offset] = frozenset()
     steps: Sequence[Callable[[], int]] = ()
 
     def begin(self) -> bool:
         """Whether there is still something to do. What was deleted since the plan goes as well."""
-        self._heed_marks()
+        self.marks = self._heed_marks()
         self.last_batches = self.shard.producers.table.last_batches()
         return self._size() is not None
 
@@ -115,7 +123,8 @@ class Rewrite:
         store, base = self.shard.store, self.plan.segment.base_offset
         remaining = rewriter(self.plan.doomed, self.decompressed_max, self.last_batches)
         try:
-            steps = store.prepare_rewrite(base, remaining, self.marks)
+            forgotten = frozenset(at for at in self.marks if at >= self.shard.shown)
+            steps = store.prepare_rewrite(base, remaining, forgotten)
         except CorruptRecord as damage:
             logger.warning("%s is not compacted: %s", self.shard.name, damage)
         else:
@@ -128,11 +137,14 @@ class Rewrite:
             return 0
         self._heed_marks()
         step()
+        self.shard.taken_out |= self.marks & self.shard.store.deleted()
         return before - (self._size() or 0)
 
-    def _heed_marks(self) -> None:
-        self.marks = frozenset(self.shard.store.deleted())
-        self.plan.doomed.add_within(self.plan.segment, self.marks)
+    def _heed_marks(self) -> frozenset[Offset]:
+        base, end = self.plan.segment.base_offset, self.plan.segment.end_offset
+        marks = frozenset(at for at in self.shard.store.deleted() if base <= at < end)
+        self.plan.doomed.add_within(self.plan.segment, marks)
+        return marks
 
     def _size(self) -> int | None:
         """None when the segment is not what it was when the plan was made, or is not to change

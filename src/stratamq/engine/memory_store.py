@@ -230,7 +230,9 @@ class MemoryShardStore:
         self._epochs = ()
         self._deleted = set()
 
-    def rewrite(self, base_offset: Offset, rewriter: Rewriter) -> None:
+    def rewrite(
+        self, base_offset: Offset, rewriter: Rewriter, marks: Set[Offset] | None = None
+    ) -> None:
         old = next(found for found in self._segments[:-1] if found.base == base_offset)
         new = MemorySegment(old.base)
         for header, data in old.items():
@@ -242,13 +244,14 @@ class MemoryShardStore:
         kept = (new,) if new.batches else ()
         at = self._segments.index(old)
         self._replace((*self._segments[:at], *kept, *self._segments[at + 1 :]))
-        self._forget(lambda offset: not old.base <= offset < old.end)
+        gone = self._deleted if marks is None else marks
+        self._forget(lambda offset: offset not in gone or not old.base <= offset < old.end)
 
     def prepare_rewrite(
         self, base_offset: Offset, rewriter: Rewriter, marks: Set[Offset]
     ) -> Sequence[Step]:
         """All of it is for the writer."""
-        return [lambda: self.rewrite(base_offset, rewriter)]
+        return [lambda: self.rewrite(base_offset, rewriter, marks)]
 
     def scan(self, header: BatchHeader, data: bytes) -> BatchScan:
         """What a stored batch was indexed by when it came."""

@@ -257,16 +257,18 @@ class PersistedShardStore:
         self.disk.restart(start)
         self.memory.restart(start)
 
-    def rewrite(self, base_offset: Offset, rewriter: Rewriter) -> None:
+    def rewrite(
+        self, base_offset: Offset, rewriter: Rewriter, marks: Set[Offset] | None = None
+    ) -> None:
         young = any(segment.base == base_offset for segment in self.memory.snapshot())
-        (self.memory if young else self.disk).rewrite(base_offset, rewriter)
+        (self.memory if young else self.disk).rewrite(base_offset, rewriter, marks)
 
     def prepare_rewrite(
         self, base_offset: Offset, rewriter: Rewriter, marks: Set[Offset]
     ) -> Sequence[Step]:
         """What is in memory now may be on disk when its turn comes."""
         if any(segment.base == base_offset for segment in self.memory.snapshot()):
-            return [lambda: self.rewrite(base_offset, rewriter)]
+            return [lambda: self.rewrite(base_offset, rewriter, marks)]
         return self.disk.prepare_rewrite(base_offset, rewriter, marks)
 
     # -- end -----------------------------------------------------------------------------------

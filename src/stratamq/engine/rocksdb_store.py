@@ -278,7 +278,9 @@ class RocksShardStore(RocksReads):
         self._offloaded = Offset(0)
         self._deleted = set()
 
-    def rewrite(self, base_offset: Offset, rewriter: Rewriter) -> None:
+    def rewrite(
+        self, base_offset: Offset, rewriter: Rewriter, marks: Set[Offset] | None = None
+    ) -> None:
         """Changed batches go in writes of bounded size: each leaves a log as good as the one
         before, so a crash between them does no harm. The deletion marks go with the last one."""
         self._check_writable()
@@ -297,15 +299,18 @@ class RocksShardStore(RocksReads):
                 self._rows.kv.write(rows)
                 rows, pending = self._rows.kv.batch(), 0
         kept = self._stage_rewritten(rows, old, new)
+        inside = {mark for mark in self._deleted if old.base <= mark < old.end}
+        forgotten = inside if marks is None else inside & marks
+        self._rows.put_marks(rows, inside - forgotten)
         self._rows.kv.write(rows, sync=True)
         self._segments = (*self._segments[:at], *kept, *self._segments[at + 1 :])
-        self._deleted = {mark for mark in self._deleted if not old.base <= mark < old.end}
+        self._deleted = self._deleted - forgotten
 
     def prepare_rewrite(
         self, base_offset: Offset, rewriter: Rewriter, marks: Set[Offset]
     ) -> Sequence[Step]:
         """All of it is for the writer."""
-        return [lambda: self.rewrite(base_offset, rewriter)]
+        return [lambda: self.rewrite(base_offset, rewriter, marks)]
 
     def _stage_change(
         self, rows: KVBatch, segment: Offset, header: BatchHeader, data: bytes, left: bytes | None

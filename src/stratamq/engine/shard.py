@@ -37,7 +37,9 @@ class Shard:
     is held by whoever writes: the I/O pool gives every shard one writer, and the lock says so to
     everyone else. `generation` counts the times the past was changed, so that a plan made before
     such a change is not carried out after it. `history` is what object storage has of the shard,
-    `handed_out` the end of what was last given to whoever moves it there. The other fields are the
+    `handed_out` the end of what was last given to whoever moves it there. Below `shown`, tables may
+    show records early: marks of deleted ones are kept when compaction takes the records out, and
+    are in `taken_out` then, so that it is not done again and again. The other fields are the
     config, taken apart once because they are asked for with every batch.
     """
 
@@ -61,9 +63,11 @@ class Shard:
         "poison",
         "producers",
         "replicated",
+        "shown",
         "spec",
         "stamps",
         "store",
+        "taken_out",
         "watchers",
     )
 
@@ -74,7 +78,8 @@ class Shard:
         self.gone = False
         self.generation = 0
         self.history: History | None = None
-        self.handed_out = EARLIEST
+        self.handed_out = self.shown = EARLIEST
+        self.taken_out: set[Offset] = set()
         self.poison: str | None = None
         self.flush_timer: TimerHandle | None = None
         self.watchers: dict[object, Callable[[], None]] = {}
@@ -101,6 +106,7 @@ class Shard:
         self.store = store
         self.poison = None
         self.generation += 1
+        self.taken_out.clear()
         self.learn_epoch()
         self.learn_producers()
 
@@ -187,7 +193,8 @@ class Shard:
     def begin_anew(self) -> None:
         """Another log takes the place of this one. What object storage has is not of it."""
         self.generation += 1
-        self.history, self.handed_out = None, EARLIEST
+        self.taken_out.clear()
+        self.history, self.handed_out, self.shown = None, EARLIEST, EARLIEST
 
     # -- those who wait for a change; on the event loop alone ----------------------------------
 

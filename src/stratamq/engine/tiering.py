@@ -23,6 +23,10 @@ def hand_out(shard: Shard, base_offset: Offset, stable: Offset) -> SegmentInfo:
     raise NotFound(f"{shard.name}: there is no sealed segment at {base_offset} that is decided")
 
 
+def note_shown(shard: Shard, end: Offset) -> None:
+    shard.shown = max(shard.shown, end)
+
+
 def offload(shard: Shard, end: Offset) -> int:
     """The bytes that were freed: of segments wholly below `end` that the history has."""
     store, history = shard.store, shard.history

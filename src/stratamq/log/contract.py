@@ -212,11 +212,13 @@ class ShardStore(Reads, Protocol):
         """Log, offset index and time index of a sealed segment, as files that never change; none
         where it is kept in another way, or is not there."""
 
-    def rewrite(self, base_offset: Offset, rewriter: Rewriter) -> None:
+    def rewrite(
+        self, base_offset: Offset, rewriter: Rewriter, marks: Set[Offset] | None = None
+    ) -> None:
         """Replace a sealed segment by what `rewriter` leaves of it. Atomic and durable.
 
         Replacements keep base offset and last offset. Deletion marks within the segment are
-        forgotten, since the caller leaves out what was deleted.
+        forgotten, since the caller leaves out what was deleted; or of them only `marks`.
         """
 
     def prepare_rewrite(
@@ -226,7 +228,7 @@ class ShardStore(Reads, Protocol):
 
         The writer does the rest: the steps given back, each of them short where the store can help
         it, and nothing where the segment has changed meanwhile. `marks` are the deletion marks that
-        `rewriter` heeds; others stay.
+        are forgotten with it; others stay.
         """
 
     # -- end ---------------------------------------------------------------------------------------

@@ -317,9 +317,12 @@ class FileShardLog(Beside):
         self._active.stage(rows)
         self._write_rows(rows, sync=True)
 
-    def rewrite(self, base_offset: Offset, rewriter: Rewriter) -> None:
+    def rewrite(
+        self, base_offset: Offset, rewriter: Rewriter, marks: Set[Offset] | None = None
+    ) -> None:
         self._check_writable()
-        for step in self.prepare_rewrite(base_offset, rewriter, frozenset(self.deleted())):
+        forgotten = frozenset(self.deleted()) if marks is None else marks
+        for step in self.prepare_rewrite(base_offset, rewriter, forgotten):
             step()
 
     def prepare_rewrite(

@@ -58,7 +58,14 @@ def _named(files: Sequence[TierFile], command: CommitFiles) -> list[TierFile]:
     for base in command.replace:
         if base not in there:
             raise NotFound(f"{command.shard}: no file begins at offset {base}")
-    return [there[base] for base in sorted(set(command.replace))]
+    gone = [there[base] for base in sorted(set(command.replace))]
+    if command.replaced_keys and command.replaced_keys != _data_keys(gone):
+        raise InvalidInput(f"{command.shard}: the files at {command.replace} were made anew since")
+    return gone
+
+
+def _data_keys(files: Iterable[TierFile]) -> frozenset[str]:
+    return frozenset(key for file in files for key in file.data_keys)
 
 
 def _check_file(file: TierFile, command: CommitFiles) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from stratamq.model.dataclass import dataclass
-from stratamq.model.types import NO_TIMESTAMP, Offset, ShardName, TimestampMs
+from stratamq.model.types import EARLIEST, NO_TIMESTAMP, Offset, ShardName, TimestampMs
 
 
 class TierObject(NamedTuple):
@@ -45,7 +45,7 @@ class TierFile:
     `log` is the segment as it was, with its sidecars `index` and `timeindex`. `columns` says what
     the typed columns are, the same text for the same columns; empty without any. `log_bytes` is
     what the stretch takes in the log. `deleted` is how many of its records were known to be deleted
-    when the Parquet file was made, which has none of them.
+    when it was made, and `start` where its shard began then: it has none of those, and none below.
     """
 
     shard: ShardName
@@ -65,6 +65,7 @@ class TierFile:
     unparsed: int = 0
     misfits: int = 0
     deleted: int = 0
+    start: Offset = EARLIEST
     columns: str = ""
     created_ms: TimestampMs = NO_TIMESTAMP
 
@@ -76,6 +77,11 @@ class TierFile:
     def objects(self) -> tuple[TierObject, ...]:
         found = (self.parquet, self.log, self.index, self.timeindex)
         return tuple(one for one in found if one is not None)
+
+    @property
+    def data_keys(self) -> frozenset[str]:
+        """Of its objects, those with records in them: they tell one file from another."""
+        return frozenset(one.key for one in (self.parquet, self.log) if one is not None)
 
     @property
     def size_bytes(self) -> int:
@@ -95,18 +101,27 @@ class RetiredObject:
         return self.object_key
 
 
+class Replaced(NamedTuple):
+    """Files that are to go, by their base offsets and by all their `data_keys`."""
+
+    bases: tuple[Offset, ...]
+    object_keys: frozenset[str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitFiles:
     """Give a shard files, in place of others, all at once.
 
-    `replace` names the files that go by their base offsets: NotFound when one is not there. What is
-    added must not overlap what stays, nor hold less than what it replaces (InvalidInput). Repeating
-    a commit that was done changes nothing.
+    `replace` names the files that go by their base offsets: NotFound when one is not there. Where
+    `replaced_keys` are given, they are those files' `data_keys`. What is added must not overlap
+    what stays, nor hold less than what it replaces. InvalidInput if not. Repeating a commit that
+    was done changes nothing.
     """
 
     shard: ShardName
     add: tuple[TierFile, ...] = ()
     replace: tuple[Offset, ...] = ()
+    replaced_keys: frozenset[str] = frozenset()
     now_ms: TimestampMs
 
 

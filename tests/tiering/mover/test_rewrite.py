@@ -8,18 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.meta.tier import TierFile
+from stratamq.meta.tier import TierFile, TierObject
 from stratamq.model.errors import StoreUnavailable
 from stratamq.model.record import Record
 from stratamq.model.types import Offset, ShardName
 from stratamq.tiering.mover.progress import Step
-from stratamq.tiering.mover.rewrite import outdated
+from stratamq.tiering.mover.rewrite import Gone, outdated
 from stratamq.tiering.stores.options import StoreOptions
 from stratamq.wire.kafka.records import Compression, encode_batch, iter_batches
 from tests.tiering.mover.rig import QUICK, SHARD, TIERED, Rig
 from tests.tiering.mover.test_policy import tier_file
 
 FAR = Offset(1 << 62)
+NOTHING = TierObject("", 0, 0)
 
 
 @pytest.fixture
@@ -165,6 +166,67 @@ def test_which_files() -> None:
 
     marks = [Offset(at) for at in (5, 9, 10, 33, 45)]
     files = [made(0, 2), made(10), made(20), made(30, final=False), made(40, 1)]
-    raw = replace(made(50), parquet=None, parquet_end=None)
-    assert outdated([*files, raw], [*marks, Offset(55)]) == [files[1]]
-    assert outdated(files, [Offset(4), *marks]) == [files[0], files[1]]
+    raw = replace(made(50), parquet=None, parquet_end=None, log=TierObject("l", 1, 1))
+    start = Offset(0)
+    assert outdated([*files, raw], Gone(start, [*marks, Offset(55)])) == [files[1], raw]
+    assert outdated(files, Gone(start, [Offset(4), *marks])) == [files[0], files[1]]
+    # Where the start has moved into a file, marks were forgotten, and their number says nothing.
+    assert outdated(files[:1], Gone(Offset(6), [Offset(9)])) == files[:1]
+    assert outdated(files[:1], Gone(Offset(6), [])) == []
+    again = replace(files[0], deleted=1, start=Offset(6))
+    assert outdated([again], Gone(Offset(6), [Offset(9)])) == []
+
+
+@pytest.mark.parametrize("tier_format", ["log", "both"])
+async def test_raw_segments_are_made_anew_too(
+    tmp_path: Path, directory_options: StoreOptions, tier_format: str
+) -> None:
+    limits = replace(QUICK, rewrite_ms=0)
+    async with Rig(tmp_path / "raw", directory_options, limits=limits) as rig:
+        await rig.create({**TIERED, "tier.format": tier_format})
+        rows = await rig.fill(60)
+        await rig.settled()
+        before, kept = rig.files(), batches(rig)
+        await rig.engine.delete_by_offset(SHARD, Offset(3))
+        await rig.engine.trim(SHARD, Offset(2))
+        await rig.settled()
+        gone = {0, 1, 3}
+        local = rig.engine.local_start(SHARD)
+        assert sorted(await rig.cold_rows()) == [at for at in range(local) if at not in gone]
+        first, *others = rig.files()
+        assert others == list(before[1:])
+        assert (first.parquet is None, first.log is None) == (tier_format == "log", False)
+        assert b"".join([rows[3][1] or b""]) not in await rig.content(first.log or NOTHING)
+        after = batches(rig)
+        assert after.pop(0) != kept.pop(0)
+        assert after == kept, "batches that nothing was deleted of are as they came"
+        assert await rig.all_rows() == {at: row for at, row in rows.items() if at not in gone}
+        assert rig.mover.status().totals.files_rewritten == 1
+        await rig.settled()
+        assert rig.mover.status().totals.files_rewritten == 1, "once is enough"
+
+
+async def test_a_raw_segment_may_be_deleted_from_before_it_has_moved(
+    tmp_path: Path, directory_options: StoreOptions
+) -> None:
+    """It moves as it is; so it is looked at again."""
+    limits = replace(QUICK, rewrite_ms=0)
+    async with Rig(tmp_path / "raw", directory_options, limits=limits) as rig:
+        await rig.create({**TIERED, "tier.format": "log"})
+        await rig.fill(30)
+
+        def delete(shard: ShardName, step: Step) -> None:
+            if step is Step.EXPORT:
+                mark(rig, 3)
+
+        rig.on_step = delete
+        await anew(rig, orphan_grace_ms=0)
+        await rig.settled()
+        assert 3 not in await rig.cold_rows()
+
+
+def mark(rig: Rig, offset: int) -> None:
+    """At this very moment, and not when the event loop comes to it."""
+    store = rig.engine._shard(SHARD).store  # type: ignore[attr-defined]
+    if offset not in store.deleted():
+        store.delete([Offset(offset)])

@@ -16,7 +16,7 @@ from stratamq.model.errors import (
     OffsetOutOfRange,
     StorageError,
 )
-from stratamq.model.types import Offset, ShardName, TimestampMs
+from stratamq.model.types import EARLIEST, Offset, ShardName, TimestampMs
 from stratamq.tiering.cold.raw import RawReaders
 from stratamq.tiering.cold.readers import ParquetReaders
 
@@ -38,13 +38,16 @@ class ShardHistory:
         self._shard, self._parquet, self._raw = shard, parquet, raw
         self._files: tuple[TierFile, ...] = ()
         self._segments: tuple[SegmentInfo, ...] = ()
+        self.shown_end = EARLIEST
 
     def replace(self, files: Iterable[TierFile]) -> None:
         """What object storage has of the shard now. Files that are not final are left out: the log
         has what they hold."""
-        final = (file for file in files if file.final)
-        self._files = tuple(sorted(final, key=lambda file: file.base_offset))
+        ordered = sorted(files, key=lambda file: file.base_offset)
+        self._files = tuple(file for file in ordered if file.final)
         self._segments = tuple(_segment(file) for file in self._files)
+        early = [file.end_offset for file in ordered if not file.final]
+        self.shown_end = early[-1] if early else EARLIEST
 
     @property
     def files(self) -> tuple[TierFile, ...]:

@@ -31,14 +31,15 @@ class Conversion:
 
     Only offsets `base_offset..end_offset - 1` are in them, and of these no record that is
     `deleted` (in their order) or below `start`. `parquet` and `log` say which files are made and
-    where. A `log` has whole batches as they are, so what is deleted stays in it: the shard goes on
-    knowing that it is.
+    where. A `log` has whole batches as they are, what is deleted in them too, unless it is to be
+    clean as well: then those batches are made anew.
     """
 
     source: Path
     source_end: ParquetEnd | None = None
     parquet: Path | None = None
     log: Path | None = None
+    log_is_clean: bool = False
     partition: int
     base_offset: Offset
     end_offset: Offset

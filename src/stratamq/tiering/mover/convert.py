@@ -55,7 +55,7 @@ def convert(work: Conversion, on_progress: OnProgress = lambda _: None) -> Conve
             for chunk in _chunks(files, work):
                 spans = _spans(chunk)
                 if log:
-                    log.add(_within(chunk, spans, work))
+                    _add_all(log, _raw(chunk, spans, work))
                 if parquet:
                     _add_all(parquet, _kept(chunk, spans, work))
                 done_bytes += len(chunk)
@@ -109,7 +109,7 @@ def file_sums(path: Path) -> FileSums:
     return FileSums(size, crc)
 
 
-def _add_all(writer: FileWriter, parts: Iterable[Buffer]) -> None:
+def _add_all(writer: FileWriter | _Log, parts: Iterable[Buffer]) -> None:
     for part in parts:
         writer.add(part)
 
@@ -125,6 +125,14 @@ def _spans(chunk: memoryview) -> Sequence[BatchSpan]:
     return spans
 
 
+def _raw(chunk: memoryview, spans: Sequence[BatchSpan], work: Conversion) -> Iterator[Buffer]:
+    """What is in the log."""
+    if work.log_is_clean:
+        yield from _kept(chunk, spans, work)
+    else:
+        yield _within(chunk, spans, work)
+
+
 def _within(chunk: memoryview, spans: Sequence[BatchSpan], work: Conversion) -> memoryview:
     """The batches that lie in the range, as they are."""
     inside = [
@@ -138,7 +146,8 @@ def _within(chunk: memoryview, spans: Sequence[BatchSpan], work: Conversion) -> 
 
 
 def _kept(chunk: memoryview, spans: Sequence[BatchSpan], work: Conversion) -> Iterator[Buffer]:
-    """What may be in the Parquet file: untouched batches, and others without some records."""
+    """What may be in a file without what is deleted: untouched batches, and others without some
+    records."""
     if _stays(spans[0].base_offset, spans[-1].last_offset, work):
         yield chunk
         return
@@ -206,7 +215,7 @@ class _Log:
         self._rows = self._batches = 0
         self._first = self._last = int(NO_TIMESTAMP)
 
-    def add(self, part: memoryview) -> None:
+    def add(self, part: Buffer) -> None:
         for header, data in iter_batches(part):
             self._note(header, data)
         self._file.write(part)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from stratamq.meta.tier import DropFiles, TierFile
 from stratamq.model.errors import ShardNotFound
 from stratamq.model.topic import Topic
-from stratamq.model.types import Offset, ShardName
+from stratamq.model.types import ShardName
 from stratamq.tiering.mover.contract import Surroundings, TierEngine
 from stratamq.tiering.mover.policy import (
     Action,
@@ -23,7 +23,7 @@ from stratamq.tiering.mover.policy import (
     local_limits,
 )
 from stratamq.tiering.mover.progress import Progress, Step
-from stratamq.tiering.mover.rewrite import Rewrite, outdated
+from stratamq.tiering.mover.rewrite import Gone, Rewrite, outdated
 from stratamq.tiering.mover.steps import Overtaken, Steps
 
 OVERTAKEN_MAX = 3
@@ -108,20 +108,19 @@ class _Run:
         engine, files = self._engine(), self.mover.around.files.files(self.shard)
         if not files:
             return
-        first, last = files[0].base_offset, files[-1].end_offset
-        deleted = await engine.deleted(self.shard, first, last)
-        for file in outdated(files, deleted):
+        start = engine.offsets(self.shard).start
+        deleted = await engine.deleted(self.shard, files[0].base_offset, files[-1].end_offset)
+        gone = Gone(start, deleted)
+        for file in outdated(files, gone):
             with contextlib.suppress(Overtaken):
-                await self._without_deleted(engine, file, deleted)
+                await self._without(engine, file, gone)
 
-    async def _without_deleted(
-        self, engine: TierEngine, file: TierFile, deleted: Sequence[Offset]
-    ) -> None:
+    async def _without(self, engine: TierEngine, file: TierFile, gone: Gone) -> None:
         topic, shard, progress = self.topic, self.shard, self.mover.progress
         with progress.track(topic.name, shard, file.base_offset) as track:
-            again = Rewrite(self.mover.steps, engine, topic, shard, file, deleted, track)
-            stored = (await again.run()).parquet
-        progress.add(files_rewritten=1, object_bytes_stored=stored.size if stored else 0)
+            again = Rewrite(self.mover.steps, engine, topic, shard, file, gone, track)
+            new = await again.run()
+        progress.add(files_rewritten=1, object_bytes_stored=new.size_bytes)
 
     async def _upkeep(self) -> list[Upload]:
         """Do what is quick, and say what is not. Nothing is dropped of which history does not

@@ -35,7 +35,7 @@ from stratamq.model.errors import (
 )
 from stratamq.model.shard import split_shard_name
 from stratamq.model.topic import Topic
-from stratamq.model.types import Offset, ShardName
+from stratamq.model.types import EARLIEST, Offset, ShardName
 from stratamq.tiering import keys
 from stratamq.tiering.mover.contract import Surroundings, TierEngine
 from stratamq.tiering.mover.conversion import Conversion, Converted, FileSums
@@ -121,16 +121,17 @@ class _Move:
 
     async def run(self) -> TierFile:
         exported = await self._export()
+        start = self._engine().offsets(self.shard).start  # first: marks below it are forgotten
         deleted = await self._engine().deleted(
             self.shard, self.upload.base_offset, self.upload.end_offset
         )
-        made = await self._convert(exported, deleted)
+        made = await self._convert(exported, deleted, start)
         parts = self._parts(exported, made)
         wanted = [part.key for part in parts]
         with self.steps.flights.of(wanted):
             try:
                 stored = await self._ship(parts)
-                file = self._file(stored, made, len(deleted))
+                file = self._file(stored, made, len(deleted), start)
                 commands = self._commands(file)
             except StrataError:
                 await self.steps.shipper.discard(wanted)
@@ -168,7 +169,9 @@ class _Move:
             raise Overtaken(f"{self.shard}: the segment at {base} has changed")
         return exported
 
-    async def _convert(self, exported: ExportedSegment, deleted: Sequence[Offset]) -> Converted:
+    async def _convert(
+        self, exported: ExportedSegment, deleted: Sequence[Offset], start: Offset
+    ) -> Converted:
         self._enter(Step.CONVERT, exported.segment.size_bytes)
         engine, config = self._engine(), self.topic.config
         base, end = self.upload.base_offset, self.upload.end_offset
@@ -180,7 +183,7 @@ class _Move:
             partition=split_shard_name(self.shard)[1],
             base_offset=base,
             end_offset=end,
-            start=engine.offsets(self.shard).start,
+            start=start,
             deleted=tuple(deleted),
             aborted=tuple(engine.aborted_transactions(self.shard, base, end)),
             value_format=str(config["lake.value.format"]),
@@ -228,7 +231,10 @@ class _Move:
             await self.steps.shipper.verify(one, self.track.count)
         return stored
 
-    def _file(self, stored: dict[str, TierObject], made: Converted, deleted: int) -> TierFile:
+    def _file(
+        self, stored: dict[str, TierObject], made: Converted, deleted: int, start: Offset
+    ) -> TierFile:
+        as_it_was = "log" in stored  # what is deleted is still in it
         return TierFile(
             shard=self.shard,
             base_offset=self.upload.base_offset,
@@ -246,7 +252,8 @@ class _Move:
             max_timestamp=made.max_timestamp,
             unparsed=made.unparsed,
             misfits=made.misfits,
-            deleted=deleted,
+            deleted=0 if as_it_was else deleted,
+            start=EARLIEST if as_it_was else start,
             columns=columns_for(self.topic) if made.parquet else "",
             created_ms=self.steps.around.clock.now_ms(),
         )

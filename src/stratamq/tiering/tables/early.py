@@ -52,6 +52,8 @@ class TableEngine(TierEngine, Protocol):
         self, shard: ShardName, offset: Offset, bytes_max: int = 1 << 20
     ) -> bytes: ...
 
+    async def note_shown(self, shard: ShardName, end: Offset) -> None: ...
+
 
 class Visible(NamedTuple):
     """What was added to a table."""
@@ -174,9 +176,14 @@ class _Writing:
     folder: Path
 
     async def run(self) -> TierFile | None:
+        engine, (base, end, _) = self.writer.engine(self.shard), self.early
+        await engine.note_shown(self.shard, end)
+        start = engine.offsets(self.shard).start
+        # Before and after: in between, compaction may take out a record and forget its mark.
+        before = await engine.deleted(self.shard, base, end)
         log_bytes = await self._copy()
-        deleted = await self.writer.engine(self.shard).deleted(self.shard, *self.early[:2])
-        made = await self._convert(deleted)
+        deleted = await engine.deleted(self.shard, base, end)
+        made = await self._convert(start, sorted({*before, *deleted}))
         if made.parquet is None or not made.rows:
             await self._commit(())
             return None
@@ -184,6 +191,7 @@ class _Writing:
             self._file(made, TierObject(self._key(), *made.parquet)),
             log_bytes=log_bytes,
             deleted=len(deleted),
+            start=start,
         )
         with self.writer.flights.of([self._key()]):
             try:
@@ -214,7 +222,7 @@ class _Writing:
             raise StorageError(f"{self.shard}: no early file: {error}") from error
         return size
 
-    async def _convert(self, deleted: Sequence[Offset]) -> Converted:
+    async def _convert(self, start: Offset, deleted: Sequence[Offset]) -> Converted:
         shard, config = self.shard, self.topic.config
         engine, (base, end, _) = self.writer.engine(shard), self.early
         work = Conversion(
@@ -223,7 +231,7 @@ class _Writing:
             partition=split_shard_name(shard)[1],
             base_offset=base,
             end_offset=end,
-            start=engine.offsets(shard).start,
+            start=start,
             deleted=tuple(deleted),
             aborted=tuple(engine.aborted_transactions(shard, base, end)),
             value_format=str(config["lake.value.format"]),

@@ -12,13 +12,13 @@ Laws
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from stratamq.log.contract import SegmentInfo
 from stratamq.meta.tier import TierFile
 from stratamq.model.types import Offset
+from stratamq.tiering.outdated import is_outdated
 
 FORCED = 4
 
@@ -72,8 +72,7 @@ def outdated(files: Iterable[TierFile], deleted: Sequence[Offset], ends: Ends) -
     return [
         EarlyFile(file.base_offset, file.end_offset, (file.base_offset,))
         for file in early
-        if bisect_left(deleted, file.end_offset) - bisect_left(deleted, file.base_offset)
-        > file.deleted
+        if is_outdated(file, deleted, ends.start)
     ]
 
 
