@@ -36,7 +36,9 @@ pytestmark = [
 _numbers = itertools.count()
 
 
-def file(base: int, end: int, size: int = 10, *, raw: bool = False, final: bool = True) -> LakeFile:
+def file(
+    base: int, end: int, size: int = 10, *, raw: bool = False, final: bool = True, **more: int
+) -> LakeFile:
     return LakeFile(
         base_offset=base,
         end_offset=end,
@@ -48,6 +50,7 @@ def file(base: int, end: int, size: int = 10, *, raw: bool = False, final: bool 
         min_timestamp=0,
         max_timestamp=0,
         log_bytes=size,
+        **more,
     )
 
 
@@ -58,7 +61,7 @@ def lake(*files: LakeFile, start: int = 0, deleted: tuple[int, ...] = ()) -> Des
 
 def test_raw_segments_are_a_backlog() -> None:
     told = lake(file(0, 5, raw=True), file(5, 9), file(9, 12, raw=True), start=6)
-    assert backlog(told) == [Rewrite(3, 9, 12, (9,))]
+    assert backlog(told) == [Rewrite(3, 9, 12, (9,), ("l",), start=6)]
 
 
 def test_small_neighbours_become_one_file() -> None:
@@ -67,16 +70,27 @@ def test_small_neighbours_become_one_file() -> None:
         file(12, 15, raw=True),
         *(file(15, 20), file(30, 35), file(35, 40, 25), file(40, 41, final=False)),
     )
-    assert small_files(told, 20) == [Rewrite(3, 0, 9, (0, 5))]
-    assert small_files(told, 30) == [Rewrite(3, 0, 12, (0, 5, 9))]
-    assert small_files(told, 35)[1:] == [Rewrite(3, 30, 40, (30, 35))]
-    assert small_files(told, 1000)[1:] == [Rewrite(3, 30, 40, (30, 35))], "only final ones"
+    two = ("k", "k")
+    assert small_files(told, 20) == [Rewrite(3, 0, 9, (0, 5), two)]
+    assert small_files(told, 30) == [Rewrite(3, 0, 12, (0, 5, 9), (*two, "k"))]
+    assert small_files(told, 35)[1:] == [Rewrite(3, 30, 40, (30, 35), two)]
+    assert small_files(told, 1000)[1:] == [Rewrite(3, 30, 40, (30, 35), two)], "only final ones"
     assert small_files(told, 5) == []
 
 
 def test_files_with_deleted_records_are_made_anew() -> None:
-    told = lake(file(0, 5), file(5, 9), deleted=(6, 8, 9))
-    assert with_deletions(told) == [Rewrite(3, 5, 9, (5,), 2)]
+    told = lake(file(0, 5), file(5, 9), file(9, 12, raw=True), deleted=(6, 8, 9))
+    parquet = Rewrite(3, 5, 9, (5,), ("k",), deleted=2)
+    raw = Rewrite(3, 9, 12, (9,), ("l",), deleted=1, parquet=False, log=True)
+    assert with_deletions(told) == [parquet, raw]
+    assert with_deletions(lake(file(5, 9, deleted=2), deleted=(6, 8))) == [], "it was made so"
+
+
+def test_files_with_records_below_the_start_are_made_anew() -> None:
+    told = lake(file(0, 5), file(5, 9), file(9, 12), start=7)
+    assert with_deletions(told) == [Rewrite(3, 5, 9, (5,), ("k",), start=7)]
+    assert with_deletions(lake(file(5, 9, start=7), start=7)) == [], "it was made so"
+    assert len(with_deletions(lake(file(5, 9, start=7), start=8))) == 1
 
 
 def test_an_aborted_transaction_ends_at_its_mark() -> None:
@@ -190,8 +204,15 @@ def commit(name: str, file: LakeFile, **wrong: object) -> CommitLakeTopic:
         **wrong,
     }
     replaced = said.pop("replace", [file.base_offset])
+    objects = said.pop("objects", [file.parquet_key])
     made = MadeFile(**said)  # type: ignore[arg-type]
-    return CommitLakeTopic(name=name, partition_index=0, replace=replaced, file=made)  # type: ignore[arg-type]
+    return CommitLakeTopic(
+        name=name,
+        partition_index=0,
+        replace=replaced,  # type: ignore[arg-type]
+        objects=objects,  # type: ignore[arg-type]
+        file=made,
+    )
 
 
 def test_what_is_not_there_takes_nobodys_place(
@@ -203,7 +224,10 @@ def test_what_is_not_there_takes_nobodys_place(
     wrong = [
         (commit(name, first), "not what it is said to be"),
         (commit(name, first, end_offset=first.end_offset - 1), "does not cover"),
+        (commit(name, first, objects=[second.parquet_key]), "made anew since"),
+        (commit(name, first, objects=[]), "made anew since"),
         (commit(name, first, key=second.parquet_key), "not that of a file at"),
+        (commit(name, first, log_key=first.parquet_key), "not one of this cluster's"),
         (commit(name, first, key="elsewhere/file"), "not that of a file at"),
         (commit(name, first, replace=[first.base_offset + 1]), "begins at offset"),
         (commit(name, first, replace=[]), "only final files"),

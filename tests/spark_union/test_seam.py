@@ -1,17 +1,18 @@
-"""A union read while segments are sealed, moved, flushed, merged, replaced and trimmed."""
+"""Union reads and streams while segments are sealed, moved, flushed, merged, compacted, replaced
+and trimmed, records are deleted one by one, and jobs make files anew."""
 
 from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from pyspark.sql import SparkSession
 
 import stratamq.spark
-from tests.clients.node import Node, running
-from tests.spark_union.world import FLAGS, Seen, World, found
+from tests.spark_union.deleting import DeletingNode, deleting_node
+from tests.spark_union.world import BUSY, Following, Seen, World
 
 pytestmark = [
     pytest.mark.needs("java"),
@@ -19,76 +20,104 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 
+STEPS = (
+    *("write", "write", "write", "write", "transact", "flush", "settle"),
+    *("look", "look", "delete", "trim", "work"),
+)
+FORMATS = ("parquet", "parquet", "both", "log")
+STORAGES = ("EngineSegment", "EngineSegment", "EngineRocksDB")
+
+NewWorld = Callable[..., World]
 _numbers = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def tiered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+def tiered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeletingNode]:
     """A node that moves everything it can, at once."""
-    with running(tmp_path_factory.mktemp("tiered"), *FLAGS) as node:
+    with deleting_node(tmp_path_factory.mktemp("tiered"), **BUSY) as node:
         yield node
 
 
 @pytest.fixture
-def world(spark: SparkSession, tiered: Node) -> Iterator[World]:
-    made = World(spark, tiered.address, f"seam-{next(_numbers)}", random.Random())
+def new_world(spark: SparkSession, tiered: DeletingNode) -> Iterator[NewWorld]:
+    worlds: list[World] = []
+
+    def made(seed: int = 0, **configs: str) -> World:
+        world = World(spark, tiered, f"seam-{next(_numbers)}", random.Random(seed))
+        world.create(**configs)
+        worlds.append(world)
+        return world
+
     yield made
-    made.close()
+    for world in worlds:
+        world.close()
 
 
-def interleave(world: World, seed: int, steps: int) -> int:
+def interleave(world: World, steps: int) -> int:
     """Random steps; how many files the reads went through."""
-    world.choice.seed(seed)
+    stream = Following(world)
     waiting: list[Seen] = []
     files = 0
-    for _ in range(steps):
-        what = world.choice.choice(
-            ["write", "write", "write", "transact", "flush", "settle", "look", "look", "trim"]
-        )
-        if what == "look":
-            waiting.append(world.look())
-        elif what == "trim":
-            world.trim(waiting)
-        else:
-            getattr(world, what)()
-        if len(waiting) > 2:
-            files += check(waiting.pop(world.choice.randrange(3)), seed)
-    return files + sum(check(one, seed) for one in waiting)
+    try:
+        for _ in range(steps):
+            what = world.choice.choice(STEPS)
+            if what == "look":
+                waiting.append(world.look())
+            elif what == "trim":
+                stream.catch_up()
+                world.trim(waiting)
+            else:
+                getattr(world, what)()
+            if len(waiting) > 2:
+                files += world.check(waiting.pop(world.choice.randrange(3)))
+        world.settle_job()
+        files += sum(world.check(one) for one in [*waiting, world.look()])
+        stream.catch_up()
+        stream.check()
+        return files
+    finally:
+        stream.stop()
 
 
-def check(read: Seen, seed: int) -> int:
-    assert found(read) == read.expected, f"seed {seed}"
-    return len(read.cut.files)
+def of_seed(new_world: NewWorld, seed: int) -> World:
+    some = random.Random(seed)
+    configs = {"tier.format": some.choice(FORMATS), "storage.type": some.choice(STORAGES)}
+    return new_world(seed, **configs)
 
 
-def test_nothing_is_missing_and_nothing_twice(world: World) -> None:
+def test_nothing_is_missing_and_nothing_twice(new_world: NewWorld) -> None:
+    seed = random.randrange(1 << 30)
+    print("seed", seed)
+    world = new_world(seed)
     for _ in range(6):
         world.write()
     world.flush()
-    assert interleave(world, random.randrange(1 << 30), 25) > 0
+    assert interleave(world, 25) > 0
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(40))
-def test_over_many_interleavings(world: World, seed: int) -> None:
-    interleave(world, seed, 120)
+def test_over_many_interleavings(new_world: NewWorld, seed: int) -> None:
+    interleave(of_seed(new_world, seed), 120)
 
 
-def test_a_topic_by_name_and_by_sql(world: World, spark: SparkSession) -> None:
+def test_a_topic_by_name_and_by_sql(new_world: NewWorld, spark: SparkSession) -> None:
+    world = new_world()
     for _ in range(8):
         world.write()
     world.flush()
     world.write()
-    rows = stratamq.spark.topic(spark, world.topic, servers=world.address)
-    expected = sorted(row for log in world.logs.values() for row in log)
-    assert sorted(rows.select("partition", "offset", "id").collect()) == expected
-    stratamq.spark.register(spark, world.topic, servers=world.address)
+    rows = stratamq.spark.topic(spark, world.topic, servers=world.node.address)
+    assert sorted(rows.select("partition", "offset", "id").collect()) == world.live()
+    stratamq.spark.register(spark, world.topic, servers=world.node.address)
     view = world.topic.replace("-", "_")
     (total,) = spark.sql(f"SELECT sum(id) AS total FROM {view}").collect()
-    assert total.total == sum(row.id for row in expected)
+    assert total.total == sum(row.id for row in world.live())
     assert world.look().cut.files, "part of it came from files"
 
 
-def test_a_topic_that_is_not_there_is_one_sentence(spark: SparkSession, tiered: Node) -> None:
+def test_a_topic_that_is_not_there_is_one_sentence(
+    spark: SparkSession, tiered: DeletingNode
+) -> None:
     with pytest.raises(stratamq.errors.TopicNotFound, match="there is no topic 'nothing'"):
         stratamq.spark.topic(spark, "nothing", servers=tiered.address)

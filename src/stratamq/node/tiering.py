@@ -23,13 +23,13 @@ from typing import Protocol
 
 from stratamq.broker.kafka.lake.contract import Flushed, Moving, StoreAddress
 from stratamq.meta.caches import BrokerCacheManager
-from stratamq.meta.tier import TierFile
+from stratamq.meta.tier import Replaced, TierFile
 from stratamq.meta.tier_cache import TierCache
 from stratamq.model.config import NodeConfig
 from stratamq.model.errors import InvalidConfig, StrataError
 from stratamq.model.topic import Topic, TopicConfig
 from stratamq.model.topic_tier import LIKE_RETENTION
-from stratamq.model.types import Offset, ShardName
+from stratamq.model.types import ShardName
 from stratamq.tiering.context import TierContext
 
 log = logging.getLogger(__name__)
@@ -46,8 +46,8 @@ class Service(Protocol):
 
     async def stop(self) -> None: ...
 
-    async def commit(self, file: TierFile, replaced: tuple[Offset, ...]) -> None:
-        """A file that was made elsewhere, in place of those that begin at `replaced`."""
+    async def commit(self, file: TierFile, replaced: Replaced) -> None:
+        """A file that was made elsewhere, in place of others."""
 
     async def flush(self, topic: Topic) -> tuple[int, int]:
         """Files and rows that became visible."""
@@ -166,7 +166,7 @@ class Tiering:
         service = await self._begun()
         return Flushed(*await service.flush(topic))
 
-    async def commit(self, file: TierFile, replaced: tuple[Offset, ...]) -> None:
+    async def commit(self, file: TierFile, replaced: Replaced) -> None:
         await (await self._begun()).commit(file, replaced)
 
 

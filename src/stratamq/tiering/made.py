@@ -7,11 +7,11 @@ of who may ask for it. That it is there, whole, and under a key of ours is looke
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from stratamq.lake.declared import parse_columns
-from stratamq.meta.tier import CommitFiles, TierFile
+from stratamq.meta.tier import CommitFiles, Replaced, TierFile
 from stratamq.model.errors import InvalidInput, NotFound
 from stratamq.model.types import Offset
 from stratamq.tiering import keys
@@ -22,25 +22,32 @@ CACHE_TIMEOUT_S = 10.0
 
 
 async def commit_made(
-    context: TierContext, store: ObjectStore, file: TierFile, replaced: Sequence[Offset]
+    context: TierContext, store: ObjectStore, file: TierFile, replaced: Replaced
 ) -> None:
-    """The shard has `file` instead of those that begin at `replaced` when it returns.
+    """The shard has `file` instead of those that are `replaced` when it returns.
 
-    InvalidInput when one of them is not there any more, or the file does not hold what they hold;
-    ObjectNotFound when the object is not there. Repeating it changes nothing.
+    InvalidInput when one of them is not there any more, or was made anew since, or the file does
+    not hold what they hold; ObjectNotFound when an object is not there. Repeating it changes
+    nothing. Whoever removes objects that nothing names has to leave these alone meanwhile.
     """
-    assert file.parquet is not None, "made files are Parquet files"
     there = {one.base_offset: one for one in context.cache.files(file.shard)}
     before = there.get(file.base_offset)
-    if before is not None and before.parquet == file.parquet:
+    if before is not None and before.objects == file.objects:
         return
     gone = checked(file, replaced, there, context.owner)
-    info = await store.head(file.parquet.key)
-    if (info.size, info.crc32c) != (file.parquet.size, file.parquet.crc):
-        raise InvalidInput(f"{file.parquet.key}: the object is not what it is said to be")
+    for one in file.objects:
+        info = await store.head(one.key)
+        if (info.size, info.crc32c) != (one.size, one.crc):
+            raise InvalidInput(f"{one.key}: the object is not what it is said to be")
     now_ms = context.clock.now_ms()
     whole = replace(file, log_bytes=sum(one.log_bytes for one in gone), created_ms=now_ms)
-    command = CommitFiles(shard=file.shard, add=(whole,), replace=tuple(replaced), now_ms=now_ms)
+    command = CommitFiles(
+        shard=file.shard,
+        add=(whole,),
+        replace=replaced.bases,
+        replaced_keys=replaced.object_keys,
+        now_ms=now_ms,
+    )
     try:
         revision = await context.meta.submit(command)
     except NotFound as error:  # gone since it was looked at
@@ -49,11 +56,11 @@ async def commit_made(
 
 
 def checked(
-    file: TierFile, replaced: Sequence[Offset], there: dict[Offset, TierFile], owner: str
+    file: TierFile, replaced: Replaced, there: Mapping[Offset, TierFile], owner: str
 ) -> list[TierFile]:
     """The files that go. They are final, next to each other, and just what the new one covers."""
     gone = []
-    for base in sorted(replaced):
+    for base in sorted(replaced.bases):
         if base not in there:
             raise InvalidInput(f"{file.shard}: no file begins at offset {base} any more")
         gone.append(there[base])
@@ -61,10 +68,18 @@ def checked(
         raise InvalidInput(f"{file.shard}: only final files can be replaced by one that was made")
     if (file.base_offset, file.end_offset) != (gone[0].base_offset, gone[-1].end_offset):
         raise InvalidInput(f"{file.shard}: the file does not cover what it replaces")
-    name = keys.parse(file.parquet.key if file.parquet else "")
-    if name is None or (name.shard, name.base_offset) != (file.shard, file.base_offset):
-        raise InvalidInput(f"{file.shard}: the key is not that of a file at {file.base_offset}")
-    if name.kind is not keys.Kind.PARQUET or name.owner != owner:
-        raise InvalidInput(f"{file.shard}: the key is not one of this cluster's files")
+    if replaced.object_keys != {key for one in gone for key in one.data_keys}:
+        raise InvalidInput(f"{file.shard}: what is at {file.base_offset} was made anew since")
+    for key in file.data_keys:
+        _check_key(file, key, owner)
     parse_columns(file.columns)
     return gone
+
+
+def _check_key(file: TierFile, key: str, owner: str) -> None:
+    name = keys.parse(key)
+    if name is None or (name.shard, name.base_offset) != (file.shard, file.base_offset):
+        raise InvalidInput(f"{file.shard}: the key is not that of a file at {file.base_offset}")
+    kind = keys.Kind.LOG if file.log is not None and key == file.log.key else keys.Kind.PARQUET
+    if name.kind is not kind or name.owner != owner:
+        raise InvalidInput(f"{file.shard}: the key is not one of this cluster's files")

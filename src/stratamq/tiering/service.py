@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import contextlib
 
-from stratamq.meta.tier import TierFile
+from stratamq.meta.tier import Replaced, TierFile
 from stratamq.model.topic import Topic
-from stratamq.model.types import Offset, ShardName
+from stratamq.model.types import ShardName
 from stratamq.tiering.cold.limits import limits_of
 from stratamq.tiering.cold.reads import ColdReads
 from stratamq.tiering.context import TierContext
@@ -80,10 +80,11 @@ class TierService:
         assert self._keeper is not None, "started"
         return await self._keeper.flush(topic)
 
-    async def commit(self, file: TierFile, replaced: tuple[Offset, ...]) -> None:
-        """Put a file that was made elsewhere in place of those that begin at `replaced`."""
+    async def commit(self, file: TierFile, replaced: Replaced) -> None:
+        """Put a file that was made elsewhere in place of others."""
         assert self._store is not None, "started"
-        await commit_made(self._context, self._store, file, replaced)
+        with self.mover.flights.of(one.key for one in file.objects):
+            await commit_made(self._context, self._store, file, replaced)
 
     def table(self, topic: Topic) -> str | None:
         """The name of the topic's Iceberg table, if it is one."""

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from stratamq.tiering.outdated import is_cut_into, is_outdated, within
 from stratamq.wire.kafka.protocol.messages.lake import DescribedLake, LakeFile, LakePartition
 
 
 class Rewrite(NamedTuple):
-    """One file with offsets `base..end - 1`, in place of those that begin at `replaced`.
+    """One file with offsets `base..end - 1`, in place of those that begin at `replaced` and whose
+    objects are `objects`: if they are others by then, somebody else was faster.
 
-    `deleted` is how many records of it are known to be deleted: they will not be in it.
+    It will have nothing below `start`, and none of the `deleted` records that are known to be so.
+    A `log` is made beside or instead of the Parquet file where files are kept in that way.
     """
 
     partition: int
     base: int
     end: int
     replaced: tuple[int, ...]
+    objects: tuple[str, ...] = ()
+    start: int = 0
     deleted: int = 0
+    parquet: bool = True
+    log: bool = False
 
 
 def backlog(lake: DescribedLake) -> list[Rewrite]:
@@ -44,9 +50,21 @@ def small_files(lake: DescribedLake, file_bytes: int) -> list[Rewrite]:
 
 
 def with_deletions(lake: DescribedLake) -> list[Rewrite]:
-    """Files in which records are marked as deleted."""
-    found = [_rewrite(part, [file]) for part in lake.partitions for file in _live(part)]
-    return [one for one in found if one.deleted]
+    """Files with records that were deleted since, one by one or all up to some offset. Each is made
+    anew in the formats it has."""
+    return [
+        _rewrite(part, [file])._replace(
+            parquet=file.parquet_key is not None, log=file.log_key is not None
+        )
+        for part in lake.partitions
+        for file in _live(part)
+        if _holds_deleted(file, part)
+    ]
+
+
+def _holds_deleted(file: LakeFile, part: LakePartition) -> bool:
+    start = part.start_offset
+    return is_outdated(file, part.deleted, start) or is_cut_into(file, start)
 
 
 def _live(part: LakePartition) -> list[LakeFile]:
@@ -71,9 +89,13 @@ def _runs(files: Sequence[LakeFile], file_bytes: int) -> Iterator[list[LakeFile]
 
 
 def _rewrite(part: LakePartition, files: Sequence[LakeFile]) -> Rewrite:
-    base, end = files[0].base_offset, files[-1].end_offset
-    marks = sorted(part.deleted)
-    count = bisect_left(marks, end) - bisect_left(marks, base)
+    objects = (key for file in files for key in (file.parquet_key, file.log_key))
     return Rewrite(
-        part.partition_index, base, end, tuple(file.base_offset for file in files), count
+        partition=part.partition_index,
+        base=files[0].base_offset,
+        end=files[-1].end_offset,
+        replaced=tuple(file.base_offset for file in files),
+        objects=tuple(key for key in objects if key is not None),
+        start=part.start_offset,
+        deleted=sum(len(within(file, part.deleted)) for file in files),
     )

@@ -1,38 +1,27 @@
-"""Jobs: planned on the driver, done by tasks, committed through the node as they come in."""
+"""Jobs: planned on the driver, and done by tasks, each of which has its file committed.
+
+A driver that dies takes nothing with it that a task has finished.
+"""
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple, fields
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from stratamq.client import BlockingClient, Client, options_of
-from stratamq.client.failures import Refusal
 from stratamq.model.types import TopicId
 from stratamq.spark.jobs import plan
 from stratamq.spark.jobs.plan import Rewrite
-from stratamq.spark.jobs.task import Work, make_file
-from stratamq.spark.union.reading import SERVERS, SERVERS_CONF, topic
+from stratamq.spark.jobs.task import Outcome, Work, do
+from stratamq.spark.union.reading import SERVERS, SERVERS_CONF
 from stratamq.tiering.keys import owner_mark
-from stratamq.wire.kafka.protocol import ErrorCode
-from stratamq.wire.kafka.protocol.messages.lake import CommitLakeTopic, DescribedLake, MadeFile
+from stratamq.wire.kafka.protocol.messages.lake import DescribedLake
 
 FILE_BYTES = 256 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a job did. `overtaken` files were of no use any more when they were ready."""
-
-    replaced: int = 0
-    made: int = 0
-    rows: int = 0
-    size_bytes: int = 0
-    overtaken: int = 0
 
 
 def convert_backlog(spark: SparkSession, name: str, **given: Any) -> Outcome:
@@ -48,19 +37,10 @@ def compact_files(
 
 
 def apply_deletes(spark: SparkSession, name: str, **given: Any) -> Outcome:
-    """Files with deleted records are made anew without them."""
+    """Files with deleted records are made anew without them, also where DeleteRecords or retention
+    has put the partition's start into a file. Raw segments too. What was replaced is deleted from
+    the store after `tier.orphan.grace.ms`."""
     return _run(spark, name, plan.with_deletions, **given)
-
-
-def partitioned_copy(
-    spark: SparkSession, name: str, target: str, by: Sequence[str], **given: Any
-) -> None:
-    """The topic at this moment as a table of its own at `target`, in folders by the columns `by`.
-
-    A topic's own files lie in the order of its log, which readers of messages need; who queries by
-    something else gets a copy. What was at `target` before is replaced.
-    """
-    topic(spark, name, **given).write.partitionBy(*by).mode("overwrite").parquet(target)
 
 
 def _run(
@@ -86,11 +66,7 @@ def _run(
             value_format=lake.value_format,
             value_schema=lake.value_schema,
         )
-        outcome = Outcome()
-        wanted = planned(lake)
-        for number, made in _made(spark, work, wanted):
-            outcome = _committed(client, name, wanted[number], made, outcome)
-        return outcome
+    return _added(_done(spark, work, planned(lake)))
 
 
 def _address(lake: DescribedLake) -> dict[str, str | bool]:
@@ -106,40 +82,21 @@ async def _told(client: Client, name: str) -> tuple[DescribedLake, str]:
     return await client.describe_lake(name), (await client.cluster()).cluster_id or ""
 
 
-def _made(
-    spark: SparkSession, work: Work, wanted: Sequence[Rewrite]
-) -> Iterator[tuple[int, MadeFile]]:
-    """A task for each, in any order."""
+def _done(spark: SparkSession, work: Work, wanted: Sequence[Rewrite]) -> list[Outcome]:
+    """A task for each."""
     if not wanted:
-        return
-    tasks = spark.range(0, len(wanted), 1, len(wanted))
+        return []
 
     def each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for number in batch.column("id").to_pylist():
-                made = pickle.dumps(make_file(work, wanted[number]))
-                yield pa.RecordBatch.from_pydict({"id": [number], "made": [made]})
+            done = [asdict(do(work, wanted[number])) for number in batch.column("id").to_pylist()]
+            yield pa.RecordBatch.from_pylist(done)
 
-    for row in tasks.mapInArrow(each, "id long, made binary").toLocalIterator():
-        yield row.id, pickle.loads(bytes(row.made))
+    tasks = spark.range(0, len(wanted), 1, len(wanted))
+    columns = ", ".join(f"{field.name} long" for field in fields(Outcome))
+    return [Outcome(**row.asDict()) for row in tasks.mapInArrow(each, columns).collect()]
 
 
-def _committed(
-    client: BlockingClient, name: str, wanted: Rewrite, made: MadeFile, so_far: Outcome
-) -> Outcome:
-    commit = CommitLakeTopic(
-        name=name, partition_index=wanted.partition, replace=wanted.replaced, file=made
-    )
-    try:
-        client.call(client.asyncio.commit_lake(commit))
-    except Refusal as error:
-        if error.code is not ErrorCode.INVALID_REQUEST:
-            raise
-        return replace(so_far, overtaken=so_far.overtaken + 1)
-    return replace(
-        so_far,
-        replaced=so_far.replaced + len(wanted.replaced),
-        made=so_far.made + 1,
-        rows=so_far.rows + made.rows,
-        size_bytes=so_far.size_bytes + made.size,
-    )
+def _added(outcomes: Iterable[Outcome]) -> Outcome:
+    totals = zip(*(astuple(one) for one in outcomes), strict=True)
+    return Outcome(*map(sum, totals))

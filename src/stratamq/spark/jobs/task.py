@@ -1,4 +1,4 @@
-"""One file, on an executor.
+"""One file, on an executor: made, stored, and committed.
 
 The records come from a node, as a reader of the topic gets them: wherever they are, without those
 that are deleted, and with word of aborted transactions. So a job needs no way of its own into raw
@@ -12,30 +12,33 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from stratamq.client import Aborted, ClientOptions, FetchLimits, TopicPartition
+from stratamq.client.failures import Refusal
 from stratamq.client.fetching import Fetched
 from stratamq.lake.declared import columns_of, columns_text, declared
-from stratamq.meta.tier import TierObject
-from stratamq.model.errors import TimedOut
+from stratamq.meta.tier import ParquetEnd, TierObject
+from stratamq.model.errors import OffsetOutOfRange, TimedOut
 from stratamq.model.producer import AbortedTransaction
 from stratamq.model.types import Offset, TopicId
 from stratamq.spark.jobs.plan import Rewrite
 from stratamq.spark.reading import shared_client
 from stratamq.tiering import keys
-from stratamq.tiering.mover.conversion import Conversion, Converted
+from stratamq.tiering.mover.conversion import Conversion, Converted, FileSums
 from stratamq.tiering.mover.convert import convert
 from stratamq.tiering.mover.pace import Bandwidth
 from stratamq.tiering.mover.ship import Shipper
 from stratamq.tiering.stores.opening import open_store
 from stratamq.tiering.stores.options import StoreOptions
-from stratamq.wire.kafka.protocol.messages.lake import MadeFile
+from stratamq.wire.kafka.protocol import ErrorCode
+from stratamq.wire.kafka.protocol.messages.lake import CommitLakeTopic, MadeFile
 from stratamq.wire.kafka.records import ControlType, iter_batches, walk
 from stratamq.wire.kafka.records.control import read_mark
 
 FETCH_BYTES = 8 << 20
 EMPTY_MAX = 4
+SOURCE, PARQUET, LOG = "batches.log", "file.parquet", "file.log"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,27 +55,65 @@ class Work:
     value_schema: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was done. `overtaken` files were of no use any more when they were ready."""
+
+    replaced: int = 0
+    made: int = 0
+    rows: int = 0
+    size_bytes: int = 0
+    overtaken: int = 0
+
+
+def do(work: Work, wanted: Rewrite) -> Outcome:
+    """Make the file, and put it in the place of those it is made of."""
+    made = make_file(work, wanted)
+    commit = CommitLakeTopic(
+        name=work.topic,
+        partition_index=wanted.partition,
+        replace=wanted.replaced,
+        objects=wanted.objects,
+        file=made,
+    )
+    client = shared_client(work.client)
+    try:
+        client.call(client.asyncio.commit_lake(commit))
+    except Refusal as error:
+        if error.code is not ErrorCode.INVALID_REQUEST:
+            raise
+        return Outcome(overtaken=1)
+    return Outcome(len(wanted.replaced), 1, made.rows, made.size + made.log_size)
+
+
 def make_file(work: Work, wanted: Rewrite) -> MadeFile:
     """The file, stored and read back. Nothing names it yet."""
     with tempfile.TemporaryDirectory(prefix="stratamq-job-") as folder:
-        log, parquet = Path(folder) / "batches.log", Path(folder) / "file.parquet"
-        with log.open("wb") as sink:
+        place = Path(folder)
+        with (place / SOURCE).open("wb") as sink:
             spans = _fetched(work, wanted, sink)
-        made = convert(
-            Conversion(
-                source=log,
-                parquet=parquet,
-                partition=wanted.partition,
-                base_offset=Offset(wanted.base),
-                end_offset=Offset(wanted.end),
-                aborted=tuple(spans),
-                value_format=work.value_format,
-                value_schema=work.value_schema,
-                notes={"stratamq.topic": work.topic},
-            )
-        )
-        stored = asyncio.run(_stored(work, wanted, parquet, made))
+        made = convert(_conversion(work, wanted, spans, place))
+        stored = asyncio.run(_stored(work, wanted, place, made))
     return _told(work, wanted, stored, made)
+
+
+def _conversion(
+    work: Work, wanted: Rewrite, aborted: Sequence[AbortedTransaction], place: Path
+) -> Conversion:
+    return Conversion(
+        source=place / SOURCE,
+        parquet=place / PARQUET if wanted.parquet else None,
+        log=place / LOG if wanted.log else None,
+        log_is_clean=True,
+        partition=wanted.partition,
+        base_offset=Offset(wanted.base),
+        end_offset=Offset(wanted.end),
+        start=Offset(wanted.start),
+        aborted=tuple(aborted),
+        value_format=work.value_format,
+        value_schema=work.value_schema,
+        notes={"stratamq.topic": work.topic},
+    )
 
 
 def _fetched(work: Work, wanted: Rewrite, sink: BinaryIO) -> list[AbortedTransaction]:
@@ -103,9 +144,15 @@ def _answers(work: Work, wanted: Rewrite) -> Iterator[Fetched]:
     """All batches of the range, in order, each once."""
     client = shared_client(work.client)
     place, limits = TopicPartition(work.topic, wanted.partition), FetchLimits(bytes_max=FETCH_BYTES)
-    offset, empty = wanted.base, 0
+    offset, empty = max(wanted.base, wanted.start), 0
     while offset < wanted.end:
-        answer = client.call(client.asyncio.fetch(place, offset, limits, committed=True))
+        try:
+            answer = client.call(client.asyncio.fetch(place, offset, limits, committed=True))
+        except OffsetOutOfRange as gone:
+            if gone.start <= offset:
+                raise
+            offset = gone.start  # the start has moved on since the job was planned
+            continue
         spans = walk(answer.data)
         if spans:
             yield answer
@@ -118,40 +165,59 @@ def _answers(work: Work, wanted: Rewrite) -> Iterator[Fetched]:
             raise TimedOut(f"{place}: nothing came from offset {offset} on")
 
 
-async def _stored(work: Work, wanted: Rewrite, path: Path, made: Converted) -> TierObject:
-    folder = keys.topic_folder(work.topic, work.topic_id)
-    token = keys.new_token(work.owner)
+class Stored(NamedTuple):
+    parquet: TierObject | None = None
+    log: TierObject | None = None
+
+
+async def _stored(work: Work, wanted: Rewrite, place: Path, made: Converted) -> Stored:
+    folder, token = keys.topic_folder(work.topic, work.topic_id), keys.new_token(work.owner)
     base, end = Offset(wanted.base), Offset(wanted.end)
-    key = keys.data_key(folder, wanted.partition, base, end, token)
+    data_key = keys.data_key(folder, wanted.partition, base, end, token)
+    log_key = keys.log_keys(folder, wanted.partition, base, token).log
     store = await open_store(StoreOptions(url=work.store_url, **work.store))  # type: ignore[arg-type]
     try:
         shipper = Shipper(store, Bandwidth(0))
-        assert made.parquet is not None, "a Parquet file was asked for"
-        stored = await shipper.upload(key, path, made.parquet)
-        await shipper.verify(stored)
-        return stored
+
+        async def shipped(key: str, path: Path, sums: FileSums | None) -> TierObject | None:
+            if sums is None:
+                return None
+            stored = await shipper.upload(key, path, sums)
+            await shipper.verify(stored)
+            return stored
+
+        return Stored(
+            await shipped(data_key, place / PARQUET, made.parquet),
+            await shipped(log_key, place / LOG, made.log),
+        )
     finally:
         await store.close()
 
 
-def _told(work: Work, wanted: Rewrite, stored: TierObject, made: Converted) -> MadeFile:
-    assert made.parquet_end is not None, "a Parquet file was asked for"
+def _told(work: Work, wanted: Rewrite, stored: Stored, made: Converted) -> MadeFile:
+    parquet, log = (one or TierObject("", 0, 0) for one in stored)
+    end = made.parquet_end or ParquetEnd(0, 0, 0, 0)
+    columns = columns_text(columns_of(declared(work.value_format, work.value_schema)))
     return MadeFile(
         base_offset=wanted.base,
         end_offset=wanted.end,
-        key=stored.key,
-        size=stored.size,
-        crc=stored.crc,
-        end_size=made.parquet_end.size,
-        end_crc=made.parquet_end.crc,
-        index_size=made.parquet_end.index_size,
-        index_crc=made.parquet_end.index_crc,
+        key=parquet.key or None,
+        size=parquet.size,
+        crc=parquet.crc,
+        end_size=end.size,
+        end_crc=end.crc,
+        index_size=end.index_size,
+        index_crc=end.index_crc,
+        log_key=log.key or None,
+        log_size=log.size,
+        log_crc=log.crc,
         rows=made.rows,
         batches=made.batches,
         min_timestamp=made.min_timestamp,
         max_timestamp=made.max_timestamp,
         unparsed=made.unparsed,
         misfits=made.misfits,
+        start=wanted.start,
         deleted=wanted.deleted,
-        columns=columns_text(columns_of(declared(work.value_format, work.value_schema))),
+        columns=columns if stored.parquet else "",
     )

@@ -6,7 +6,7 @@ from stratamq.broker.kafka.admin.answers import failure
 from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.lake.contract import Lake
 from stratamq.broker.kafka.topics import lead
-from stratamq.meta.tier import ParquetEnd, TierFile, TierObject
+from stratamq.meta.tier import ParquetEnd, Replaced, TierFile, TierObject
 from stratamq.model.errors import StrataError
 from stratamq.model.shard import shard_name
 from stratamq.model.types import Offset, ShardName, TimestampMs
@@ -33,7 +33,7 @@ class CommitLake:
             topic = self._services.broker_cache.topic(wanted.name)
             lead(self._services, topic, wanted.partition_index)
             shard = shard_name(topic.topic_id, wanted.partition_index)
-            replaced = tuple(map(Offset, wanted.replace))
+            replaced = Replaced(tuple(map(Offset, wanted.replace)), frozenset(wanted.objects))
             await self._lake.commit(_tier_file(shard, wanted.file), replaced)
         except StrataError as error:
             code, message = failure(error)
@@ -42,13 +42,15 @@ class CommitLake:
 
 
 def _tier_file(shard: ShardName, made: MadeFile) -> TierFile:
+    end = ParquetEnd(made.end_size, made.end_crc, made.index_size, made.index_crc)
     return TierFile(
         shard=shard,
         base_offset=Offset(made.base_offset),
         end_offset=Offset(made.end_offset),
         final=True,
-        parquet=TierObject(made.key, made.size, made.crc),
-        parquet_end=ParquetEnd(made.end_size, made.end_crc, made.index_size, made.index_crc),
+        parquet=None if made.key is None else TierObject(made.key, made.size, made.crc),
+        parquet_end=None if made.key is None else end,
+        log=None if made.log_key is None else TierObject(made.log_key, made.log_size, made.log_crc),
         rows=made.rows,
         batches=made.batches,
         min_timestamp=TimestampMs(made.min_timestamp),
@@ -56,5 +58,6 @@ def _tier_file(shard: ShardName, made: MadeFile) -> TierFile:
         unparsed=made.unparsed,
         misfits=made.misfits,
         deleted=made.deleted,
+        start=Offset(made.start),
         columns=made.columns,
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from stratamq.meta.tier import TierFile
+from stratamq.meta.tier import Replaced, TierFile
 from stratamq.model.topic import Topic
-from stratamq.model.types import Offset, ShardName
+from stratamq.model.types import ShardName
 
 
 class StoreAddress(NamedTuple):
@@ -53,5 +53,5 @@ class Lake(Protocol):
     async def flush(self, topic: Topic) -> Flushed:
         """Make all that is decided visible in the topic's table."""
 
-    async def commit(self, file: TierFile, replaced: tuple[Offset, ...]) -> None:
-        """Put a file that was made elsewhere in place of those that begin at `replaced`."""
+    async def commit(self, file: TierFile, replaced: Replaced) -> None:
+        """Put a file that was made elsewhere in place of others."""

@@ -96,6 +96,8 @@ def _files(files: Sequence[TierFile]) -> list[LakeFile]:
             unparsed=file.unparsed,
             misfits=file.misfits,
             columns=file.columns,
+            start=file.start,
+            deleted=file.deleted,
         )
         for file in files
     ]

@@ -37,7 +37,8 @@ class DescribeLakeRequest:
 
 @struct
 class LakeFile:
-    """Offsets base..end-1. One that is not final holds what the log still has."""
+    """Offsets base..end-1. One that is not final holds what the log still has. It was made without
+    records below `start`, and without `deleted` others."""
 
     base_offset: int = wire(INT64)
     end_offset: int = wire(INT64)
@@ -53,11 +54,13 @@ class LakeFile:
     unparsed: int = wire(INT64, default=0)
     misfits: int = wire(INT64, default=0)
     columns: str = wire(STRING, default="")
+    start: int = wire(INT64, tag=0, default=0)
+    deleted: int = wire(INT64, tag=1, default=0)
 
 
 @struct
 class LakePartition:
-    """`deleted` are offsets in files that were deleted one by one and are still in them. `moving`
+    """`deleted` are offsets that were deleted one by one and may still be in files. `moving`
     is the step at which a segment is that is on its way; its bytes are those of the step."""
 
     partition_index: int = wire(INT32)
@@ -128,14 +131,16 @@ class FlushLakeResponse:
 
 @struct
 class MadeFile:
-    """A Parquet file that somebody made of a partition's records and put into the object store.
+    """What somebody made of a partition's records and put into the object store: a Parquet file, a
+    raw log (`log`), or both.
 
-    `end` and `index` are its footer and what lies before that; sums are CRC32C.
+    `end` and `index` are the Parquet file's footer and what lies before that; sums are CRC32C. It
+    has no records below `start`, and `deleted` others are left out.
     """
 
     base_offset: int = wire(INT64)
     end_offset: int = wire(INT64)
-    key: str = wire(STRING)
+    key: str | None = wire(STRING, nullable=True)
     size: int = wire(INT64)
     crc: int = wire(INT64)
     end_size: int = wire(INT64)
@@ -150,16 +155,22 @@ class MadeFile:
     misfits: int = wire(INT64, default=0)
     deleted: int = wire(INT64, default=0)
     columns: str = wire(STRING, default="")
+    start: int = wire(INT64, tag=0, default=0)
+    log_key: str | None = wire(STRING, tag=1, nullable=True, default=None)
+    log_size: int = wire(INT64, tag=2, default=0)
+    log_crc: int = wire(INT64, tag=3, default=0)
 
 
 @struct
 class CommitLakeTopic:
-    """The files of `partition_index` that begin at `replace` become `file`."""
+    """The files of `partition_index` that begin at `replace` become `file`, as long as they are
+    those whose objects are called `objects`."""
 
     name: str = wire(STRING)
     partition_index: int = wire(INT32)
     replace: Sequence[int] = wire(array(INT64))
     file: MadeFile = wire(MadeFile)
+    objects: Sequence[str] = wire(array(STRING), tag=0, default=())
 
 
 @request(key=32002, versions="0", flexible="0+")
