@@ -43,8 +43,13 @@ def is_there(program: str) -> bool:
     return shutil.which(program) is not None
 
 
-SPARK = ("tests/spark/", "tests/spark_union/", "tests/pipelines/")
-"""Folders whose tests share a JVM. They run in one worker, or each worker would start its own."""
+TOGETHER = {
+    "tests/spark/": "a JVM",
+    "tests/spark_union/": "a JVM",
+    "tests/pipelines/": "a JVM",
+    "tests/spark_cluster/": "a cluster",
+}
+"""Folders whose tests share something: in one worker, or each worker would start its own."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -55,6 +60,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class OneJvm(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "spark" if nodeid.startswith(SPARK) else nodeid
+            shared = (what for folder, what in TOGETHER.items() if nodeid.startswith(folder))
+            return next(shared, nodeid)
 
     return OneJvm(config, log) if config.getvalue("dist") == "loadgroup" else None

@@ -5,21 +5,27 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pyspark
 
 from tests.peers.s3 import free_port
 
+HOME = Path(pyspark.__file__).parent
 HERE = Path(__file__).parent
 POM = HERE / "pom.xml"
 JARS = HERE.parents[2] / "build" / f"spark-{hashlib.sha256(POM.read_bytes()).hexdigest()[:12]}"
 FETCH_SECONDS_MAX = 600
 START_SECONDS_MAX = 120
+LOOPBACK = "127.0.0.1"
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For programs that end soon: compiling them well would take longer than they do."""
 
 
 def jars() -> list[str]:
@@ -56,36 +62,50 @@ class Cluster:
         self.master = f"spark://127.0.0.1:{free_port()}"
         self._folder, self._stack = folder, stack
         self._workers: list[subprocess.Popen[bytes]] = []
+        self._names = 0
         port = self.master.rpartition(":")[2]
         self._start("master.Master", "master", "--port", port)
         _wait_for(folder / "master.log", "Starting Spark master")
 
-    def add_worker(self) -> None:
-        name = f"worker-{len(self._workers)}"
+    def add_workers(self, count: int) -> None:
+        """All at once: they take their time."""
+        logs = [self._folder / f"{self._add_worker()}.log" for _ in range(count)]
+        for log in logs:
+            _wait_for(log, "Successfully registered with master")
+
+    def _add_worker(self) -> str:
+        self._names += 1
+        name = f"worker-{self._names}"
         flags = ("--cores", "1", "--memory", "700m", "--work-dir", str(self._folder / name))
         self._workers.append(self._start("worker.Worker", name, *flags, self.master))
-        _wait_for(self._folder / f"{name}.log", "Successfully registered with master")
+        return name
 
-    def kill_a_worker(self) -> None:
-        """With the executors it has started, which notice it."""
+    def kill_a_worker(self, *, at_once: bool = False) -> None:
+        """The executors it has started notice it, or die `at_once`, as with a machine."""
         worker = self._workers.pop()
+        if at_once:
+            os.killpg(worker.pid, signal.SIGKILL)
         worker.kill()
         worker.wait()
 
     def _start(self, kind: str, name: str, *flags: str) -> subprocess.Popen[bytes]:
-        home = Path(pyspark.__file__).parent
         log = self._stack.enter_context((self._folder / f"{name}.log").open("wb"))
         process = subprocess.Popen(
             [
-                *(str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}"),
+                *(str(HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}"),
                 *("--host", "127.0.0.1", "--webui-port", str(free_port()), *flags),
             ],
             stdout=log,
             stderr=log,
-            env={**os.environ, "SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "256m"},
+            env={
+                **environment(),
+                "SPARK_DAEMON_MEMORY": "256m",
+                "SPARK_DAEMON_JAVA_OPTS": QUICK_JAVA,
+            },
+            start_new_session=True,
         )
         self._stack.callback(process.wait)
-        self._stack.callback(process.kill)
+        self._stack.callback(_end_all, process)
         return process
 
 
@@ -93,9 +113,56 @@ class Cluster:
 def standalone(folder: Path, workers: int) -> Iterator[Cluster]:
     with ExitStack() as stack:
         cluster = Cluster(folder, stack)
-        for _ in range(workers):
-            cluster.add_worker()
+        cluster.add_workers(workers)
         yield cluster
+
+
+@contextmanager
+def connect_server(folder: Path, master: str = "local[2]", *flags: str) -> Iterator[str]:
+    """The address of a Spark Connect server, a process with its driver in it."""
+    port = free_port()
+    log = folder / "connect.log"
+    settings = {
+        "spark.connect.grpc.binding.address": LOOPBACK,
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.driver.host": LOOPBACK,
+        "spark.driver.memory": "700m",
+        "spark.driver.extraJavaOptions": QUICK_JAVA,
+        "spark.executor.extraJavaOptions": QUICK_JAVA,
+        "spark.ui.enabled": "false",
+        "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
+        "spark.sql.shuffle.partitions": "2",
+    }
+    words = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+    kind = "org.apache.spark.sql.connect.service.SparkConnectServer"
+    command = [str(HOME / "bin" / "spark-submit"), "--master", master, "--class", kind]
+    with log.open("wb") as file:
+        server = subprocess.Popen(
+            [*command, *words, *flags],
+            cwd=folder,
+            stdout=file,
+            stderr=file,
+            env=environment(),
+            start_new_session=True,
+        )
+        try:
+            _wait_for(log, "Spark Connect server started at")
+            yield f"sc://{LOOPBACK}:{port}"
+        finally:
+            _end_all(server)
+            server.wait()
+
+
+def environment() -> dict[str, str]:
+    """For Spark's own programs, and for what they start."""
+    own = {"SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": LOOPBACK, "PYSPARK_PYTHON": sys.executable}
+    return {**os.environ, **own}
+
+
+def _end_all(process: subprocess.Popen[bytes]) -> None:
+    """With everything it has started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _wait_for(log: Path, text: str) -> None:
