@@ -311,11 +311,10 @@ async def test_a_reader_that_fails_sees_its_message_again(topic: Any) -> None:
 async def test_following_only_what_is_new(topic: Any) -> None:
     await topic.produce("old", partition=0)
     messages = topic.follow(latest=True, stop_after=5)
-    first = messages.__anext__()
-
-    waiting = asyncio.ensure_future(first)
-    await asyncio.sleep(0.1)
-    await topic.produce("new", partition=0)
+    waiting = asyncio.ensure_future(messages.__anext__())
+    while not waiting.done():  # nobody says when it has begun
+        await topic.produce("new", partition=0)
+        await asyncio.sleep(0.05)
     assert (await waiting).text == "new"
     await messages.aclose()
 

@@ -40,6 +40,7 @@ from tests.engine.support import (
 )
 from tests.twins.disk import Crash
 from tests.twins.kv import Loss, SimBatch, SimKV
+from tests.waiting import let_pass, until
 
 LIMITS = EngineLimits(workers=2, reader_threads=1)
 
@@ -108,17 +109,18 @@ async def test_an_acknowledgement_syncs_when_the_topic_says_so(flush: str, synce
 async def test_interval_syncs_once_for_many_writes() -> None:
     kv = SimKV()
     async with engine_over(kv) as engine:
-        await engine.create_shard(spec(flush="interval", flush_ms=30))
+        await engine.create_shard(spec(flush="interval", flush_ms=60_000))
         writes = Writes(kv)
         await write_all(engine, [record(b"v")] * 5)
         assert True not in writes.syncs
-        await asyncio.sleep(0.1)
-        assert writes.syncs.count(True) == 1
-        await asyncio.sleep(0.1)
+        let_pass(60)
+        await until(lambda: True in writes.syncs)
+        let_pass(60)
+        await asyncio.sleep(0.05)
         assert writes.syncs.count(True) == 1, "nothing new, nothing to sync"
         await engine.write(S, record(b"v"))
-        await asyncio.sleep(0.1)
-        assert writes.syncs.count(True) == 2
+        let_pass(60)
+        await until(lambda: writes.syncs.count(True) == 2)
 
 
 async def test_deleting_a_shard_costs_the_same_however_large_it_is() -> None:
@@ -386,11 +388,11 @@ async def test_a_sync_that_fails_in_the_background_poisons(
 ) -> None:
     kv = SimKV()
     async with engine_over(kv) as engine:
-        await engine.create_shard(spec(flush="interval", flush_ms=10))
+        await engine.create_shard(spec(flush="interval", flush_ms=60_000))
         Writes(kv, 2, ShardPoisoned("fsync failed"))
         await engine.write(S, record(b"v"))
-        await asyncio.sleep(0.1)
-        assert "fsync failed" in caplog.text
+        let_pass(60)
+        await until(lambda: "fsync failed" in caplog.text)
         with pytest.raises(ShardPoisoned):
             await engine.write(S, record(b"w"))
 

@@ -16,6 +16,7 @@ from stratamq.net.limits import ConnectionLimits
 from stratamq.net.listener import Listener, reachable_name
 from stratamq.net.tls import ClientAuth, TlsContext, principal_of, server_context
 from tests.net.conftest import Certificates
+from tests.waiting import until
 
 MIB = 1 << 20
 
@@ -90,10 +91,7 @@ async def test_bytes_come_and_go_and_the_session_hears_of_the_end() -> None:
         assert await reader.readexactly(5) == b"hello"
         assert listener.connection_count == 1
         writer.close()
-        for _ in range(100):
-            await asyncio.sleep(0.01)
-            if sessions[0].story == ["ended"]:
-                break
+        await until(lambda: bool(sessions[0].story))
         assert sessions[0].story == ["ended"]
         assert listener.connection_count == 0
 
@@ -130,7 +128,7 @@ async def test_connections_that_share_a_buffer_do_not_share_bytes() -> None:
 
 @pytest.mark.parametrize("limit", ["connections_max", "connections_per_host_max"])
 async def test_one_too_many_is_closed_and_room_is_given_back(limit: str) -> None:
-    async with listening(ConnectionLimits(**{limit: 2})) as (_, port, _):
+    async with listening(ConnectionLimits(**{limit: 2})) as (listener, port, _):
         kept = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
         for _, writer in kept:
             writer.write(b"x")
@@ -141,7 +139,7 @@ async def test_one_too_many_is_closed_and_room_is_given_back(limit: str) -> None
         assert with_end == b""
         writer.close()
         kept[0][1].close()
-        await asyncio.sleep(0.05)
+        await until(lambda: listener.connection_count == 1)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"y")
         assert await reader.readexactly(1) == b"y"
@@ -162,8 +160,9 @@ async def test_a_peer_that_does_not_read_is_not_read_from() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
         payload = bytes(64 * MIB)
         writer.write(payload)
-        await asyncio.sleep(0.3)
+        await until(lambda: bool(sessions) and sessions[0].connection.is_clogged)
         session = sessions[0]
+        await asyncio.sleep(0.1)  # time to go on
         assert session.received_bytes < 40 * MIB, "it went on reading"
         assert session.connection.unsent_bytes < 4 * MIB
         assert session.connection.is_clogged

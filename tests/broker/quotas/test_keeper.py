@@ -87,13 +87,13 @@ def test_client_ids_without_end_do_not_fill_the_memory(monkeypatch: pytest.Monke
 
 async def test_waiting_is_not_working() -> None:
     async def work() -> str:
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.5)
         sum(range(200_000))
         return "done"
 
     watch = Stopwatch(work())
     assert await watch == "done"
-    assert 0 < watch.busy_s < 0.09
+    assert 0 < watch.busy_s < 0.45
 
 
 async def test_a_stopwatch_passes_on_what_is_thrown() -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 from stratamq.broker.kafka.security.passwords import new_credential
 from stratamq.meta.access import CreateAcl, Mechanism, SaveCredential
+from stratamq.meta.commands import Command
+from stratamq.meta.service import MetaService
 from stratamq.model.access import (
     ANYBODY,
     ANYWHERE,
@@ -31,6 +33,7 @@ from stratamq.wire.kafka.protocol.messages.sasl import (
     SaslHandshakeRequest,
 )
 from stratamq.wire.kafka.protocol.schema import fields_of, message_of
+from tests.waiting import until
 
 SECONDS_MAX = 10
 PASSWORD = b"correct horse"
@@ -46,8 +49,14 @@ class Front:
         self.core, self.port = core, port
 
     async def allow(self, *rules: AclRule) -> None:
-        await self.core.meta.submit(*(CreateAcl(rule=rule) for rule in rules))
-        await asyncio.sleep(0.02)  # its cache hears of it by a push
+        await self.submit(*(CreateAcl(rule=rule) for rule in rules))
+
+    async def submit(self, *commands: Command) -> None:
+        """And everybody's cache has heard of it."""
+        meta = self.core.meta
+        assert isinstance(meta, MetaService)
+        await meta.submit(*commands)
+        await until(lambda: not any(watch._queue.qsize() for watch in meta._watches))
 
 
 @asynccontextmanager
@@ -136,8 +145,7 @@ def rule(
 async def with_users(door: Front, *names: str) -> None:
     for name in names:
         credential = new_credential(name, Mechanism.SHA_256, PASSWORD, 4096)
-        await door.core.meta.submit(SaveCredential(credential=credential))
-    await asyncio.sleep(0.02)
+        await door.submit(SaveCredential(credential=credential))
 
 
 async def log_in(

@@ -140,8 +140,7 @@ async def test_a_session_does_not_outlive_its_right(door: Front, peer: Client) -
     assert time.monotonic() - began < 5, "it waited for what it will not get"
     assert read_codes(answer) == {mine: (0, True), theirs: (NO_TOPIC, False)}
     assert answer.session_id
-    await door.core.meta.submit(DeleteAcl(rule=granted))
-    await asyncio.sleep(0.02)
+    await door.submit(DeleteAcl(rule=granted))
     answer = await peer.ask(read(session=answer.session_id, epoch=1))
     assert set(read_codes(answer).values()) == {(NO_TOPIC, False)}
 
@@ -224,8 +223,7 @@ async def test_offsets_of_hidden_topics_stay_hidden(door: Front, peer: Client) -
         rule(Operation.READ, GROUP, "g"), rule(Operation.READ, TOPIC, "mine"), everything
     )
     assert not codes(await peer.ask(commit("g", mine, theirs)))
-    await door.core.meta.submit(DeleteAcl(rule=everything))
-    await asyncio.sleep(0.02)
+    await door.submit(DeleteAcl(rule=everything))
     answer = await peer.ask(commit("g", mine, theirs))
     told = {one.topic_id: one.partitions[0].error_code for one in answer.topics}
     assert told == {mine: 0, theirs: NO_TOPIC}
@@ -257,8 +255,7 @@ async def test_only_groups_that_may_be_seen_are_listed(door: Front, peer: Client
     )
     for group in ("team-a", "team-b", "other"):
         assert not codes(await peer.ask(commit(group, mine)))
-    await door.core.meta.submit(DeleteAcl(rule=opened))
-    await asyncio.sleep(0.02)
+    await door.submit(DeleteAcl(rule=opened))
     listed = await peer.ask(ListGroupsRequest())
     assert [one.group_id for one in listed.groups] == ["team-a", "team-b"]
     await door.allow(rule(Operation.DESCRIBE, CLUSTER))
