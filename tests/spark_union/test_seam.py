@@ -98,7 +98,7 @@ def test_nothing_is_missing_and_nothing_twice(new_world: NewWorld) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(40))
 def test_over_many_interleavings(new_world: NewWorld, seed: int) -> None:
-    interleave(of_seed(new_world, seed), 120)
+    interleave(of_seed(new_world, seed), 60)
 
 
 def test_a_topic_by_name_and_by_sql(new_world: NewWorld, spark: SparkSession) -> None:

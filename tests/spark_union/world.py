@@ -214,7 +214,7 @@ class Following:
             "partition", "offset", "cast(get_json_object(cast(value as string), '$.id') as long)"
         )
         writer = rows.writeStream.format("memory").queryName(self._name)
-        self.query = writer.trigger(processingTime="200 milliseconds").start()
+        self.query = writer.trigger(processingTime="500 milliseconds").start()
 
     def catch_up(self) -> None:
         self.query.processAllAvailable()
