@@ -12,6 +12,7 @@ from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory import EngineMemory
 from stratamq.engine.persisted_store import PersistedShardStore
 from stratamq.log.shard_log import FileShardLog
+from stratamq.log.snapshots import FileSnapshots
 from stratamq.model.clock import ManualClock
 from stratamq.model.errors import DiskFull, NotFound, StorageError, StoreUnavailable
 from stratamq.model.types import Offset
@@ -142,6 +143,28 @@ async def test_a_crash_leaves_what_was_aborted_in_the_cold_part(
         assert known(engine, 6) == before
         assert "no snapshot" not in caplog.text
         await abort(engine, 2)  # the producer's next one, as the log knows it
+
+
+async def test_what_an_offload_needs_survives_a_power_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved: set[tuple[Offset, bool]] = set()
+    save = FileSnapshots.save
+
+    def noted(self: FileSnapshots, offset: Offset, data: bytes, *, durable: bool = False) -> None:
+        save(self, offset, data, durable=durable)
+        saved.add((offset, durable))
+
+    monkeypatch.setattr(FileSnapshots, "save", noted)
+    engine = await persisting(tmp_path)
+    await abort(engine, 0)
+    await engine.roll(S)
+    await abort(engine, 1)  # in memory alone
+    await engine.persist()
+    assert saved == {(2, False)}
+    assert await tier(engine, MemoryHistory()) > 0
+    assert saved == {(2, False), (2, True)}, "of the part on disk, and synced"
+    await engine.close()
 
 
 async def test_a_transaction_whose_mark_is_lost_is_open_again(tmp_path: Path) -> None:
