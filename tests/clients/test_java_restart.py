@@ -17,6 +17,9 @@ from tests.clients.test_java_groups import Member, fill
 pytestmark = [pytest.mark.needs("java", "javac", "mvn"), pytest.mark.timeout(900)]
 
 HOW = [signal.SIGTERM, signal.SIGKILL]
+KINDS = {"classic": {"session_timeout_ms": "60000"}, "consumer": {}}
+"""Longer than any restart takes. For the consumer protocol the node says how long, and does so."""
+
 PATIENT = {
     "reconnect.backoff.ms": "50",
     "reconnect.backoff.max.ms": "200",
@@ -61,13 +64,13 @@ def test_an_idempotent_producer_goes_on_with_its_sequence(
 
 
 @pytest.mark.parametrize("how", HOW)
-@pytest.mark.parametrize("kind", ["classic", "consumer"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_group_is_not_disturbed(
     java: Remote, restarting: Restarting, kind: str, how: signal.Signals
 ) -> None:
     address = restarting.node.address
     fill(java, address, "t", 5)
-    patient = {name.replace(".", "_"): value for name, value in PATIENT.items()}
+    patient = {name.replace(".", "_"): value for name, value in PATIENT.items()} | KINDS[kind]
     with ExitStack() as stack:
         members = [
             stack.enter_context(closing(Member(java, address, kind, "t", name, **patient)))
