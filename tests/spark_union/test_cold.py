@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stratamq.lake.declared import columns_of, columns_text, declared
-from stratamq.lake.parquet.writing import FileLayout, write_file
 from stratamq.lake.parquet.values import value_columns
+from stratamq.lake.parquet.writing import FileLayout, write_file
 from stratamq.model.errors import InvalidConfig
 from stratamq.model.producer import AbortedTransaction
 from stratamq.model.record import Record
@@ -130,6 +130,7 @@ def test_rows_have_everything_a_message_has(spark: SparkSession, store: Store) -
         "partition": 1,
         "offset": 1,
         "timestamp": datetime(2026, 1, 1, 0, 0, 0, 1000, UTC).astimezone().replace(tzinfo=None),
+        "timestampType": 0,
         "headers": [{"key": "h�", "value": None}, {"key": "tag", "value": b"t"}],
         "tags": [b"t"],
     }

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
+import stratamq.spark
 from stratamq.model.record import Record
 from stratamq.model.types import TimestampMs
+from stratamq.spark.union.chunks import CHUNK_OFFSETS
 from stratamq.spark.union.reading import frame
 from stratamq.spark.union.snapshot import Range, Snapshot
 from tests.clients.node import Node
@@ -89,6 +94,18 @@ def test_time_travel(filled: str, read: Callable[[Snapshot], DataFrame]) -> None
     assert offsets(rows) == [(0, 0), (0, 1), (0, 2), (0, 3)]
 
 
+def test_what_is_older_is_not_even_fetched(filled: str, spark: SparkSession, node: Node) -> None:
+    since = datetime.fromtimestamp((T0 + 7) / 1000, UTC)
+    rows = stratamq.spark.topic(spark, filled, servers=node.address, since=since)
+    assert offsets(rows) == [(part, at) for part in range(2) for at in (7, 8, 9)]
+    none = stratamq.spark.topic(spark, filled, servers=node.address, since=T0 + 10)
+    assert offsets(none) == []
+    admin = AdminClient({"bootstrap.servers": node.address})
+    for done in admin.delete_records([TopicPartition(filled, part, 7) for part in (0, 1)]).values():
+        done.result(30)
+    assert offsets(rows) == [(part, at) for part in range(2) for at in (7, 8, 9)]
+
+
 def test_partitions_that_came_later_are_not_in_the_cut(
     filled: str, read: Callable[[Snapshot], DataFrame], talk: Talk
 ) -> None:
@@ -107,3 +124,46 @@ def test_what_is_not_read_may_be_gone(
     for done in admin.delete_records([TopicPartition(filled, 1, 10)]).values():
         done.result(30)
     assert offsets(rows) == [(0, 8), (0, 9)]
+
+
+def functions(rows: DataFrame) -> set[str]:
+    """Of the columns that a query has made by tasks."""
+    plan = rows._jdf.queryExecution().executedPlan().toString()
+    return set(re.findall(r"([\w.]+)\(id#", plan))
+
+
+def test_a_column_that_is_not_asked_for_is_not_made(
+    filled: str, read: Callable[[Snapshot], DataFrame]
+) -> None:
+    rows = read(cut(filled, Range(0, 0, 10), Range(1, 0, 10), typed=True))
+    total = rows.where("timestamp > '2026-01-01'").groupBy("partition").agg(f.sum("id"))
+    assert functions(total) == {"offset", "partition", "timestamp", "data.id"}
+    assert functions(rows.groupBy().count()) == {"offset"}
+    assert rows.count() == 20
+    assert sorted(total.collect()) == [(0, 42), (1, 42)]
+
+
+def test_columns_stay_beside_each_other(
+    new_topic: Callable[..., str], read: Callable[[Snapshot], DataFrame], talk: Talk
+) -> None:
+    """Over many chunks and fetches, from the middle of one batch to the middle of another."""
+    name = new_topic(1)
+    records = [
+        Record(value=b'{"id": %d}' % at, key=b"%d" % at, timestamp=TimestampMs(T0 + at))
+        for at in range(5 * CHUNK_OFFSETS)
+    ]
+    talk.send(name, 0, records)
+    wanted = range(CHUNK_OFFSETS // 2, len(records) - 3)
+    rows = read(cut(name, Range(0, wanted.start, wanted.stop), typed=True))
+    found = sorted((row.offset, int(row.key), row.id, row.value) for row in rows.collect())
+    assert found == [(at, at, at, records[at].value) for at in wanted]
+
+
+def test_the_type_of_timestamps(
+    new_topic: Callable[..., str], read: Callable[[Snapshot], DataFrame], talk: Talk
+) -> None:
+    for setting, number in (("CreateTime", 0), ("LogAppendTime", 1)):
+        name = new_topic(1, message_timestamp_type=setting)
+        talk.send_values(name, 0, ["a"])
+        rows = read(cut(name, Range(0, 0, 1))).select("timestampType").collect()
+        assert [row.timestampType for row in rows] == [number]

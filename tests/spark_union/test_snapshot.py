@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stratamq.model.errors import InvalidConfig
-from stratamq.spark.union.snapshot import Range, Snapshot, rounds, snapshot_of
+from stratamq.spark.union.chunks import TASK_BYTES, Chunks, runs
+from stratamq.spark.union.snapshot import OFFSET_BYTES, Range, Since, Snapshot, snapshot_of
 from stratamq.wire.kafka.protocol.messages.lake import DescribedLake, LakeFile, LakePartition
 
 
@@ -69,10 +71,10 @@ def seen(cut: Snapshot, told: LakePartition) -> Counter[int]:
     low = cut.starts.get(index, 0)
     gone = set(cut.deleted.get(index, ()))
     counted = Counter({at: n for at, n in counted.items() if at >= low and at not in gone})
-    for turn in rounds(cut):
-        for found in turn:
-            if found.partition == index:
-                counted.update(range(found.start, found.end))
+    chunks = Chunks(cut.ranges, size=7)
+    for found in chunks.of(range(chunks.count)):
+        if found.partition == index:
+            counted.update(range(found.start, found.end))
     return counted
 
 
@@ -91,7 +93,7 @@ def test_every_offset_comes_from_one_place(data: st.DataObject) -> None:
     assert seen(cut, told) == Counter(expected)
 
 
-def test_a_round_names_a_partition_once_and_only_if_it_is_read() -> None:
+def test_a_partition_is_asked_for_only_if_it_is_read() -> None:
     cut = snapshot_of(
         lake(
             part(0, 0, 10, file(2, 4)),
@@ -100,16 +102,35 @@ def test_a_round_names_a_partition_once_and_only_if_it_is_read() -> None:
             part(3, 1, 6),
         )
     )
-    assert rounds(cut) == [
-        [Range(0, 0, 2), Range(3, 1, 6)],
-        [Range(0, 4, 10)],
+    assert cut.ranges == (Range(0, 0, 2), Range(0, 4, 10), Range(3, 1, 6))
+
+
+def test_chunks_that_are_neighbours_are_fetched_together() -> None:
+    chunks = Chunks((Range(0, 0, 5), Range(0, 5, 6), Range(1, 6, 9), Range(1, 11, 12)), size=2)
+    assert [[tuple(one) for one in run] for run in runs(chunks.of(range(1, chunks.count)))] == [
+        [(0, 2, 4), (0, 4, 5), (0, 5, 6)],
+        [(1, 6, 8), (1, 8, 9)],
+        [(1, 11, 12)],
     ]
 
 
+@given(st.integers(1, 1 << 40), st.integers(1, 1000), st.none() | st.integers(1, 20))
+def test_tasks_are_bounded(offsets: int, ranges: int, tasks_min: int | None) -> None:
+    chunks = Chunks(tuple(Range(at, 0, offsets) for at in range(ranges)))
+    tasks = chunks.tasks(100.0, tasks_min)
+    assert 1 <= tasks <= chunks.count
+    assert tasks >= min(tasks_min or 1, chunks.count)
+    assert chunks.count == tasks or offsets * ranges * 100 <= tasks * TASK_BYTES
+
+
+def test_the_size_of_an_offset_is_that_on_the_nodes() -> None:
+    told = part(0, 0, 30)
+    assert snapshot_of(lake(told)).offset_bytes == OFFSET_BYTES
+    assert snapshot_of(lake(replace(told, local_bytes=350))).offset_bytes == 10.0
+
+
 def test_a_topic_that_is_cold_altogether_needs_no_node() -> None:
-    cut = snapshot_of(lake(part(0, 0, 8, file(0, 8))))
-    assert cut.ranges == ()
-    assert rounds(cut) == []
+    assert snapshot_of(lake(part(0, 0, 8, file(0, 8)))).ranges == ()
 
 
 def test_a_start_within_a_file_is_told() -> None:
@@ -123,6 +144,14 @@ def test_files_of_a_later_time_are_left_out() -> None:
     assert [one.base_offset for one in snapshot_of(told, 9).files] == [0]
     assert [one.base_offset for one in snapshot_of(told, 10).files] == [0, 10]
     assert snapshot_of(told, 9).ranges == (), "what is left out is not asked of the nodes instead"
+
+
+def test_what_is_older_is_left_out() -> None:
+    parts = [part(at, 0, 30, file(0, 10), file(10, 20)) for at in range(3)]
+    cut = snapshot_of(lake(*parts), since=Since(15, {0: 15, 1: 22, 2: -1}))
+    assert [one.base_offset for one in cut.files] == [10, 10, 10]
+    assert cut.ranges == (Range(0, 20, 30), Range(1, 22, 30))
+    assert cut.since_ms == 15
 
 
 def test_columns_are_those_of_the_schema_and_of_all_files() -> None:

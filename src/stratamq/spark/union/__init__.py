@@ -4,6 +4,7 @@ snapshot   what is read from where: one cut, decided by a pure function
 columns    the columns, with types that are the same on both sides
 places     where files are, for Spark
 cold, hot  the two sides
+chunks     what comes from the nodes, numbered; pieces makes their columns, in tasks
 reading    the two put together
 """
 

@@ -9,8 +9,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from stratamq.lake.parquet.schema import TYPED_COLUMN
-from stratamq.spark.union.columns import MESSAGE_COLUMNS, file_schema, until
+from stratamq.spark.reading import LOG_APPEND_TIME
+from stratamq.spark.union.columns import (
+    MESSAGE_COLUMNS,
+    Typed,
+    TypedColumn,
+    between,
+    file_schema,
+    typed_columns,
+)
 from stratamq.spark.union.places import explained, path_of
 from stratamq.spark.union.snapshot import Snapshot
 
@@ -25,22 +32,23 @@ _HEADERS = (
 
 
 def cold_side(
-    spark: SparkSession, cut: Snapshot, options: Mapping[str, str], *, typed: bool
+    spark: SparkSession, cut: Snapshot, options: Mapping[str, str], typed: Typed
 ) -> DataFrame | None:
     """None without files. `options` are for the file system, such as `fs.s3a.endpoint`; they come
     before Spark's own settings, and those before what the node says."""
     if not cut.files:
         return None
-    columns = cut.columns if typed else ()
+    columns = () if typed == "none" else cut.columns
     paths = [path_of(cut.store_url, file.parquet_key or "") for file in cut.files]
     given = {**_unsaid(spark, cut.reached), **options}
     try:
         rows = spark.read.schema(file_schema(columns)).options(**given).parquet(*paths)
     except (PySparkException, Py4JError) as error:
         raise explained(error, cut.store_url) from None
-    counted = until(_without_deleted(rows.where(_counts(cut)), cut), cut.as_of_ms)
-    names = [*MESSAGE_COLUMNS, *([TYPED_COLUMN] if columns else [])]
-    return counted.select(*(_column(name, cut.topic) for name in names))
+    counted = _without_deleted(rows.where(_counts(cut)), cut)
+    dated = between(counted, cut.since_ms, cut.as_of_ms)
+    message = [_column(name, cut) for name in MESSAGE_COLUMNS]
+    return dated.select(*message, *map(_typed_column, typed_columns(cut.columns, typed)))
 
 
 def _unsaid(spark: SparkSession, told: Mapping[str, str]) -> dict[str, str]:
@@ -49,10 +57,27 @@ def _unsaid(spark: SparkSession, told: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in told.items() if asked[name] is None}
 
 
-def _column(name: str, topic: str) -> Column:
-    if name == "topic":
-        return f.lit(topic).alias(name)
-    return f.expr(_HEADERS).alias(name) if name == "headers" else f.col(name)
+def _column(name: str, cut: Snapshot) -> Column:
+    match name:
+        case "topic":
+            return f.lit(cut.topic).alias(name)
+        case "headers":
+            return f.expr(_HEADERS).alias(name)
+        case "timestampType":
+            return _timestamp_type(cut.timestamp_type).alias(name)
+    return f.col(name)
+
+
+def _timestamp_type(now: int) -> Column:
+    """Files have the producer's own stamp where it is not the one that is shown, and that is the
+    node's then. Where both are the same, the topic's setting decides."""
+    both = f.col("producer_timestamp").isNotNull() & f.col("timestamp").isNotNull()
+    return f.when(both, f.lit(LOG_APPEND_TIME)).otherwise(f.lit(now))
+
+
+def _typed_column(one: TypedColumn) -> Column:
+    top, _, field = one.path.partition(".")
+    return (f.col(top)[field] if field else f.col(top)).alias(one.shown)
 
 
 def _counts(cut: Snapshot) -> Column:

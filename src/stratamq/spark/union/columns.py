@@ -1,15 +1,16 @@
 """The columns of a union read. Both sides have the same, with the same types.
 
-| column      | type                               |
-|-------------|------------------------------------|
-| `key`       | binary                             |
-| `value`     | binary                             |
-| `topic`     | string                             |
-| `partition` | int                                |
-| `offset`    | long                               |
-| `timestamp` | timestamp                          |
-| `headers`   | array of (key string, value binary)|
-| `tags`      | array of binary                    |
+| column          | type                               |
+|-----------------|------------------------------------|
+| `key`           | binary                             |
+| `value`         | binary                             |
+| `topic`         | string                             |
+| `partition`     | int                                |
+| `offset`        | long                               |
+| `timestamp`     | timestamp                          |
+| `timestampType` | int                                |
+| `headers`       | array of (key string, value binary)|
+| `tags`          | array of binary                    |
 
 Behind them come the fields of the value, where the topic declares a format: one column for each
 field at the top, under its own name. A name that is taken already, by one of the columns above or
@@ -19,6 +20,7 @@ by a field that differs only in case, has `data_` before it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
@@ -34,10 +36,14 @@ MESSAGE_COLUMNS = (
     "partition",
     "offset",
     "timestamp",
+    "timestampType",
     "headers",
     "tags",
 )
 PREFIX = f"{TYPED_COLUMN}_"
+
+Typed = Literal["flat", "struct", "none"]
+"""How the fields of declared values come: each a column, all in `data`, not at all."""
 
 _TYPES: dict[str, t.DataType] = {
     "bool": t.BooleanType(),
@@ -55,6 +61,7 @@ _TYPES: dict[str, t.DataType] = {
 FILE_COLUMNS = (
     t.StructField("offset", t.LongType()),
     t.StructField("timestamp", t.TimestampType()),
+    t.StructField("producer_timestamp", t.LongType()),
     t.StructField("key", t.BinaryType()),
     t.StructField("value", t.BinaryType()),
     t.StructField(
@@ -83,6 +90,25 @@ def file_schema(columns: Sequence[Column]) -> t.StructType:
     return t.StructType([*FILE_COLUMNS, *typed])
 
 
+class TypedColumn(NamedTuple):
+    """`shown` is its name in the table, `path` where it is in a file: `data` or `data.field`."""
+
+    shown: str
+    path: str
+    kind: t.DataType
+
+
+def typed_columns(columns: Sequence[Column], typed: Typed) -> list[TypedColumn]:
+    if typed == "none" or not columns:
+        return []
+    if typed == "struct":
+        return [TypedColumn(TYPED_COLUMN, TYPED_COLUMN, struct_of(columns))]
+    names = flat_names(columns)
+    return [
+        TypedColumn(names[one.name], f"{TYPED_COLUMN}.{one.name}", _type(one)) for one in columns
+    ]
+
+
 def flat_names(columns: Sequence[Column]) -> dict[str, str]:
     """By the field's name, what its column is called."""
     taken = set(MESSAGE_COLUMNS)
@@ -96,10 +122,13 @@ def flat_names(columns: Sequence[Column]) -> dict[str, str]:
     return names
 
 
-def until(rows: DataFrame, as_of_ms: int | None) -> DataFrame:
-    if as_of_ms is None:
-        return rows
-    return rows.where(f.col("timestamp") <= f.timestamp_millis(f.lit(as_of_ms)))
+def between(rows: DataFrame, since_ms: int | None, as_of_ms: int | None) -> DataFrame:
+    """Those of that time; what has no date is of no time."""
+    if since_ms is not None:
+        rows = rows.where(f.col("timestamp") >= f.timestamp_millis(f.lit(since_ms)))
+    if as_of_ms is not None:
+        rows = rows.where(f.col("timestamp") <= f.timestamp_millis(f.lit(as_of_ms)))
+    return rows
 
 
 def _type(column: Column) -> t.DataType:

@@ -1,52 +1,90 @@
-"""The side of a union read that comes from the nodes, with values parsed by the same rules."""
+"""The side of a union read that comes from the nodes, with values parsed by the same rules.
+
+    numbers of chunks  ->  a list for each column and chunk  ->  a row for each element
+
+A column is a function of the numbers, and Spark leaves out those that a query does not use.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from functools import reduce
+from collections.abc import Mapping
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
 from pyspark.sql import types as t
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.pandas.types import to_arrow_type
 
-from stratamq.lake.parquet.schema import TYPED_COLUMN
-from stratamq.spark.columns import SCHEMA
-from stratamq.spark.names import FORMAT
-from stratamq.spark.union.columns import MESSAGE_COLUMNS, struct_of, until
-from stratamq.spark.union.snapshot import Range, Snapshot, rounds
-from stratamq.spark.union.typed import TYPED_FORMAT, value_options
+from stratamq.spark.columns import SCHEMA, arrow_schema
+from stratamq.spark.options import ReadOptions, read_options
+from stratamq.spark.reading import reading_of
+from stratamq.spark.union.chunks import Chunks
+from stratamq.spark.union.columns import MESSAGE_COLUMNS, Typed, between, typed_columns
+from stratamq.spark.union.pieces import Of, Pieces, column_of, partition_of
+from stratamq.spark.union.snapshot import Snapshot
+
+FETCHED = tuple(name for name in MESSAGE_COLUMNS if name not in ("topic", "partition"))
+"""What comes with the messages; the others are known before."""
+
+_AT = "_at"
 
 
 def hot_side(
-    spark: SparkSession, cut: Snapshot, options: Mapping[str, str], *, typed: bool
+    spark: SparkSession, cut: Snapshot, options: Mapping[str, str], typed: Typed
 ) -> DataFrame | None:
     """None where there is nothing. `options` are those of the source."""
     if not cut.ranges:
         return None
-    reads = [_read(spark, cut, taken, options, typed) for taken in rounds(cut)]
-    return until(reduce(DataFrame.unionByName, reads), cut.as_of_ms)
+    given = read_options(_lower({**options, "topic": cut.topic}), streaming=False)
+    pieces = _pieces(cut, given)
+    tasks = pieces.chunks.tasks(cut.offset_bytes, given.partitions_min)
+    numbers = spark.range(0, pieces.chunks.count, 1, tasks)
+    lists = numbers.select(*_lists(pieces, cut, typed))
+    rows = lists.select("*", f.posexplode("offset_").alias(_AT, "offset"))
+    return between(rows.select(*_rows(cut, typed)), cut.since_ms, cut.as_of_ms)
 
 
-def _read(
-    spark: SparkSession,
-    cut: Snapshot,
-    taken: Sequence[Range],
-    options: Mapping[str, str],
-    typed: bool,
-) -> DataFrame:
-    """Only the partitions that are named: others may have been added since."""
-    starts = {cut.topic: {one.partition: one.start for one in taken}}
-    ends = {cut.topic: {one.partition: one.end for one in taken}}
-    places = {
-        "partitions": ",".join(str(one.partition) for one in taken),
-        "startingOffsets": json.dumps(starts),
-        "endingOffsets": json.dumps(ends),
+def _pieces(cut: Snapshot, options: ReadOptions) -> Pieces:
+    schema = t.StructType([SCHEMA[name] for name in FETCHED])
+    return Pieces(
+        topic=cut.topic,
+        chunks=Chunks(cut.ranges),
+        reading=reading_of(options, arrow_schema(schema)),
+        offset_bytes=cut.offset_bytes,
+        value_format=cut.value_format,
+        value_schema=cut.value_schema,
+    )
+
+
+def _lists(pieces: Pieces, cut: Snapshot, typed: Typed) -> list[Column]:
+    """What there is of each chunk. Names end in `_`, so that those of rows are free."""
+    kinds: dict[str, tuple[str, t.DataType]] = {
+        **{name: (name, SCHEMA[name].dataType) for name in FETCHED},
+        **{one.shown: (one.path, one.kind) for one in typed_columns(cut.columns, typed)},
     }
-    fields = [SCHEMA[name] for name in MESSAGE_COLUMNS]
-    reader = spark.read.format(FORMAT)
-    if typed:
-        fields.append(t.StructField(TYPED_COLUMN, struct_of(cut.columns)))
-        values = value_options(cut.value_format, cut.value_schema)
-        reader = spark.read.format(TYPED_FORMAT).options(**values)
-    given = {**options, "topic": cut.topic, **places}
-    return reader.schema(t.StructType(fields)).options(**given).load()
+    made = [_function(partition_of(pieces), t.IntegerType()).alias("partition_")]
+    for name, (path, kind) in kinds.items():
+        of = column_of(pieces, path, to_arrow_type(kind, timezone="UTC"))
+        made.append(_function(of, t.ArrayType(kind)).alias(f"{name}_"))
+    return made
+
+
+def _function(of: Of, kind: t.DataType) -> Column:
+    made = arrow_udf(of, kind)  # type: ignore[call-overload]  # its stubs know no type hints
+    column: Column = made("id")
+    return column
+
+
+def _rows(cut: Snapshot, typed: Typed) -> list[Column]:
+    known = {
+        "topic": f.lit(cut.topic),
+        "partition": f.col("partition_"),
+        "offset": f.col("offset"),
+    }
+    names = [*MESSAGE_COLUMNS, *(one.shown for one in typed_columns(cut.columns, typed))]
+    return [known.get(name, f.get(f"{name}_", _AT)).alias(name) for name in names]
+
+
+def _lower(options: Mapping[str, str]) -> dict[str, str]:
+    """As Spark hands options to a source."""
+    return {name.lower(): value for name, value in options.items()}

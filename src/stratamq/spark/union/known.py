@@ -1,4 +1,4 @@
-"""Making the formats known to a session, once.
+"""Making the format known to a session, once.
 
 Not at every read: within a step of a pipeline, Spark lets nothing be registered.
 """
@@ -10,7 +10,6 @@ from weakref import WeakSet
 from pyspark.sql import SparkSession
 
 from stratamq.spark.session import register
-from stratamq.spark.union.typed import TypedSource
 
 _known: WeakSet[SparkSession] = WeakSet()
 
@@ -18,5 +17,4 @@ _known: WeakSet[SparkSession] = WeakSet()
 def make_known(spark: SparkSession) -> None:
     if spark not in _known:
         register(spark)
-        spark.dataSource.register(TypedSource)
         _known.add(spark)

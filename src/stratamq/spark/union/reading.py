@@ -6,25 +6,21 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import reduce
-from typing import Any, Literal
+from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as f
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as t
 
-from stratamq.client import BlockingClient, options_of
-from stratamq.lake.parquet.schema import TYPED_COLUMN
+from stratamq.client import BlockingClient, Client, TopicPartition, options_of
 from stratamq.model.errors import InvalidInput
+from stratamq.spark.columns import SCHEMA
 from stratamq.spark.union.cold import cold_side
-from stratamq.spark.union.columns import (
-    MESSAGE_COLUMNS,
-    file_schema,
-    flat_names,
-)
+from stratamq.spark.union.columns import MESSAGE_COLUMNS, Typed, typed_columns
 from stratamq.spark.union.hot import hot_side
 from stratamq.spark.union.known import make_known
-from stratamq.spark.union.snapshot import Snapshot, snapshot_of
+from stratamq.spark.union.snapshot import Since, Snapshot, snapshot_of
 
-Typed = Literal["flat", "struct", "none"]
+Moment = datetime | str | int
 SERVERS_CONF = "spark.stratamq.servers"
 SERVERS = "localhost:9092"
 
@@ -34,7 +30,8 @@ def topic(
     name: str,
     *,
     servers: str | None = None,
-    as_of: datetime | str | int | None = None,
+    as_of: Moment | None = None,
+    since: Moment | None = None,
     typed: Typed = "flat",
     options: Mapping[str, str] | None = None,
     store_options: Mapping[str, str] | None = None,
@@ -42,7 +39,8 @@ def topic(
     """Everything a topic holds at this moment, over all tiers: a plain DataFrame.
 
     `as_of` leaves out records with a later timestamp (or none): a datetime, its ISO text, or
-    milliseconds; without a zone it is UTC. What was deleted since stays deleted.
+    milliseconds; without a zone it is UTC. What was deleted since stays deleted. `since` leaves out
+    earlier ones: they are not even fetched, as they would be for a filter that Spark applies.
 
     `typed` says how the fields of declared values come: "flat", each a column; "struct", all in
     `data`; "none". `options` are those of `format("stratamq")`, such as `sasl.username`;
@@ -52,9 +50,21 @@ def topic(
     where = servers or spark.conf.get(SERVERS_CONF, None) or SERVERS
     given = {**(options or {}), "servers": where}
     until_ms = None if as_of is None else timestamp_ms(as_of)
+    since_ms = None if since is None else timestamp_ms(since)
     with BlockingClient(options_of(where, given)) as client:
-        told = client.call(client.asyncio.describe_lake(name))
-    return frame(spark, snapshot_of(told, until_ms), given, store_options or {}, typed)
+        cut = client.call(_cut(client.asyncio, name, until_ms, since_ms))
+    return frame(spark, cut, given, store_options or {}, typed)
+
+
+async def _cut(client: Client, name: str, as_of_ms: int | None, since_ms: int | None) -> Snapshot:
+    told = await client.describe_lake(name)
+    if since_ms is None:
+        return snapshot_of(told, as_of_ms)
+    places = [TopicPartition(name, one.partition_index) for one in told.partitions]
+    # Asked after the cut: what has come since is not in it, whatever its time.
+    found = await client.list_offsets(dict.fromkeys(places, max(since_ms, 0)))
+    offsets = {place.partition: offset for place, offset in found.items()}
+    return snapshot_of(told, as_of_ms, Since(since_ms, offsets))
 
 
 def register(spark: SparkSession, *topics: str, **given: Any) -> SparkSession:
@@ -82,33 +92,21 @@ def frame(
 ) -> DataFrame:
     """The rows of a cut."""
     make_known(spark)
-    has_data = typed != "none" and bool(cut.columns)
     sides = (
-        cold_side(spark, cut, store_options, typed=has_data),
-        hot_side(spark, cut, options, typed=has_data),
+        cold_side(spark, cut, store_options, typed),
+        hot_side(spark, cut, options, typed),
     )
     found = [side for side in sides if side is not None]
-    rows = reduce(DataFrame.unionByName, found or [_nothing(spark, cut, typed=has_data)])
-    return rows.select(*_shown(cut, typed)) if has_data else rows
+    return reduce(DataFrame.unionByName, found) if found else _nothing(spark, cut, typed)
 
 
-def _shown(cut: Snapshot, typed: Typed) -> list[Column]:
-    message = [f.col(name) for name in MESSAGE_COLUMNS]
-    if typed == "struct":
-        return [*message, f.col(TYPED_COLUMN)]
-    flat = flat_names(cut.columns).items()
-    return [*message, *(f.col(TYPED_COLUMN)[name].alias(shown) for name, shown in flat)]
+def _nothing(spark: SparkSession, cut: Snapshot, typed: Typed) -> DataFrame:
+    message = [SCHEMA[name] for name in MESSAGE_COLUMNS]
+    values = [t.StructField(one.shown, one.kind) for one in typed_columns(cut.columns, typed)]
+    return spark.createDataFrame([], t.StructType([*message, *values]))
 
 
-def _nothing(spark: SparkSession, cut: Snapshot, *, typed: bool) -> DataFrame:
-    rows = spark.createDataFrame([], file_schema(cut.columns if typed else ()))
-    headers = "cast(null as array<struct<key:string,value:binary>>)"
-    made = {"topic": f.lit(cut.topic), "headers": f.expr(headers)}
-    names = [*MESSAGE_COLUMNS, *([TYPED_COLUMN] if typed else [])]
-    return rows.select(*(made.get(name, f.col(name)).alias(name) for name in names))
-
-
-def timestamp_ms(moment: datetime | str | int) -> int:
+def timestamp_ms(moment: Moment) -> int:
     """Milliseconds since 1970, of what people write."""
     if isinstance(moment, int):
         return moment
@@ -116,6 +114,6 @@ def timestamp_ms(moment: datetime | str | int) -> int:
         try:
             moment = datetime.fromisoformat(moment)
         except ValueError:
-            raise InvalidInput(f"as_of: {moment!r} is no date and time") from None
+            raise InvalidInput(f"{moment!r} is no date and time") from None
     known = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return int(known.timestamp() * 1000)

@@ -13,14 +13,16 @@ whatever is sealed, moved, merged or retired afterwards: files that are named he
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from typing import NamedTuple
 
 from stratamq.lake.declared import Column, columns_of, declared, merged, parse_columns
 from stratamq.spark.union.places import reached
 from stratamq.wire.kafka.protocol.messages.lake import DescribedLake, LakeFile, LakePartition
+
+OFFSET_BYTES = 1000.0
+"""A guess, for what is not on a node's disk."""
 
 
 class Range(NamedTuple):
@@ -46,15 +48,38 @@ class Snapshot:
     """Offsets that are still in the files and do not count."""
     ranges: tuple[Range, ...]
     """What the nodes are asked for."""
+    offset_bytes: float = OFFSET_BYTES
+    """About how many bytes of messages there are to an offset."""
     as_of_ms: int | None = None
+    since_ms: int | None = None
+    timestamp_type: int = 0
+    """What the topic's stamps are now: 0 the producer's, 1 the node's."""
     reached: Mapping[str, str] = field(default_factory=dict)
     """What Hadoop's file system has to know of the store."""
 
 
-def snapshot_of(lake: DescribedLake, as_of_ms: int | None = None) -> Snapshot:
-    """With `as_of_ms`, files that have nothing of that time or before are left out."""
+@dataclass(frozen=True, slots=True)
+class Since:
+    """A time, and by partition the first offset that is of that time or later; -1: none is."""
+
+    ms: int
+    offsets: Mapping[int, int]
+
+    def cut(self, ranges: Iterable[Range]) -> Iterator[Range]:
+        for one in ranges:
+            first = self.offsets.get(one.partition, one.start)
+            if 0 <= first < one.end:
+                yield one._replace(start=max(first, one.start))
+
+
+def snapshot_of(
+    lake: DescribedLake, as_of_ms: int | None = None, since: Since | None = None
+) -> Snapshot:
+    """With a time, files that have nothing of it are left out."""
+    since_ms = since.ms if since else None
     parts = [_Part.of(one) for one in lake.partitions]
-    files = [file for part in parts for file in part.files if _may_have(file, as_of_ms)]
+    files = [file for part in parts for file in part.files if _may_have(file, since_ms, as_of_ms)]
+    ranges = [found for part in parts for found in part.ranges]
     now = columns_of(declared(lake.value_format, lake.value_schema))
     return Snapshot(
         topic=lake.name,
@@ -65,8 +90,10 @@ def snapshot_of(lake: DescribedLake, as_of_ms: int | None = None) -> Snapshot:
         files=tuple(files),
         starts={part.index: part.start for part in parts if part.begins_within},
         deleted={part.index: part.deleted for part in parts if part.deleted},
-        ranges=tuple(found for part in parts for found in part.ranges),
+        ranges=tuple(since.cut(ranges) if since else ranges),
+        offset_bytes=_offset_bytes(lake.partitions),
         as_of_ms=as_of_ms,
+        since_ms=since_ms,
         reached=reached(lake),
     )
 
@@ -111,24 +138,18 @@ def _between(partition: int, start: int, end: int, files: Sequence[LakeFile]) ->
         yield Range(partition, at, end)
 
 
+def _offset_bytes(partitions: Sequence[LakePartition]) -> float:
+    local = [one for one in partitions if one.local_bytes and one.local_start_offset >= 0]
+    offsets = sum(one.high_watermark - one.local_start_offset for one in local)
+    return sum(one.local_bytes for one in local) / offsets if offsets > 0 else OFFSET_BYTES
+
+
 def _is_in(offset: int, files: Sequence[LakeFile]) -> bool:
     return any(file.base_offset <= offset < file.end_offset for file in files)
 
 
-def _may_have(file: LakeFile, as_of_ms: int | None) -> bool:
+def _may_have(file: LakeFile, since_ms: int | None, as_of_ms: int | None) -> bool:
     """A file without a single date has nothing of any time."""
-    if not file.rows:
+    if not file.rows or (since_ms is not None and file.max_timestamp < since_ms):
         return False
     return as_of_ms is None or file.min_timestamp <= as_of_ms
-
-
-def rounds(cut: Snapshot) -> list[list[Range]]:
-    """Reads from the nodes, each with one range of a partition at most; nearly always one will do.
-
-    A partition without a range is not named at all: what a read does not need may be gone by then.
-    """
-    waiting: dict[int, list[Range]] = {}
-    for one in cut.ranges:
-        waiting.setdefault(one.partition, []).append(one)
-    turns = zip_longest(*waiting.values())
-    return [[one for one in turn if one is not None] for turn in turns]
