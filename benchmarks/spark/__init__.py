@@ -1,1 +1,1 @@
-"""Spark over a topic: our source beside Spark's own `format("kafka")`, on the same node."""
+"""Spark over a topic that is half history: `make bench-spark`."""

@@ -1,4 +1,4 @@
-"""Prints a table and keeps it in `benchmarks/results/spark.md`: seconds, the best of three.
+"""Prints a table and keeps it in `benchmarks/results/spark.md`.
 
 python -m benchmarks.spark --records 5000000
 """
@@ -6,120 +6,116 @@ python -m benchmarks.spark --records 5000000
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import time
-from collections.abc import Callable
-from datetime import date
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from benchmarks.spark.filling import RECORD_BYTES, TOPIC, node_with
-from benchmarks.storage.report import machine
+from benchmarks.spark.filling import Filled, node_with
+from benchmarks.spark.measuring import NONE, Goal, Pair, faster, no_longer, run
+from benchmarks.spark.queries import (
+    EVERYTHING,
+    QUERIES,
+    PlainParquet,
+    Query,
+    cold_alone,
+    hot_alone,
+    kafka_format,
+    stream,
+    union_read,
+)
+from benchmarks.spark.report import keep, page
+from benchmarks.storage.report import as_markdown
 from stratamq.spark import session
 from tests.peers.spark import jars
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 RESULTS = Path(__file__).parents[1] / "results" / "spark.md"
-GOAL = 0.7
-TIMES = 3
-FORMATS = ("stratamq", "kafka")
 
 
-class Case(NamedTuple):
-    name: str
-    run: Callable[[SparkSession, str, str], object]
+class Pairs:
+    """Every row of the table, each question in two ways."""
 
+    def __init__(self, spark: SparkSession, filled: Filled, plain: PlainParquet) -> None:
+        self._spark, self._filled, self._plain = spark, filled, plain
 
-class Timed(NamedTuple):
-    name: str
-    ours_s: float
-    kafkas_s: float
+    def all(self) -> Iterator[Pair]:
+        for query in QUERIES:
+            yield self._whole_and_kafka(query, faster(10 if query.typed else 3))
+            yield self._whole_and_parquet(query)
+        for query in QUERIES:
+            yield self._cold_and_parquet(query, no_longer(1.2))
+        for query in QUERIES:
+            yield self._hot_and_kafka(query, faster(0.7))
+        yield self._hot_and_kafka(EVERYTHING, NONE)
+        yield self._streams()
 
-    @property
-    def ratio(self) -> float:
-        """How fast we are, with Spark's own as 1."""
-        return self.kafkas_s / self.ours_s
-
-
-def table(spark: SparkSession, kind: str, servers: str) -> DataFrame:
-    options = {"servers" if kind == "stratamq" else "kafka.bootstrap.servers": servers}
-    return spark.read.format(kind).options(**options, subscribe=TOPIC).load()
-
-
-def consume(frame: DataFrame) -> None:
-    """All columns of all rows are made and thrown away."""
-    frame.write.format("noop").mode("overwrite").save()
-
-
-def total(frame: DataFrame) -> object:
-    cents = "get_json_object(cast(value as string), '$.cents')"
-    return frame.selectExpr(f"sum(cast({cents} as long))").collect()
-
-
-def stream(spark: SparkSession, kind: str, servers: str) -> None:
-    options = {"servers" if kind == "stratamq" else "kafka.bootstrap.servers": servers}
-    reader = spark.readStream.format(kind).options(**options, startingOffsets="earliest")
-    with tempfile.TemporaryDirectory() as checkpoint:
-        query = (
-            reader.option("subscribe", TOPIC)
-            .load()
-            .writeStream.format("noop")
-            .option("checkpointLocation", checkpoint)
-            .trigger(availableNow=True)
-            .start()
+    def _whole_and_kafka(self, query: Query, goal: Goal) -> Pair:
+        spark, filled = self._spark, self._filled
+        return Pair(
+            f"whole, {query.name}",
+            lambda: query.ask(union_read(spark, filled), filled),
+            lambda: query.ask(kafka_format(spark, filled, typed=query.typed, hot=False), filled),
+            "kafka",
+            goal,
         )
-        query.awaitTermination()
 
+    def _whole_and_parquet(self, query: Query) -> Pair:
+        spark, filled = self._spark, self._filled
+        return Pair(
+            f"whole, {query.name}",
+            lambda: query.ask(union_read(spark, filled), filled),
+            lambda: query.ask(self._plain.whole(), filled),
+            "parquet",
+            Goal(times_longer_max=None),
+        )
 
-CASES = (
-    Case("count", lambda spark, kind, servers: table(spark, kind, servers).count()),
-    Case("all columns", lambda spark, kind, servers: consume(table(spark, kind, servers))),
-    Case("sum of a JSON field", lambda spark, kind, servers: total(table(spark, kind, servers))),
-    Case(
-        "one key",
-        lambda spark, kind, servers: consume(table(spark, kind, servers).where("key = X'3432'")),
-    ),
-    Case("stream, to the end", stream),
-)
+    def _cold_and_parquet(self, query: Query, goal: Goal) -> Pair:
+        spark, filled = self._spark, self._filled
+        return Pair(
+            f"cold alone, {query.name}",
+            lambda: query.ask(cold_alone(spark, filled), filled),
+            lambda: query.ask(self._plain.cold_half(), filled),
+            "parquet",
+            goal,
+        )
 
+    def _hot_and_kafka(self, query: Query, goal: Goal) -> Pair:
+        spark, filled = self._spark, self._filled
+        return Pair(
+            f"hot alone, {query.name}",
+            lambda: query.ask(hot_alone(spark, filled), filled),
+            lambda: query.ask(kafka_format(spark, filled, typed=query.typed, hot=True), filled),
+            "kafka",
+            goal,
+        )
 
-def best_s(case: Case, spark: SparkSession, kind: str, servers: str) -> float:
-    found = []
-    for _ in range(TIMES):
-        begun = time.perf_counter()
-        case.run(spark, kind, servers)
-        found.append(time.perf_counter() - begun)
-    return min(found)
-
-
-def measure(spark: SparkSession, servers: str) -> list[Timed]:
-    rows = []
-    for case in CASES:
-        ours, kafkas = (best_s(case, spark, kind, servers) for kind in FORMATS)
-        rows.append(Timed(case.name, ours, kafkas))
-        print(f"{case.name}: {ours:.2f} s, format('kafka') {kafkas:.2f} s", flush=True)
-    return rows
-
-
-def as_markdown(rows: list[Timed], records: int) -> str:
-    lines = [
-        "| all of a hot topic | `stratamq` s | rows/s | `kafka` s | rows/s | ours / kafka | goal |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {row.name} | {row.ours_s:.2f} | {records / row.ours_s:,.0f} | {row.kafkas_s:.2f} "
-        f"| {records / row.kafkas_s:,.0f} | {row.ratio:.2f} | {GOAL} |"
-        for row in rows
-    ]
-    return "\n".join(lines)
+    def _streams(self) -> Pair:
+        spark, filled = self._spark, self._filled
+        ours, theirs = {"servers": filled.address}, {"kafka.bootstrap.servers": filled.address}
+        return Pair(
+            "hot alone, a stream to its end",
+            lambda: stream(spark, "stratamq", ours, filled.cut),
+            lambda: stream(spark, "kafka", theirs, filled.cut),
+            "kafka",
+            rows=sum(one.end - one.start for one in filled.cut.ranges),
+        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=5_000_000)
-    records = parser.parse_args().records
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    load, begun = os.getloadavg()[0], time.monotonic()
+
+    def tell(text: str) -> None:
+        print(f"{time.monotonic() - begun:6.1f} s  {text}", flush=True)
+
     spark = session(
         "local[2]",
         spark_driver_memory="2g",
@@ -127,16 +123,17 @@ def main() -> None:
         spark_ui_showConsoleProgress="false",
     )
     spark.sparkContext.setLogLevel("ERROR")
-    with tempfile.TemporaryDirectory() as folder, node_with(records, Path(folder)) as node:
-        rows = measure(spark, node.address)
-    found = as_markdown(rows, records)
-    print(found)
+    with tempfile.TemporaryDirectory(prefix="stratamq-bench-") as folder:
+        tell(f"writing {given.records:,} records")
+        with node_with(given.records, Path(folder) / "node") as filled:
+            cold = sum(file.rows for file in filled.cut.files) / given.records
+            tell(f"{cold:.0%} is cold; writing the same as plain Parquet")
+            plain = PlainParquet(spark, filled, Path(folder))
+            rows = run(Pairs(spark, filled, plain).all(), given.rounds, tell)
+    print(as_markdown(rows))
+    text = page(rows, records=given.records, cold=cold, rounds=given.rounds, load=load)
     RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(
-        f"# Spark\n\n`make bench-spark ARGS='--records {records}'`, {date.today()}, {machine()}. "
-        f"Records of about {RECORD_BYTES} bytes of JSON in four partitions, `local[2]`, the best "
-        f"of {TIMES} runs each, the node beside Spark on the same cores.\n\n{found}\n"
-    )
+    keep(RESULTS, text)
     spark.stop()
 
 
