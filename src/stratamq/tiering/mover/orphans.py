@@ -67,7 +67,8 @@ class Cleaner:
                 last, named = shard, self._named(shard)
             if listed.key in named or not await self._is_orphan(listed.key, shard):
                 continue
-            await self.around.store.delete(listed.key)
+            with self.flights.removing(listed.key):
+                await self.around.store.delete(listed.key)
             removed += 1
         if removed:
             log.info("tiering: removed %d objects that nothing names", removed)
@@ -110,7 +111,8 @@ class Cleaner:
 
     async def _is_orphan(self, key: str, shard: ShardName) -> bool:
         await self._refresh()
-        return key not in self.around.files.retired() and key not in self._named(shard)
+        known = key in self.around.files.retired() or key in self._named(shard)
+        return not known and key not in self.flights
 
     async def _refresh(self) -> None:
         """Know what the Meta Service knows at this moment."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stratamq.meta.tier import TierObject
 from stratamq.model.clock import Clock
-from stratamq.model.errors import CorruptObject, StoreError
+from stratamq.model.errors import CorruptObject, ObjectNotFound, StoreError
 from stratamq.model.types import TimestampMs
 from stratamq.tiering.mover.conversion import FileSums
 from stratamq.tiering.mover.pace import Bandwidth
@@ -23,11 +23,13 @@ Count = Callable[[int], None]
 
 class Flights:
     """Objects that are on their way: stored perhaps, and not named by anyone yet. Whoever removes
-    what nobody names leaves them alone."""
+    what nobody names leaves them alone, and nobody names what is being removed. For one event
+    loop: between two awaits nothing changes."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._began: dict[str, TimestampMs] = {}
+        self._going: set[str] = set()
 
     def __contains__(self, key: str) -> bool:
         return key in self._began
@@ -39,13 +41,26 @@ class Flights:
 
     @contextlib.contextmanager
     def of(self, keys: Iterable[str]) -> Iterator[None]:
+        """ObjectNotFound when one of them is just being removed."""
         mine = list(keys)
+        if gone := self._going.intersection(mine):
+            raise ObjectNotFound(f"{min(gone)} was stored too long ago, and goes")
         self._began |= dict.fromkeys(mine, self._clock.now_ms())
         try:
             yield
         finally:
             for key in mine:
                 self._began.pop(key, None)
+
+
+    @contextlib.contextmanager
+    def removing(self, key: str) -> Iterator[None]:
+        assert key not in self._began, "it was looked at"
+        self._going.add(key)
+        try:
+            yield
+        finally:
+            self._going.discard(key)
 
 
 class Shipper:
