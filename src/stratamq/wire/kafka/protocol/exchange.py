@@ -112,9 +112,12 @@ def encode_request(
 
 
 def decode_response(
-    frame: bytes, api_key: int, version: int, *, elements_max: int = RESPONSE_ELEMENTS_MAX
+    frame: Frame, api_key: int, version: int, *, elements_max: int = RESPONSE_ELEMENTS_MAX
 ) -> Response:
-    """The answer to a request of that API and version. Raises MalformedMessage, nothing else."""
+    """The answer to a request of that API and version. Raises MalformedMessage, nothing else.
+
+    A view only if the answer holds records.
+    """
     api = APIS[api_key]
     correlation_id, at = decode_response_header(frame, _response_header_version(api.key, version))
     if api_key == API_VERSIONS_KEY and _is_fallback(frame, at):
@@ -132,7 +135,7 @@ def framed(buffers: list[Buffer]) -> list[Buffer]:
     return buffers
 
 
-def _is_fallback(frame: bytes, at: int) -> bool:
+def _is_fallback(frame: Frame, at: int) -> bool:
     """Whether a server that does not know our version of ApiVersions answered in version 0."""
     return int.from_bytes(frame[at : at + 2], "big") == ErrorCode.UNSUPPORTED_VERSION
 

@@ -13,7 +13,7 @@ from stratamq.wire.kafka.records.body import DECOMPRESSED_MAX
 from stratamq.wire.kafka.records.compression import Compression, Scratch, compress, decompress
 from stratamq.wire.kafka.records.control import ControlType, control_type, encode_control
 from stratamq.wire.kafka.records.decode import decode_batch, decode_some
-from stratamq.wire.kafka.records.encode import encode_batch
+from stratamq.wire.kafka.records.encode import Packed, encode_batch, pack_batch, pack_records
 from stratamq.wire.kafka.records.entries import EMPTY_SCAN, ENTRY_BYTES, BatchScan
 from stratamq.wire.kafka.records.header import BatchHeader, check_batch, check_crc, read_header
 from stratamq.wire.kafka.records.layout import HEADER_BYTES, Buffer
@@ -32,6 +32,7 @@ __all__ = [
     "Buffer",
     "Compression",
     "ControlType",
+    "Packed",
     "Scratch",
     "accept_batch",
     "check_batch",
@@ -47,6 +48,8 @@ __all__ = [
     "find_batch",
     "iter_batches",
     "key_hash",
+    "pack_batch",
+    "pack_records",
     "place_batch",
     "read_header",
     "scan_batch",

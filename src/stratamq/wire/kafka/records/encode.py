@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from stratamq.model.errors import BatchTooLarge
 from stratamq.model.record import Record
@@ -19,6 +20,16 @@ from stratamq.wire.kafka.records.layout import (
     TRANSACTIONAL_BIT,
     Buffer,
 )
+
+
+class Packed(NamedTuple):
+    """Records as a batch holds them, and what its header says about them."""
+
+    body: Buffer
+    record_count: int
+    base_timestamp: int
+    max_timestamp: int
+    last_delta: int
 
 
 def encode_batch(
@@ -41,24 +52,55 @@ def encode_batch(
     (they must ascend from `base_offset`); without it they are numbered through. InvalidRecord for
     what no batch can hold.
     """
+    return pack_batch(
+        pack_records(records, now_ms, base_offset, keep_offsets=keep_offsets),
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        compression=compression,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        transactional=transactional,
+        control=control,
+    )
+
+
+def pack_records(
+    records: Sequence[Record], now_ms: int, base_offset: int = 0, *, keep_offsets: bool = False
+) -> Packed:
     body, base_timestamp, max_timestamp, last_delta = _kernel.encode_records(
         records, now_ms, base_offset, keep_offsets
     )
+    return Packed(body, len(records), base_timestamp, max_timestamp, last_delta)
+
+
+def pack_batch(
+    packed: Packed,
+    *,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    compression: Compression = Compression.NONE,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+) -> bytes:
+    """One batch with records that are encoded already."""
     attributes = (
         compression | (TRANSACTIONAL_BIT if transactional else 0) | (CONTROL_BIT if control else 0)
     )
     checked = CHECKED.pack(
         attributes,
-        last_delta,
-        base_timestamp,
-        max_timestamp,
+        packed.last_delta,
+        packed.base_timestamp,
+        packed.max_timestamp,
         producer_id,
         producer_epoch,
         base_sequence,
-        len(records),
+        packed.record_count,
     )
-    if compression:
-        body = compress(compression, body)
+    body = compress(compression, packed.body) if compression else packed.body
     return assemble(base_offset, leader_epoch, checked, body)
 
 
