@@ -11,6 +11,7 @@ from stratamq.client import (
     EARLIEST,
     LATEST,
     Client,
+    ClientOptions,
     FetchLimits,
     TopicPartition,
     Undecided,
@@ -27,7 +28,13 @@ from stratamq.model.errors import (
 )
 from stratamq.model.record import Record
 from stratamq.model.types import TimestampMs
+from stratamq.wire.kafka.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
 from stratamq.wire.kafka.records import Compression, decode_batch, encode_batch
+from tests.client.scripted import Script, scripted
 
 NOW_MS = time.time_ns() // 1_000_000
 
@@ -167,3 +174,28 @@ async def test_offsets_count_with_their_transaction(client: Client, topic: str) 
         await client.group_offsets(group)
     with pytest.raises(NotFound, match="nobody"):
         await client.describe_transaction("nobody")
+
+
+# -- large answers ---------------------------------------------------------------------------------
+
+
+async def test_what_was_fetched_stays_as_it_was(client: Client, topic: str) -> None:
+    """Its memory is used again for later answers, but not while somebody looks at it."""
+    place = TopicPartition(topic, 0)
+    for number in range(30):
+        batch = encode_batch(records(str(number) * 150_000), now_ms=NOW_MS)
+        await client.produce(place, batch)
+    limits = FetchLimits(bytes_max=500_000)
+    kept = [await client.fetch(place, offset, limits) for offset in range(30)]
+    assert all(len(one.data) > 64 << 10 for one in kept)
+    for offset, one in enumerate(kept):
+        assert values(one)[0] == str(offset) * 150_000
+    everything = await client.fetch(place, 0, FetchLimits(bytes_max=8 << 20))
+    assert len(values(everything)) == 30, "larger than any room there is"
+
+
+async def test_other_answers_may_be_large_too() -> None:
+    topics = [MetadataResponseTopic(name=f"topic-{i:05}", partitions=[]) for i in range(5000)]
+    script: Script = {MetadataRequest: lambda request: MetadataResponse(brokers=[], topics=topics)}
+    async with scripted(script) as server, Client(ClientOptions(servers=(server,))) as client:
+        assert len((await client.cluster()).topics) == 5000

@@ -16,9 +16,11 @@ from stratamq.net.dial import dial
 from stratamq.net.tls import TlsContext
 from stratamq.wire.kafka.protocol import (
     APIS,
-    FrameSplitter,
+    Frame,
+    FrameReceiver,
     ProtocolError,
     Response,
+    Rooms,
     decode_response,
     encode_request,
 )
@@ -26,6 +28,7 @@ from stratamq.wire.kafka.protocol.messages.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
 )
+from stratamq.wire.kafka.protocol.messages.fetch import FetchRequest
 from stratamq.wire.kafka.protocol.messages.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -36,6 +39,7 @@ from stratamq.wire.kafka.protocol.schema import message_of
 
 T = TypeVar("T")
 API_VERSIONS_VERSION = 3
+FETCH_KEY = message_of(FetchRequest).key
 
 
 class _Asked(NamedTuple):
@@ -45,12 +49,15 @@ class _Asked(NamedTuple):
 
 
 class NodeConnection:
-    """A `net` Session. Many requests may be under way; a broken connection fails all of them."""
+    """A `net` Receiver. Many requests may be under way; a broken connection fails all of them.
+
+    Large answers come straight into rooms that are used again: what is fetched is not copied.
+    """
 
     def __init__(self, connection: Connection, server: Server, client_id: str) -> None:
         self.server = server
         self._connection, self._client_id = connection, client_id
-        self._splitter = FrameSplitter()
+        self._frames = FrameReceiver(Rooms())
         self._asked: dict[int, _Asked] = {}
         self._next_id = 0
         self._offered: Offered = {}
@@ -100,22 +107,33 @@ class NodeConnection:
         assert isinstance(body, answer), "the protocol's tables pair requests and responses"
         return body
 
-    # -- Session -------------------------------------------------------------------------------
+    # -- Receiver ------------------------------------------------------------------------------
 
     def received(self, data: bytes) -> None:
-        self._splitter.feed(data)
+        self._frames.feed(data)
+        self._take_answers()
+
+    def room(self) -> memoryview | None:
+        return self._frames.room()
+
+    def filled(self, count: int) -> None:
+        self._frames.filled(count)
+        self._take_answers()
+
+    def _take_answers(self) -> None:
         try:
-            while (frame := self._splitter.next_frame()) is not None:
+            while (frame := self._frames.next_frame()) is not None:
                 self._answered(frame)
         except ProtocolError as error:
             self._end(f"{self.server}: what it answers cannot be read ({error})")
             self.close()
 
-    def _answered(self, frame: bytes) -> None:
+    def _answered(self, frame: Frame) -> None:
         asked = self._asked.get(int.from_bytes(frame[:4], "big", signed=True))
         if asked is None or asked.answer.done():
             return
-        response: Response = decode_response(frame, asked.key, asked.version)
+        whole = frame if asked.key == FETCH_KEY else bytes(frame)
+        response: Response = decode_response(whole, asked.key, asked.version)
         asked.answer.set_result(response.body)
 
     def sent(self) -> None:
@@ -128,6 +146,7 @@ class NodeConnection:
         self._connection.close()
 
     def ended(self) -> None:
+        self._frames.close()
         self._end(f"{self.server} closed the connection")
 
     def _end(self, reason: str) -> None:

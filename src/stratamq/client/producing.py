@@ -23,7 +23,7 @@ from stratamq.wire.kafka.protocol.messages.transactions import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-from stratamq.wire.kafka.records import Compression, encode_batch
+from stratamq.wire.kafka.records import Compression, Packed, pack_batch, pack_records
 
 ALL = -1
 SEQUENCES = 1 << 31
@@ -99,13 +99,13 @@ class Sender:
         self._sequences: dict[TopicPartition, int] = {}
         self._turns: dict[TopicPartition, asyncio.Lock] = {}
 
-    async def send(self, place: TopicPartition, records: Sequence[Record]) -> int:
+    async def send(self, place: TopicPartition, records: Sequence[Record] | Packed) -> int:
         """The offset of the first. After an error the sender cannot be used any more."""
         async with self._turns.setdefault(place, asyncio.Lock()):
             sequence = self._sequences.get(place, 0)
-            batch = encode_batch(
-                records,
-                now_ms=time.time_ns() // 1_000_000,
+            packed = records if isinstance(records, Packed) else _packed(records)
+            batch = pack_batch(
+                packed,
                 compression=self._compression,
                 producer_id=self._who.producer_id,
                 producer_epoch=self._who.epoch,
@@ -115,5 +115,9 @@ class Sender:
             offset = await produce(
                 self._router, place, batch, transactional_id=self._transactional_id
             )
-            self._sequences[place] = (sequence + len(records)) % SEQUENCES
+            self._sequences[place] = (sequence + packed.record_count) % SEQUENCES
             return offset
+
+
+def _packed(records: Sequence[Record]) -> Packed:
+    return pack_records(records, time.time_ns() // 1_000_000)

@@ -39,7 +39,7 @@ from stratamq.wire.kafka.protocol.messages.transactions_admin import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )
-from stratamq.wire.kafka.records import Compression
+from stratamq.wire.kafka.records import Compression, Packed
 
 TIMEOUT_MS = 60_000
 
@@ -172,7 +172,7 @@ class Transaction:
             router, who, transactional_id=handle.transactional_id, compression=compression
         )
 
-    async def send(self, place: TopicPartition, records: Sequence[Record]) -> int:
+    async def send(self, place: TopicPartition, records: Sequence[Record] | Packed) -> int:
         async with self._adding:
             if place not in self.places:
                 await add_partitions(self._router, self.handle, [place])
