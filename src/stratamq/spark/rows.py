@@ -1,11 +1,13 @@
-"""Rows of a data frame as records, each with the topic and partition it goes to."""
+"""Rows of a data frame as columns of records, and the topics they go to."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -17,18 +19,15 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from stratamq.lake.parquet.schema import BATCH_FIELDS
 from stratamq.model.errors import InvalidConfig, InvalidRecord
-from stratamq.model.record import TAG_HEADER, Record
+from stratamq.model.record import TAG_HEADER
 
 _BYTES = (BinaryType, StringType)
 WRITABLE = "key, value, headers, tags, partition, topic"
 
-
-class Row(NamedTuple):
-    topic: str
-    partition: int | None
-    """None: by the key, or any."""
-    record: Record
+_RECORDS = pa.schema([field for field in BATCH_FIELDS if field.name in ("key", "value", "headers")])
+_HEADERS = _RECORDS.field("headers").type
 
 
 def check_schema(schema: StructType, topic: str | None) -> None:
@@ -45,52 +44,60 @@ def check_schema(schema: StructType, topic: str | None) -> None:
         raise InvalidConfig("which topic? An option 'topic' or a column 'topic' has to say")
 
 
-def rows_of(batch: pa.RecordBatch, topic: str | None) -> Iterator[Row]:
-    """The option `topic` counts before the column, as in Spark's Kafka sink."""
-    count = batch.num_rows
-    columns: Mapping[str, Sequence[Any]] = {
-        name: batch.column(name).to_pylist() for name in batch.schema.names
-    }
-    nothing: Sequence[Any] = [None] * count
+def by_topic(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of each. The option `topic` counts before the column, as in Spark's Kafka sink."""
+    if topic is not None:
+        yield topic, batch
+        return
+    names = batch.column("topic")
+    if names.null_count:
+        raise InvalidRecord("a row has no topic: the column 'topic' is null in it")
+    for name in names.unique().to_pylist():
+        yield name, batch.filter(pc.equal(names, name))
 
-    def column(name: str) -> Sequence[Any]:
-        return columns.get(name, nothing)
 
-    topics = nothing if topic is not None else column("topic")
-    for named, partition, key, value, headers, tags in zip(
-        *(topics, column("partition"), column("key"), column("value")),
-        *(column("headers"), column("tags")),
-        strict=True,
-    ):
-        goal = topic or named
-        if goal is None:
-            raise InvalidRecord("a row has no topic: the column 'topic' is null in it")
-        own, more = _headers(headers)
-        record = Record(
-            value=_bytes(value),
-            key=_bytes(key),
-            headers=own,
-            tags=tuple(dict.fromkeys((*more, *(_bytes(tag) or b"" for tag in tags or ())))),
-        )
-        yield Row(goal, partition, record)
+def records_of(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The columns of records: `key`, `value`, and `headers`, tags among them."""
+    bytewise = [_bytes_column(batch, name) for name in ("key", "value")]
+    return pa.RecordBatch.from_arrays([*bytewise, _headers_column(batch)], schema=_RECORDS)
+
+
+def _bytes_column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    if name not in batch.schema.names:
+        return pa.nulls(batch.num_rows, pa.binary())
+    return batch.column(name).cast(pa.binary())
+
+
+def _headers_column(batch: pa.RecordBatch) -> pa.Array:
+    """Most rows have none, and few have many: only where there are some, rows are looked at."""
+    given = {name: batch.column(name) for name in ("headers", "tags") if name in batch.schema.names}
+    nothing = [None] * batch.num_rows
+    if not any(len(column.flatten()) for column in given.values()):
+        return pa.array([()], _HEADERS).take(pa.array(np.zeros(batch.num_rows, np.int32)))
+    headers, tags = (
+        given[name].to_pylist() if name in given else nothing for name in ("headers", "tags")
+    )
+    return pa.array(list(map(_headers, headers, tags)), _HEADERS)
+
+
+def _headers(
+    headers: Sequence[Mapping[str, Any]] | None, tags: Sequence[bytes | str | None] | None
+) -> list[tuple[bytes, bytes | None]]:
+    """A row that was read from a topic has its tags among its headers too: they are not doubled."""
+    own: list[tuple[bytes, bytes | None]] = []
+    found: dict[bytes, None] = {}
+    for one in headers or ():
+        name, value = str(one["key"]).encode(), _bytes(one["value"])
+        if name == TAG_HEADER and value is not None:
+            found[value] = None
+        else:
+            own.append((name, value))
+    found.update(dict.fromkeys(_bytes(tag) or b"" for tag in tags or ()))
+    return [*own, *((TAG_HEADER, tag) for tag in found)]
 
 
 def _bytes(value: bytes | str | None) -> bytes | None:
     return value.encode() if isinstance(value, str) else value
-
-
-def _headers(
-    headers: Sequence[Mapping[str, Any]] | None,
-) -> tuple[tuple[tuple[bytes, bytes | None], ...], list[bytes]]:
-    """A row that was read from a topic has its tags among its headers too: they are not doubled."""
-    own, tags = [], []
-    for one in headers or ():
-        name, value = str(one["key"]).encode(), _bytes(one["value"])
-        if name == TAG_HEADER and value is not None:
-            tags.append(value)
-        else:
-            own.append((name, value))
-    return tuple(own), tags
 
 
 def _is_headers(kind: DataType) -> bool:

@@ -23,7 +23,7 @@ from stratamq.spark.failing import plain, plainly
 from stratamq.spark.names import COMMON, WRITING, check_names, choice, number
 from stratamq.spark.options import client_options
 from stratamq.spark.reading import shared_client
-from stratamq.spark.rows import check_schema, rows_of
+from stratamq.spark.rows import check_schema
 from stratamq.spark.writing import TransactionWriter
 from stratamq.wire.kafka.records import Compression
 
@@ -153,13 +153,14 @@ def _write_task(
     task, attempt = context.partitionId(), context.attemptNumber()
     try:
         for batch in batches:
-            for row in rows_of(batch, options.topic):
-                if writer is None:
-                    if epoch is not None and _is_decided(client, name, epoch):
-                        _drain(batches)
-                        return Written(query=name, was_decided=True)
-                    writer = _begin(client, options, epochs.task_id(name, task, attempt))
-                writer.add(row)
+            if not batch.num_rows:
+                continue
+            if writer is None:
+                if epoch is not None and _is_decided(client, name, epoch):
+                    _drain(batches)
+                    return Written(query=name, was_decided=True)
+                writer = _begin(client, options, epochs.task_id(name, task, attempt))
+            writer.add(batch, options.topic)
         if writer is None:
             return Written()
         writer.flush()

@@ -1,17 +1,25 @@
-"""What a writing task does: rows into batches, batches into one transaction that it leaves open."""
+"""What a writing task does: rows into batches, batches into one transaction that it leaves open.
+
+Rows stay columns from Spark to the node: no step is taken for each of them in the interpreter.
+"""
 
 from __future__ import annotations
 
-import itertools
+import time
 from collections import deque
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
+import numpy as np
+import pyarrow as pa
+
 from stratamq.client import BlockingClient, TopicPartition, Transaction
+from stratamq.lake.parquet.arrays import rows_of
 from stratamq.model.errors import InvalidRecord
-from stratamq.model.record import Record
-from stratamq.spark.rows import Row
-from stratamq.wire.kafka.partitioner import partition_for_key
+from stratamq.spark.placing import Numbers, offsets_of, partitions_of
+from stratamq.spark.rows import by_topic, records_of
+from stratamq.wire.kafka.records import Packed
 
 BATCH_BYTES = 512 << 10
 """Half of what a topic takes by default."""
@@ -20,13 +28,16 @@ BATCH_RECORDS = 10_000
 RECORD_BYTES = 20
 """Lengths and deltas, about."""
 
+HEADER_BYTES = 4
 UNDER_WAY_MAX = 8
-KEYS_MAX = 100_000
 
 
 @dataclass(slots=True)
 class _Pile:
-    records: list[Record] = field(default_factory=list)
+    """What waits for its batch to be full."""
+
+    pieces: list[pa.RecordBatch] = field(default_factory=list)
+    rows: int = 0
     size_bytes: int = 0
 
 
@@ -37,9 +48,7 @@ class TransactionWriter:
         self._client, self._transaction = client, transaction
         self._piles: dict[TopicPartition, _Pile] = {}
         self._counts: dict[str, int] = {}
-        self._turns: dict[str, itertools.count[int]] = {}
-        self._current: dict[str, int] = {}
-        self._of_keys: dict[tuple[str, bytes], TopicPartition] = {}
+        self._keyless_bytes: dict[str, int] = {}
         self._under_way: deque[Future[int]] = deque()
         self.rows = 0
 
@@ -47,14 +56,14 @@ class TransactionWriter:
     def transaction(self) -> Transaction:
         return self._transaction
 
-    def add(self, row: Row) -> None:
-        place = self._place(row)
-        pile = self._piles.setdefault(place, _Pile())
-        pile.records.append(row.record)
-        pile.size_bytes += _size(row.record)
-        self.rows += 1
-        if pile.size_bytes >= BATCH_BYTES or len(pile.records) >= BATCH_RECORDS:
-            self._send(place)
+    def add(self, batch: pa.RecordBatch, topic: str | None) -> None:
+        """Rows as Spark hands them over; `topic` if all go there."""
+        for name, rows in by_topic(batch, topic):
+            records = records_of(rows)
+            sizes = sizes_of(records)
+            for partition, chosen in _apart(self._partitions(name, rows, records, sizes)):
+                self._pile(TopicPartition(name, partition), records, chosen, sizes[chosen])
+        self.rows += batch.num_rows
 
     def flush(self) -> None:
         for place in list(self._piles):
@@ -62,52 +71,107 @@ class TransactionWriter:
         while self._under_way:
             self._under_way.popleft().result()
 
+    def _pile(
+        self, place: TopicPartition, records: pa.RecordBatch, chosen: Numbers, sizes: Numbers
+    ) -> None:
+        """Put the chosen rows on the pile of the place, and send it as often as it is full."""
+        ends = np.cumsum(sizes)
+        start = 0
+        while start < len(chosen):
+            pile = self._piles.setdefault(place, _Pile())
+            before = int(ends[start - 1]) if start else 0
+            full = int(np.searchsorted(ends, before + BATCH_BYTES - pile.size_bytes)) + 1
+            stop = min(full, start + BATCH_RECORDS - pile.rows, len(chosen))
+            pile.pieces.append(records.take(pa.array(chosen[start:stop])))
+            pile.rows += stop - start
+            pile.size_bytes += int(ends[stop - 1]) - before
+            if pile.size_bytes >= BATCH_BYTES or pile.rows >= BATCH_RECORDS:
+                self._send(place)
+            start = stop
+
     def _send(self, place: TopicPartition) -> None:
-        pile = self._piles.pop(place)
-        self._current.pop(place.topic, None)  # rows without a key go elsewhere from now on
+        packed = pack(self._piles.pop(place).pieces, now_ms=time.time_ns() // 1_000_000)
         if len(self._under_way) >= UNDER_WAY_MAX:
             self._under_way.popleft().result()
-        self._under_way.append(self._client.start(self._transaction.send(place, pile.records)))
+        self._under_way.append(self._client.start(self._transaction.send(place, packed)))
 
-    def _place(self, row: Row) -> TopicPartition:
-        count = self._counts.get(row.topic) or self._count(row.topic)
-        if row.partition is not None:
-            if not 0 <= row.partition < count:
-                raise InvalidRecord(f"{row.topic!r} has {count} partitions, not {row.partition}")
-            return TopicPartition(row.topic, row.partition)
-        if row.record.key is not None:
-            return self._of_key(row.topic, row.record.key, count)
-        return TopicPartition(row.topic, self._any_partition(row.topic, count))
+    # -- where rows go -------------------------------------------------------------------------
 
-    def _of_key(self, topic: str, key: bytes, count: int) -> TopicPartition:
-        """Keys come again and again, and hashing one costs more than looking it up."""
-        known = self._of_keys.get((topic, key))
-        if known is None:
-            if len(self._of_keys) >= KEYS_MAX:
-                self._of_keys.clear()
-            known = TopicPartition(topic, partition_for_key(key, count))
-            self._of_keys[topic, key] = known
-        return known
+    def _partitions(
+        self, topic: str, rows: pa.RecordBatch, records: pa.RecordBatch, sizes: Numbers
+    ) -> Numbers:
+        """Of each row: the one it names, else that of its key, else any."""
+        count = self._counts.get(topic) or self._count(topic)
+        keys = records.column("key")
+        found = partitions_of(keys, count)
+        if keys.null_count:
+            keyless = _mask(keys.is_null())
+            found[keyless] = self._any_partitions(topic, sizes[keyless], count)
+        if "partition" in rows.schema.names:
+            named = rows.column("partition").cast(pa.int64())
+            chosen = _mask(named.is_valid())
+            found[chosen] = named.drop_null().to_numpy()
+            _check(found, topic, count)
+        return found
 
-    def _any_partition(self, topic: str, count: int) -> int:
-        """The same for a while, so that batches get full."""
-        found = self._current.get(topic)
-        if found is None:
-            found = self._current[topic] = next(self._turns[topic]) % count
+    def _any_partitions(self, topic: str, sizes: Numbers, count: int) -> Numbers:
+        """The same for a while, so that batches get full. Tasks begin at different partitions:
+        their producer ids are as good as chance."""
+        before = self._keyless_bytes.get(topic, 0)
+        ends = before + np.cumsum(sizes)
+        self._keyless_bytes[topic] = int(ends[-1])
+        turns = self._transaction.handle.producer_id + (ends - sizes) // BATCH_BYTES
+        found: Numbers = turns % count
         return found
 
     def _count(self, topic: str) -> int:
         described = self._client.call(self._client.asyncio.describe_topics([topic]))
         count = self._counts[topic] = len(described[topic].partitions)
-        # Tasks begin at different partitions: their producer ids are as good as chance.
-        self._turns[topic] = itertools.count(self._transaction.handle.producer_id)
         return count
 
 
-def _size(record: Record) -> int:
-    size = RECORD_BYTES + len(record.value or b"") + len(record.key or b"")
-    for name, value in record.headers:
-        size += len(name) + len(value or b"") + 2
-    for tag in record.tags:
-        size += len(tag) + 5
-    return size
+def sizes_of(records: pa.RecordBatch) -> Numbers:
+    """About how many bytes each record takes."""
+    sizes = np.full(records.num_rows, RECORD_BYTES, np.int64)
+    for name in ("key", "value"):
+        sizes += np.diff(offsets_of(records.column(name)))
+    headers = records.column("headers")
+    if len(headers.values):
+        pairs = headers.values
+        within = sum(np.diff(offsets_of(pairs.field(i))).astype(np.int64) for i in range(2))
+        ends = np.concatenate(([0], np.cumsum(within + HEADER_BYTES)))
+        sizes += np.diff(ends[offsets_of(headers)])
+    return sizes
+
+
+def pack(pieces: Sequence[pa.RecordBatch], *, now_ms: int) -> Packed:
+    """The records of all pieces, in order, as a batch holds them."""
+    records = pa.Table.from_batches(pieces).combine_chunks()
+    count = records.num_rows
+    columns = {
+        "offset": pa.array(np.arange(count)),
+        "timestamp": pa.array(np.zeros(count, np.int64)),
+        "producer_timestamp": pa.nulls(count, pa.int64()),
+        **{name: records.column(name) for name in records.column_names},
+    }
+    body = rows_of(pa.table(columns)).records(0, count, 0, 0, b"")
+    return Packed(body, count, now_ms, now_ms, count - 1)
+
+
+def _apart(partitions: Numbers) -> Iterator[tuple[int, Numbers]]:
+    """Each partition there is, and which rows are in it, in order."""
+    order = np.argsort(partitions, kind="stable")
+    numbers, firsts = np.unique(partitions[order], return_index=True)
+    for number, rows in zip(numbers, np.split(order, firsts[1:]), strict=True):
+        yield int(number), rows
+
+
+def _mask(array: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    mask: np.ndarray[tuple[int], np.dtype[np.bool_]] = array.to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _check(partitions: Numbers, topic: str, count: int) -> None:
+    wrong = partitions[(partitions < 0) | (partitions >= count)]
+    if len(wrong):
+        raise InvalidRecord(f"{topic!r} has {count} partitions, not {wrong[0]}")
