@@ -4,6 +4,7 @@ old one."""
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
+from itertools import chain
 from typing import Any, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -56,8 +57,7 @@ class PMap(Mapping[K, V]):
         return self._buckets[hash(key) % BUCKETS][key]
 
     def __iter__(self) -> Iterator[K]:
-        for bucket in self._buckets:
-            yield from bucket
+        return chain.from_iterable(self._buckets)
 
     def __len__(self) -> int:
         return self._size
