@@ -7,18 +7,21 @@ of who may ask for it. That it is there, whole, and under a key of ours is looke
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from stratamq.lake.declared import parse_columns
-from stratamq.meta.tier import CommitFiles, Replaced, TierFile
-from stratamq.model.errors import InvalidInput, NotFound
+from stratamq.meta.tier import CommitFiles, Replaced, TierFile, TierObject
+from stratamq.model.errors import InvalidInput, NotFound, ObjectNotFound
 from stratamq.model.types import Offset
 from stratamq.tiering import keys
 from stratamq.tiering.context import TierContext
 from stratamq.tiering.stores.contract import ObjectStore
 
 CACHE_TIMEOUT_S = 10.0
+SIDECARS = (keys.Kind.INDEX, keys.Kind.TIMEINDEX)
 
 
 async def commit_made(
@@ -28,11 +31,11 @@ async def commit_made(
 
     InvalidInput when one of them is not there any more, or was made anew since, or the file does
     not hold what they hold; ObjectNotFound when an object is not there. Repeating it changes
-    nothing. Whoever removes objects that nothing names has to leave these alone meanwhile.
+    nothing. Whoever removes objects that nothing names leaves its `object_keys` alone meanwhile.
     """
     there = {one.base_offset: one for one in context.cache.files(file.shard)}
     before = there.get(file.base_offset)
-    if before is not None and before.objects == file.objects:
+    if before is not None and before.data_keys == file.data_keys:
         return
     gone = checked(file, replaced, there, context.owner)
     for one in file.objects:
@@ -40,7 +43,14 @@ async def commit_made(
         if (info.size, info.crc32c) != (one.size, one.crc):
             raise InvalidInput(f"{one.key}: the object is not what it is said to be")
     now_ms = context.clock.now_ms()
-    whole = replace(file, log_bytes=sum(one.log_bytes for one in gone), created_ms=now_ms)
+    index, timeindex = await _sidecars(store, file)
+    whole = replace(
+        file,
+        index=index,
+        timeindex=timeindex,
+        log_bytes=sum(one.log_bytes for one in gone),
+        created_ms=now_ms,
+    )
     command = CommitFiles(
         shard=file.shard,
         add=(whole,),
@@ -53,6 +63,31 @@ async def commit_made(
     except NotFound as error:  # gone since it was looked at
         raise InvalidInput(str(error)) from None
     await context.cache.wait_for_revision(revision, CACHE_TIMEOUT_S)
+
+
+def object_keys(file: TierFile) -> Iterator[str]:
+    """All that are to be left alone while it is committed: a raw log's sidecars are not named yet,
+    but found beside it."""
+    yield from file.data_keys
+    if file.log is not None:
+        yield from map(partial(_sidecar_key, file.log), SIDECARS)
+
+
+def _sidecar_key(log: TierObject, kind: keys.Kind) -> str:
+    return f"{log.key.removesuffix(keys.Kind.LOG)}{kind}"
+
+
+async def _sidecars(store: ObjectStore, file: TierFile) -> list[TierObject | None]:
+    """Those of a raw log, which lie beside it. Without one it is read more slowly."""
+    found: list[TierObject | None] = []
+    for kind in SIDECARS:
+        found.append(None)
+        if file.log is not None:
+            key = _sidecar_key(file.log, kind)
+            with contextlib.suppress(ObjectNotFound):
+                info = await store.head(key)
+                found[-1] = None if info.crc32c is None else TierObject(key, info.size, info.crc32c)
+    return found
 
 
 def checked(

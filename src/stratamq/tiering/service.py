@@ -19,7 +19,7 @@ from stratamq.tiering.cold.limits import limits_of
 from stratamq.tiering.cold.reads import ColdReads
 from stratamq.tiering.context import TierContext
 from stratamq.tiering.histories import Histories
-from stratamq.tiering.made import commit_made
+from stratamq.tiering.made import commit_made, object_keys
 from stratamq.tiering.mover.contract import Surroundings
 from stratamq.tiering.mover.limits import MoverLimits
 from stratamq.tiering.mover.mover import Mover
@@ -83,7 +83,7 @@ class TierService:
     async def commit(self, file: TierFile, replaced: Replaced) -> None:
         """Put a file that was made elsewhere in place of others."""
         assert self._store is not None, "started"
-        with self.mover.flights.of(one.key for one in file.objects):
+        with self.mover.flights.of(object_keys(file)):
             await commit_made(self._context, self._store, file, replaced)
 
     def table(self, topic: Topic) -> str | None:

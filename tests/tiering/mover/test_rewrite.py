@@ -196,6 +196,8 @@ async def test_raw_segments_are_made_anew_too(
         first, *others = rig.files()
         assert others == list(before[1:])
         assert (first.parquet is None, first.log is None) == (tier_format == "log", False)
+        assert first.index
+        assert first.timeindex
         assert b"".join([rows[3][1] or b""]) not in await rig.content(first.log or NOTHING)
         after = batches(rig)
         assert after.pop(0) != kept.pop(0)

@@ -15,7 +15,7 @@ class Rewrite(NamedTuple):
     objects are `objects`: if they are others by then, somebody else was faster.
 
     It will have nothing below `start`, and none of the `deleted` records that are known to be so.
-    A `log` is made beside or instead of the Parquet file where files are kept in that way.
+    It is made in the formats that all of them have.
     """
 
     partition: int
@@ -30,9 +30,9 @@ class Rewrite(NamedTuple):
 
 
 def backlog(lake: DescribedLake) -> list[Rewrite]:
-    """Segments that are there as raw logs only."""
+    """Segments that are there as raw logs only, and will be there as Parquet only."""
     return [
-        _rewrite(part, [file])
+        _rewrite(part, [file])._replace(parquet=True, log=False)
         for part in lake.partitions
         for file in _live(part)
         if file.parquet_key is None
@@ -50,12 +50,9 @@ def small_files(lake: DescribedLake, file_bytes: int) -> list[Rewrite]:
 
 
 def with_deletions(lake: DescribedLake) -> list[Rewrite]:
-    """Files with records that were deleted since, one by one or all up to some offset. Each is made
-    anew in the formats it has."""
+    """Files with records that were deleted since, one by one or all up to some offset."""
     return [
-        _rewrite(part, [file])._replace(
-            parquet=file.parquet_key is not None, log=file.log_key is not None
-        )
+        _rewrite(part, [file])
         for part in lake.partitions
         for file in _live(part)
         if _holds_deleted(file, part)
@@ -98,4 +95,6 @@ def _rewrite(part: LakePartition, files: Sequence[LakeFile]) -> Rewrite:
         objects=tuple(key for key in objects if key is not None),
         start=part.start_offset,
         deleted=sum(len(within(file, part.deleted)) for file in files),
+        parquet=all(file.parquet_key is not None for file in files),
+        log=all(file.log_key is not None for file in files),
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from stratamq.client import Aborted, ClientOptions, FetchLimits, TopicPartition
+from stratamq.client import EARLIEST, Aborted, ClientOptions, FetchLimits, TopicPartition
 from stratamq.client.failures import Refusal
 from stratamq.client.fetching import Fetched
 from stratamq.lake.declared import columns_of, columns_text, declared
@@ -148,10 +148,11 @@ def _answers(work: Work, wanted: Rewrite) -> Iterator[Fetched]:
     while offset < wanted.end:
         try:
             answer = client.call(client.asyncio.fetch(place, offset, limits, committed=True))
-        except OffsetOutOfRange as gone:
-            if gone.start <= offset:
+        except OffsetOutOfRange:
+            start = client.call(client.asyncio.list_offsets({place: EARLIEST}))[place]
+            if start <= offset:
                 raise
-            offset = gone.start  # the start has moved on since the job was planned
+            offset = start  # it has moved on since the job was planned
             continue
         spans = walk(answer.data)
         if spans:
@@ -174,7 +175,7 @@ async def _stored(work: Work, wanted: Rewrite, place: Path, made: Converted) -> 
     folder, token = keys.topic_folder(work.topic, work.topic_id), keys.new_token(work.owner)
     base, end = Offset(wanted.base), Offset(wanted.end)
     data_key = keys.data_key(folder, wanted.partition, base, end, token)
-    log_key = keys.log_keys(folder, wanted.partition, base, token).log
+    raw, sidecars = keys.log_keys(folder, wanted.partition, base, token), made.sums or (None, None)
     store = await open_store(StoreOptions(url=work.store_url, **work.store))  # type: ignore[arg-type]
     try:
         shipper = Shipper(store, Bandwidth(0))
@@ -186,9 +187,12 @@ async def _stored(work: Work, wanted: Rewrite, place: Path, made: Converted) -> 
             await shipper.verify(stored)
             return stored
 
+        log = place / LOG
+        await shipped(raw.index, log.with_suffix(".index"), sidecars[0])
+        await shipped(raw.timeindex, log.with_suffix(".timeindex"), sidecars[1])
         return Stored(
             await shipped(data_key, place / PARQUET, made.parquet),
-            await shipped(log_key, place / LOG, made.log),
+            await shipped(raw.log, log, made.log),
         )
     finally:
         await store.close()

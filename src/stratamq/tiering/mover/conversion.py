@@ -32,7 +32,7 @@ class Conversion:
     Only offsets `base_offset..end_offset - 1` are in them, and of these no record that is
     `deleted` (in their order) or below `start`. `parquet` and `log` say which files are made and
     where. A `log` has whole batches as they are, what is deleted in them too, unless it is to be
-    clean as well: then those batches are made anew.
+    clean as well: then those batches are made anew, and its sidecars are written beside it.
     """
 
     source: Path
@@ -50,7 +50,7 @@ class Conversion:
     value_schema: str = ""
     notes: Mapping[str, str] = field(default_factory=dict)
     sums_of: tuple[Path, ...] = ()
-    """Files of which only the checksums are wanted."""
+    """Files of which only the checksums are wanted. Of a clean log it is its sidecars."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

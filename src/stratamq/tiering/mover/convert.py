@@ -23,6 +23,7 @@ from stratamq.model.errors import CorruptBatch
 from stratamq.model.types import NO_TIMESTAMP, Offset, TimestampMs
 from stratamq.tiering.mover.brief import CALL_BYTES, BriefFile
 from stratamq.tiering.mover.conversion import Conversion, Converted, FileSums
+from stratamq.tiering.mover.sidecars import write_sidecars
 from stratamq.wire.crc import crc32c
 from stratamq.wire.kafka.records import (
     BatchHeader,
@@ -83,7 +84,8 @@ def _chunks(files: ExitStack, work: Conversion) -> Iterator[memoryview]:
 
 
 def _answer(work: Conversion, parquet: FileSummary | None, log: _Log | None) -> Converted:
-    found = Converted(sums=tuple(file_sums(path) for path in work.sums_of))
+    sidecars = write_sidecars(work.log, work.base_offset) if work.log and work.log_is_clean else ()
+    found = Converted(sums=tuple(file_sums(path) for path in (*work.sums_of, *sidecars)))
     if log:
         found = replace(found, log=FileSums(log.size, log.crc), **log.told())
     if parquet:

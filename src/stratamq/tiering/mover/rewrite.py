@@ -4,13 +4,12 @@ A deleted record is out of every reader's sight at once: the shard knows. But a 
 that others read too, and who deletes something wants it to be gone. So from time to time files with
 deleted records in them are made anew, in the formats they have. The same steps as for a segment
 lead there, with the old file in the place of the segment, and the old one is retired by the commit.
-A raw segment is made of itself, so that batches nothing was deleted of stay as they came; it loses
-its sidecars, which told where batches were.
+A raw segment is made of itself, so that batches nothing was deleted of stay as they came.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -45,6 +44,7 @@ def outdated(files: Sequence[TierFile], gone: Gone) -> list[TierFile]:
 
 
 class _Part(NamedTuple):
+    name: str
     path: Path
     sums: FileSums
     key: str
@@ -103,9 +103,13 @@ class Rewrite:
         base, end = self.file.base_offset, self.file.end_offset
         if made.parquet:
             key = keys.data_key(place, partition, base, end, token)
-            yield _Part(folder / PARQUET, made.parquet, key)
+            yield _Part("parquet", folder / PARQUET, made.parquet, key)
         if made.log:
-            yield _Part(folder / LOG, made.log, keys.log_keys(place, partition, base, token).log)
+            raw, log = keys.log_keys(place, partition, base, token), folder / LOG
+            index, timeindex = made.sums
+            yield _Part("log", log, made.log, raw.log)
+            yield _Part("index", log.with_suffix(".index"), index, raw.index)
+            yield _Part("timeindex", log.with_suffix(".timeindex"), timeindex, raw.timeindex)
 
     async def _put(self, made: Converted, parts: Sequence[_Part]) -> TierFile:
         wanted = [part.key for part in parts]
@@ -122,26 +126,26 @@ class Rewrite:
         self.steps.around.attach(self.shard)
         return command.add[0]
 
-    async def _ship(self, parts: Sequence[_Part]) -> list[TierObject]:
+    async def _ship(self, parts: Sequence[_Part]) -> dict[str, TierObject]:
         total_bytes, count = sum(part.sums.size for part in parts), self.track.count
         self._enter(Step.UPLOAD, total_bytes)
-        stored = [
-            await self.steps.shipper.upload(part.key, part.path, part.sums, count) for part in parts
-        ]
+        stored = {
+            name: await self.steps.shipper.upload(key, path, sums, count)
+            for name, path, sums, key in parts
+        }
         self._enter(Step.VERIFY, total_bytes)
-        for one in stored:
+        for one in stored.values():
             await self.steps.shipper.verify(one, count)
         return stored
 
-    def _new(self, made: Converted, stored: Sequence[TierObject]) -> TierFile:
-        objects = iter(stored)
+    def _new(self, made: Converted, stored: Mapping[str, TierObject]) -> TierFile:
         return replace(
             self.file,
-            parquet=next(objects) if made.parquet else None,
+            parquet=stored.get("parquet"),
             parquet_end=made.parquet_end,
-            log=next(objects) if made.log else None,
-            index=None,
-            timeindex=None,
+            log=stored.get("log"),
+            index=stored.get("index"),
+            timeindex=stored.get("timeindex"),
             rows=made.rows,
             batches=made.batches,
             min_timestamp=made.min_timestamp,
