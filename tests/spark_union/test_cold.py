@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from stratamq.spark.union.cold import IN_LIST_MAX
 from stratamq.spark.union.reading import frame
 from stratamq.spark.union.snapshot import snapshot_of
 from stratamq.wire.kafka.protocol.messages.lake import DescribedLake, LakeFile, LakePartition
-from stratamq.wire.kafka.records import encode_batch
+from stratamq.wire.kafka.records import check_batch, encode_batch, place_batch
 
 pytestmark = [pytest.mark.needs("java"), pytest.mark.xdist_group("spark")]
 
@@ -134,6 +135,23 @@ def test_rows_have_everything_a_message_has(spark: SparkSession, store: Store) -
         "headers": [{"key": "h�", "value": None}, {"key": "tag", "value": b"t"}],
         "tags": [b"t"],
     }
+
+
+def stamped_at(append_time_ms: int, one: bytes) -> bytes:
+    """As the node writes it with LogAppendTime."""
+    header = check_batch(one, 1 << 20)
+    base, epoch = header.base_offset, header.leader_epoch
+    return b"".join(place_batch(header, one, base, epoch, append_time_ms)[1])
+
+
+def test_the_type_of_timestamps(spark: SparkSession, store: Store) -> None:
+    """Where the producer's stamp is another, files tell; else the topic's setting does."""
+    stamped = [stamped_at(T0, batch(at, 1)) for at in (0, 1)]
+    store.add(0, [*stamped, batch(2, 1)], 0, 3)
+    for now, types in ((False, [0, 1, 0]), (True, [1, 1, 1])):
+        lake = replace(store.lake(), log_append_time=now)
+        rows = read(spark, lake).orderBy("offset").select("timestampType").collect()
+        assert [row.timestampType for row in rows] == types
 
 
 def test_files_of_older_schemas_have_nulls(spark: SparkSession, store: Store) -> None:

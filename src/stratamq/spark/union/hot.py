@@ -45,11 +45,10 @@ def hot_side(
 
 
 def _pieces(cut: Snapshot, options: ReadOptions) -> Pieces:
-    schema = t.StructType([SCHEMA[name] for name in FETCHED])
     return Pieces(
         topic=cut.topic,
         chunks=Chunks(cut.ranges),
-        reading=reading_of(options, arrow_schema(schema)),
+        reading=reading_of(options, arrow_schema(SCHEMA)),
         offset_bytes=cut.offset_bytes,
         value_format=cut.value_format,
         value_schema=cut.value_schema,
@@ -70,8 +69,10 @@ def _lists(pieces: Pieces, cut: Snapshot, typed: Typed) -> list[Column]:
 
 
 def _function(of: Of, kind: t.DataType) -> Column:
+    """Said to be different each time, which keeps Spark from asking twice: it would call them once
+    more before, to see whether there is anything at all."""
     made = arrow_udf(of, kind)  # type: ignore[call-overload]  # its stubs know no type hints
-    column: Column = made("id")
+    column: Column = made.asNondeterministic()("id")
     return column
 
 

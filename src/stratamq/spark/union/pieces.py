@@ -1,24 +1,36 @@
-"""Columns of chunks, made in a task: fetched and decoded once, whichever columns are asked for."""
+"""Columns of chunks, made in a task: fetched once, and no more of it is kept than was asked for.
+
+Spark unpickles all functions of a task before it calls the first one. Each says so as it arrives,
+and so the first one to be called knows which columns the others will want.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql import types as t
 
 from stratamq.client import TopicPartition
 from stratamq.lake.parquet.schema import TYPED_COLUMN
 from stratamq.lake.parquet.values import value_columns
+from stratamq.spark.columns import SCHEMA, arrow_schema
 from stratamq.spark.planning import OffsetRange
 from stratamq.spark.reading import Reading, read
 from stratamq.spark.union.chunks import Chunks, runs
 from stratamq.spark.union.snapshot import Range
 from stratamq.spark.union.typed import fitted
+
+FETCH_BYTES = 4 << 20
+"""Little: memory that is used again is not asked of the system again, and stays in caches."""
+
+Of = Callable[[pa.Array], pa.Array]
+Kinds = Mapping[str, Any]
+"""Types by names of columns. Fields of the value have `data.` before their names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,17 +45,24 @@ class Pieces:
     value_schema: str
 
 
-Of = Callable[[pa.Array], pa.Array]
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A column of some pieces, and the type of its values."""
+
+    pieces: Pieces
+    name: str
+    kind: Any
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _arrived, (self.pieces, self.name, self.kind)
 
 
 def column_of(pieces: Pieces, name: str, kind: Any) -> Of:
-    """A function from numbers of chunks to the column's values in each of them, of type `kind`.
-
-    Fields of the value have `data.` before their names.
-    """
+    """A function from numbers of chunks to the column's values in each of them."""
+    wanted = Wanted(pieces, name, kind)
 
     def of(numbers: pa.Array) -> pa.Array:
-        return _decoded(pieces, numbers.to_pylist()).lists(name, kind)
+        return _task().lists(wanted, numbers.to_pylist())
 
     of.__name__ = name  # for who reads a query's plan
     return of
@@ -60,76 +79,123 @@ def partition_of(pieces: Pieces) -> Of:
     return of
 
 
-class Decoded:
-    """The rows of some chunks, in order, and where in them each chunk begins."""
+class Columns:
+    """Columns of some chunks, and where in them each chunk begins."""
 
-    def __init__(self, rows: pa.Table, starts: Sequence[int], values: tuple[str, str]) -> None:
-        self._rows, self._values = rows, values
-        self._starts = pa.array(starts, pa.int32())
+    def __init__(self, columns: Mapping[str, pa.Array], starts: Sequence[int]) -> None:
+        self._columns, self._starts = columns, pa.array(starts, pa.int32())
 
     @classmethod
-    def read(cls, pieces: Pieces, numbers: Sequence[int]) -> Decoded:
-        tables, starts, rows = [], [0], 0
+    def read(cls, pieces: Pieces, numbers: Sequence[int], kinds: Kinds) -> Columns:
+        made: dict[str, list[pa.Array]] = {name: [] for name in ("offset", *kinds)}
+        starts, rows = [0], 0
+        parse = _parser(pieces, kinds)
         for run in runs(pieces.chunks.of(numbers)):
-            table = pa.Table.from_batches(_fetched(pieces, run), pieces.reading.schema)
-            starts += [rows + end for end in _ends(_whole(table.column("offset")), run)]
-            rows += table.num_rows
-            tables.append(table)
-        return cls(pa.concat_tables(tables), starts, (pieces.value_format, pieces.value_schema))
+            offsets = [pa.array([], pa.int64())]
+            for batch in _fetched(pieces, run, kinds):
+                offsets.append(batch.column("offset"))
+                for name, array in {**_plain(batch, kinds), **parse(batch)}.items():
+                    made[name].append(array)
+            whole = pa.concat_arrays(offsets)
+            starts += [rows + end for end in _ends(whole, run)]
+            rows += len(whole)
+        columns = {
+            name: pa.concat_arrays([pa.array([], kind), *made[name]])
+            for name, kind in kinds.items()
+        }
+        return cls(columns, starts)
 
-    def lists(self, name: str, kind: Any) -> pa.Array:
-        """The column, with one list for each chunk."""
-        return pa.ListArray.from_arrays(self._starts, self._column(name, kind), pa.list_(kind))
+    def __contains__(self, name: str) -> bool:
+        return name in self._columns
 
-    def _column(self, name: str, kind: Any) -> pa.Array:
-        top, _, field = name.partition(".")
-        if top != TYPED_COLUMN:
-            return _whole(self._rows.column(name))
-        found = self._fields.get(field) if field else self._parsed
-        return fitted(found, kind, self._rows.num_rows)
-
-    @cached_property
-    def _parsed(self) -> Any:
-        columns = value_columns(*self._values)
-        return columns.parse(_whole(self._rows.column("value"))).column if columns else None
-
-    @cached_property
-    def _fields(self) -> dict[str, Any]:
-        """Null where the whole value is."""
-        if self._parsed is None:
-            return {}
-        names = [field.name for field in self._parsed.type]
-        return dict(zip(names, self._parsed.flatten(), strict=True))
+    def lists(self, name: str) -> pa.Array:
+        """One for each chunk."""
+        column = self._columns[name]
+        return pa.ListArray.from_arrays(self._starts, column, pa.list_(column.type))
 
 
-class _Last(NamedTuple):
-    """What the functions of one task share. Not those of another: what they read may be deleted
-    since."""
-
-    task: tuple[int, int, int]
-    pieces: Pieces
-    decoded: Decoded
+# -- what the functions of one task share ----------------------------------------------------------
 
 
-_last: _Last | None = None
+@dataclass(slots=True)
+class _Task:
+    """Not with those of another task: what was read for it may be deleted since."""
+
+    number: int
+    wanted: list[Wanted] = field(default_factory=list)
+    numbers: Sequence[int] = ()
+    pieces: Pieces | None = None
+    columns: Columns | None = None
+
+    def lists(self, wanted: Wanted, numbers: Sequence[int]) -> pa.Array:
+        known = self.columns is not None and wanted.name in self.columns
+        if not known or self.numbers != numbers or self.pieces != wanted.pieces:
+            self.columns = None  # room for the next before they come
+            others = [one for one in self.wanted if one.pieces == wanted.pieces]
+            kinds = {one.name: one.kind for one in (*others, wanted)}
+            self.columns = Columns.read(wanted.pieces, numbers, kinds)
+            self.numbers, self.pieces = numbers, wanted.pieces
+        assert self.columns is not None
+        return self.columns.lists(wanted.name)
 
 
-def _decoded(pieces: Pieces, numbers: Sequence[int]) -> Decoded:
-    global _last
+_present = _Task(-1)
+
+
+def _task() -> _Task:
+    global _present
     context = TaskContext.get()
-    assert context is not None, "columns are made in tasks"
-    task = (context.taskAttemptId(), numbers[0], numbers[-1])
-    if _last is None or _last.task != task or _last.pieces != pieces:
-        _last = None  # room for the next before it comes
-        _last = _Last(task, pieces, Decoded.read(pieces, numbers))
-    return _last.decoded
+    number = -1 if context is None else context.taskAttemptId()
+    if number != _present.number:
+        _present = _Task(number)
+    return _present
 
 
-def _fetched(pieces: Pieces, run: Sequence[Range]) -> Iterator[pa.RecordBatch]:
+def _arrived(pieces: Pieces, name: str, kind: Any) -> Wanted:
+    wanted = Wanted(pieces, name, kind)
+    _task().wanted.append(wanted)
+    return wanted
+
+
+# -- one fetch after the other ---------------------------------------------------------------------
+
+
+def _fetched(pieces: Pieces, run: Sequence[Range], kinds: Kinds) -> Iterator[pa.RecordBatch]:
+    tops = {"offset", *("value" if _is_typed(name) else name for name in kinds)}
+    schema = arrow_schema(t.StructType([one for one in SCHEMA.fields if one.name in tops]))
+    size = min(pieces.reading.fetch_bytes, FETCH_BYTES)
     place = TopicPartition(pieces.topic, run[0].partition)
     start, stop = run[0].start, run[-1].end
     wanted = OffsetRange(place=place, start=start, stop=stop, offset_bytes=pieces.offset_bytes)
-    return read(pieces.reading, wanted)
+    return read(replace(pieces.reading, schema=schema, fetch_bytes=size), wanted)
+
+
+def _plain(batch: pa.RecordBatch, kinds: Kinds) -> dict[str, pa.Array]:
+    return {name: batch.column(name) for name in kinds if not _is_typed(name)}
+
+
+def _parser(pieces: Pieces, kinds: Kinds) -> Callable[[pa.RecordBatch], dict[str, pa.Array]]:
+    typed = {name: kind for name, kind in kinds.items() if _is_typed(name)}
+    values = value_columns(pieces.value_format, pieces.value_schema) if typed else None
+
+    def parse(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        found: dict[str, Any] = {}
+        if values is not None:
+            whole = values.parse(_from_start(batch.column("value"))).column
+            fields = zip((one.name for one in whole.type), whole.flatten(), strict=True)
+            found = {TYPED_COLUMN: whole, **{f"{TYPED_COLUMN}.{name}": one for name, one in fields}}
+        return {name: fitted(found.get(name), typed[name], batch.num_rows) for name in typed}
+
+    return parse
+
+
+def _is_typed(name: str) -> bool:
+    return name.partition(".")[0] == TYPED_COLUMN
+
+
+def _from_start(array: pa.Array) -> pa.Array:
+    """From the beginning of its buffers, as the kernel wants it."""
+    return pa.concat_arrays([array, array[:0]]) if array.offset else array
 
 
 def _ends(offsets: pa.Array, chunks: Sequence[Range]) -> list[int]:
@@ -138,11 +204,3 @@ def _ends(offsets: pa.Array, chunks: Sequence[Range]) -> list[int]:
         return [0] * len(chunks)
     numbers = memoryview(offsets.buffers()[1]).cast("q")
     return [bisect_left(numbers, one.end, 0, len(offsets)) for one in chunks]
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    """One array, from the beginning of its buffers, as kernels want it."""
-    parts = column.chunks
-    if len(parts) == 1 and not parts[0].offset:
-        return parts[0]
-    return pa.concat_arrays([*parts, pa.array([], column.type)])

@@ -94,6 +94,7 @@ def snapshot_of(
         offset_bytes=_offset_bytes(lake.partitions),
         as_of_ms=as_of_ms,
         since_ms=since_ms,
+        timestamp_type=int(lake.log_append_time),
         reached=reached(lake),
     )
 

@@ -46,6 +46,7 @@ class DescribeLake:
             s3_path_style=store.s3_path_style,
             value_format=str(topic.config["lake.value.format"]),
             value_schema=str(topic.config["lake.value.schema"]),
+            log_append_time=topic.config["message.timestamp.type"] == "LogAppendTime",
             table=self._lake.table(topic),
             trouble=self._lake.trouble,
             partitions=partitions,

@@ -81,7 +81,7 @@ class LakePartition:
 class DescribedLake:
     """`table` is the Iceberg table's name, where there is one; `trouble` what went wrong last with
     the store, if something did. Where an S3 store is stands beside its URL; what opens it is never
-    told."""
+    told. `log_append_time`: the nodes stamp records, as the topic is set now."""
 
     error_code: int = wire(INT16, default=0)
     error_message: str | None = wire(STRING, nullable=True, default=None)
@@ -96,6 +96,7 @@ class DescribedLake:
     s3_endpoint: str = wire(STRING, tag=0, default="")
     s3_region: str = wire(STRING, tag=1, default="")
     s3_path_style: bool = wire(BOOL, tag=2, default=False)
+    log_append_time: bool = wire(BOOL, tag=3, default=False)
 
 
 @response(key=32000, versions="0", flexible="0+")
