@@ -17,6 +17,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from stratamq.client import Client
+from stratamq.model.errors import StrataError
 from stratamq.spark.columns import arrow_schema, schema_of
 from stratamq.spark.failing import plainly
 from stratamq.spark.filters import Condition, condition_of, conditions_of, is_wanted, scope_of
@@ -25,6 +26,7 @@ from stratamq.spark.names import FORMAT
 from stratamq.spark.options import ReadOptions, read_options
 from stratamq.spark.planning import OffsetRange, Task, split
 from stratamq.spark.reading import read, reading_of, shared_client
+from stratamq.spark.refused import RefusedStream
 from stratamq.spark.sink import BatchWriter, StreamWriter
 from stratamq.spark.stream import StreamReader
 
@@ -52,9 +54,11 @@ class StrataMQSource(DataSource):
         kind = FilteringReader if options.push_filters else BatchReader
         return kind(options, schema)
 
-    @plainly
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return StreamReader(dict(self.options), schema)
+        try:
+            return StreamReader(dict(self.options), schema)
+        except StrataError as error:
+            return RefusedStream(error)
 
     @plainly
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
