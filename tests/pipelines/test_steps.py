@@ -42,6 +42,17 @@ def test_a_failure_is_told_in_a_line() -> None:
     assert failed.error == "[DIVIDE_BY_ZERO] Division by zero."
 
 
+def test_what_failed_is_not_completed_until_it_starts_again() -> None:
+    steps = Steps()
+    steps.note("Flow spark_catalog.default.cleaned has COMPLETED.")
+    steps.note(FAILED)
+    assert steps.note("Flow spark_catalog.default.cleaned has COMPLETED.") is None
+    assert [step.name for step in steps.failed] == ["cleaned"]
+    steps.note("Flow spark_catalog.default.cleaned is STARTING.")
+    steps.note("Flow spark_catalog.default.cleaned has COMPLETED.")
+    assert steps.failed == []
+
+
 def test_a_failure_says_what_was_being_read() -> None:
     assert ranges_in(FAILED) == {
         TopicPartition("orders", 0): (10, 90),

@@ -131,7 +131,7 @@ class _Run:
             register_definitions(self._path, flows, self._spec, self._spark, graph)
         with _listening(self._spark, self._steps, self._on_change):
             error = self._follow(graph, full_refresh)
-        for step in self._steps.failed:
+        for step in self._steps.failed if error is None else self._steps.suspects:
             raise StepFailed(step.name, step.error, self._culprit(flows.found.get(step.name)))
         if error is not None:
             raise error

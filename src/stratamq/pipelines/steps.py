@@ -46,6 +46,8 @@ class Steps:
             return None
         name, state = short(found["name"]), found["state"]
         before = self._found.get(name, Step(name))
+        if (before.state, state) == ("FAILED", "COMPLETED"):
+            return None  # Spark says both of a flow that failed, in any order
         after = replace(before, state=state, error=reason(found["rest"]) or before.error)
         self._found[name] = after
         return after if after != before else None
@@ -62,6 +64,12 @@ class Steps:
     @property
     def failed(self) -> list[Step]:
         return [step for step in self._found.values() if step.state == "FAILED"]
+
+    @property
+    def suspects(self) -> list[Step]:
+        """Of a run that failed: those that did, or else those that did once and were not heard of
+        again. Spark may end a run before it has told why."""
+        return self.failed or [step for step in self._found.values() if step.error]
 
 
 def short(name: str) -> str:
