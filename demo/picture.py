@@ -75,7 +75,7 @@ def _records(axes: Any, tiers: Sequence[TierRow]) -> None:
     cold = [row.cold_share for row in rows]
     axes.barh(names, cold, color=COLD, label="Parquet, on object storage")
     axes.barh(names, [1 - one for one in cold], left=cold, color=LOCAL, label="on the node only")
-    axes.set_title("Where Spark found them")
+    axes.set_title("Where Spark found the records")
     axes.xaxis.set_major_formatter(PercentFormatter(1))
     axes.legend(ncols=2, loc="upper left", bbox_to_anchor=(0, -0.08))
 
