@@ -19,7 +19,7 @@ from pyspark.sql.connect.client import DefaultChannelBuilder
 from stratamq.model.errors import StrataError
 from stratamq.spark.java import check_java
 from stratamq.spark.masters import check_master, check_server
-from stratamq.spark.session import LOOPBACK, is_local
+from stratamq.spark.session import LOOPBACK, PATIENT, is_local
 from stratamq.spark.union import register
 
 LOG = "spark.log"
@@ -73,6 +73,7 @@ def _own(folder: Path, master: str) -> dict[str, str]:
         ),
         "spark.driver.extraJavaOptions": f"-Dderby.stream.error.file={folder / 'derby.log'}",
         "spark.sql.connect.serverStacktrace.enabled": "false",
+        **PATIENT,
     }
     if is_local(master):
         found |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}

@@ -18,11 +18,14 @@ PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 """What the option `pushFilters` needs; see `source.FilteringReader`."""
 
 LOOPBACK = "127.0.0.1"
+PATIENT = {"spark.python.authenticate.socketTimeout": "60s"}
+"""Python workers start slowly on a busy machine."""
+
 _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.driver.host": LOOPBACK,
     "spark.driver.bindAddress": LOOPBACK,
-    "spark.python.authenticate.socketTimeout": "60s",  # workers start slowly on a busy machine
+    **PATIENT,
     "spark.sql.session.timeZone": "UTC",
 }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stratamq.model.errors import InvalidConfig
 from stratamq.spark.packages import HOME, packages
-from stratamq.spark.session import LOOPBACK, is_local
+from stratamq.spark.session import LOOPBACK, PATIENT, is_local
 from stratamq.spark.union.reading import SERVERS_CONF
 
 
@@ -43,7 +43,7 @@ def environment(before: Mapping[str, str]) -> dict[str, str]:
 
 
 def _settings(asked: Submission) -> dict[str, str]:
-    found = {SERVERS_CONF: asked.servers} if asked.servers else {}
+    found = {**PATIENT, **({SERVERS_CONF: asked.servers} if asked.servers else {})}
     if is_local(asked.master):
         found |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
     return found

@@ -129,6 +129,7 @@ def connect_server(folder: Path, master: str = "local[2]", *flags: str) -> Itera
         "spark.driver.memory": "700m",
         "spark.driver.extraJavaOptions": QUICK_JAVA,
         "spark.executor.extraJavaOptions": QUICK_JAVA,
+        "spark.python.authenticate.socketTimeout": "60s",
         "spark.ui.enabled": "false",
         "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
         "spark.sql.shuffle.partitions": "2",
