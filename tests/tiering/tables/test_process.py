@@ -38,6 +38,7 @@ from stratamq.tiering.tables.requests import (
 )
 from tests.lake.tables.files import NARROW, TOPIC_ID, make, schema
 from tests.lake.tables.readers import by_duckdb, by_pyiceberg, users_table
+from tests.waiting import until
 
 FOLDER = keys.topic_folder("orders", TOPIC_ID)
 
@@ -209,10 +210,8 @@ async def test_it_ends_when_it_has_nothing_to_do(options: TableOptions) -> None:
         await writer.ask(KeepTables(topics={}))
         pid = writer.pid
         assert pid
-        while writer.pid is not None:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
+        await until(lambda: writer.pid is None)
+        await until(lambda: not Path(f"/proc/{pid}").exists())
         await writer.ask(KeepTables(topics={}))
     finally:
         await writer.close()

@@ -63,7 +63,7 @@ class TableWriter:
             if self._timer:
                 self._timer.cancel()
             answer = await self._ask(request)
-            self._timer = asyncio.get_running_loop().call_later(self._idle_s, self._end)
+            self._timer = asyncio.get_running_loop().call_later(self._idle_s, self._retire)
         if isinstance(answer, Failure):
             raise as_error(NAME, *answer, TableError)
         return answer
@@ -98,6 +98,12 @@ class TableWriter:
         process, self._process = self._process, None
         if process is not None:
             process.kill()
+
+    def _retire(self) -> None:
+        """It takes a while to go, with all its memory; the event loop does not wait for that."""
+        process, self._process = self._process, None
+        if process is not None:
+            self._thread.submit(process.kill)
 
 
 def _run(process: Background, request: Request) -> Written | Failure:
