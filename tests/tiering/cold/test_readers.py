@@ -223,8 +223,9 @@ def test_failures_ahead_are_for_those_who_come_after(caplog: pytest.LogCaptureFi
 
     assert ahead.submit(down)
     assert ahead.submit(broken)
-    ahead.submit(lambda: None)
-    time.sleep(0.1)
+    done = threading.Event()
+    assert ahead.submit(done.set)
+    assert done.wait(20)
     ahead.close()
     assert "reading ahead failed" in caplog.text
     assert "down" not in caplog.text
