@@ -22,7 +22,10 @@ from stratamq.spark.names import (
 from stratamq.spark.positions import Positions, positions_of
 
 PARTITION_BYTES = 64 << 20
-FETCH_BYTES = 8 << 20
+FETCH_BYTES = 2 << 20
+"""Enough to be worth asking for, and so little that it fits what lies between a worker and its JVM:
+both are at work at the same time."""
+
 ISOLATIONS = ("read_committed", "read_uncommitted")
 
 

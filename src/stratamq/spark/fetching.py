@@ -1,0 +1,119 @@
+"""Fetches that run ahead of whoever decodes them: a node and a task work at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from stratamq.client import BlockingClient, Client, FetchLimits
+from stratamq.client.fetching import Fetched
+from stratamq.model.errors import OffsetOutOfRange, TimedOut
+from stratamq.spark.looking import DataLoss, bounds
+from stratamq.spark.planning import OffsetRange
+from stratamq.wire.kafka.records import walk
+
+AHEAD_MAX = 3
+"""Answers that wait to be decoded; then no more is asked for."""
+
+WAIT_MS = 500
+EMPTY_MAX = 4
+"""Answers without a batch, one after the other, until what was asked for counts as compacted away.
+The node says each time that the log goes further, so it does not hide anything."""
+
+SPARE_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetching:
+    """What is asked for, and what about records that are gone."""
+
+    wanted: OffsetRange
+    bytes_max: int
+    committed: bool
+    fail_on_data_loss: bool
+
+
+class Answer(NamedTuple):
+    """What lies before `offset` is not to be shown: another answer had it, or it was deleted."""
+
+    offset: int
+    fetched: Fetched
+
+
+def answers(client: BlockingClient, asked: Fetching) -> Iterator[Answer]:
+    """Until the range is covered. The next ones are on their way while one is used."""
+    queue: asyncio.Queue[Answer | BaseException | None] = asyncio.Queue(AHEAD_MAX)
+    filling = client.start(_fill(queue, client.asyncio, asked))
+    try:
+        while (found := client.call(queue.get())) is not None:
+            if isinstance(found, BaseException):
+                raise found
+            yield found
+    finally:
+        filling.cancel()
+
+
+async def _fill(
+    queue: asyncio.Queue[Answer | BaseException | None], client: Client, asked: Fetching
+) -> None:
+    try:
+        async for answer in _answers(client, asked):
+            await queue.put(answer)
+    except Exception as error:  # raised where the answer is waited for
+        await queue.put(error)
+    else:
+        await queue.put(None)
+
+
+async def _answers(client: Client, asked: Fetching) -> AsyncIterator[Answer]:
+    wanted = asked.wanted
+    offset, empty = wanted.start, 0
+    while offset < wanted.stop:
+        try:
+            limits = FetchLimits(bytes_max=_size(asked, offset), wait_ms_max=WAIT_MS)
+            fetched = await client.fetch(wanted.place, offset, limits, committed=asked.committed)
+        except OffsetOutOfRange:
+            offset = await _after_loss(client, asked, offset)
+            continue
+        after = _next_offset(fetched, offset)
+        if after > offset:
+            yield Answer(offset, fetched)
+            offset, empty = after, 0
+            continue
+        empty += 1
+        if empty > EMPTY_MAX:
+            _check_end(asked, offset, fetched)
+            return
+
+
+def _size(asked: Fetching, offset: int) -> int:
+    """No more than what is wanted has, about."""
+    wanted = asked.wanted
+    if not wanted.offset_bytes:
+        return asked.bytes_max
+    about = int((wanted.stop - offset) * wanted.offset_bytes * 1.1) + SPARE_BYTES
+    return min(asked.bytes_max, about)
+
+
+def _next_offset(fetched: Fetched, offset: int) -> int:
+    spans = walk(fetched.data)
+    return max(offset, spans[-1].last_offset + 1) if spans else offset
+
+
+async def _after_loss(client: Client, asked: Fetching, offset: int) -> int:
+    """Where to go on when the log no longer has the offset."""
+    place = asked.wanted.place
+    starts, ends = await bounds(client, [place], asked.committed)
+    if asked.fail_on_data_loss or starts[place] <= offset:
+        raise DataLoss(place, offset, starts[place], ends[place])
+    return min(starts[place], asked.wanted.stop)
+
+
+def _check_end(asked: Fetching, offset: int, fetched: Fetched) -> None:
+    """Nothing came, time and again: fine if the node says that it has told all up to the end."""
+    wanted = asked.wanted
+    told = fetched.last_stable if asked.committed else fetched.high_watermark
+    if told < wanted.stop:
+        raise TimedOut(f"{wanted.place}: nothing came from offset {offset} to {wanted.stop - 1}")
