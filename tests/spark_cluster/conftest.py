@@ -6,10 +6,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from stratamq.model.errors import TimedOut
 from tests.clients.node import ROOT, Node, running
 from tests.peers.spark import QUICK_JAVA, Cluster, environment, standalone
 from tests.spark.conftest import Talk
@@ -18,6 +20,7 @@ from tests.spark_union.world import CONFIGS, FLAGS
 HERE = Path(__file__).parent
 PARTITIONS = 2
 RECORDS = 1000
+FLUSHES_MAX = 8
 SMALL = (
     *("--conf", "spark.executor.memory=500m"),
     *("--conf", "spark.driver.memory=600m"),
@@ -65,7 +68,16 @@ def fill(node: Node) -> None:
         for partition in range(PARTITIONS):
             talk.send_values("whole", partition, half[partition::PARTITIONS])
         if half[0] == values[0]:
-            talk.run(lambda client: client.flush_lake("whole"))
+            _flush(talk, "whole")
+
+
+def _flush(talk: Talk, topic: str) -> None:
+    """A flush that takes longer than a client waits goes on, and is asked for again."""
+    for _ in range(FLUSHES_MAX):
+        with suppress(TimedOut):
+            talk.run(lambda client: client.flush_lake(topic))
+            return
+    raise TimeoutError(f"{topic} is not flushed")
 
 
 QUIET = {**CONFIGS, "lake.flush.interval.ms": "600000"}
