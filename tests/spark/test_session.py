@@ -89,6 +89,28 @@ def test_no_pyspark() -> None:
     assert "pip install 'stratamq[spark,lake]'" in told.stderr.splitlines()[-1]
 
 
+def test_a_worker_loads_what_it_needs() -> None:
+    """Spark starts an interpreter for each stream: what only others need would be waited for."""
+    program = """
+import sys, stratamq.spark.source, stratamq.spark.stream
+needless = {"pyarrow.compute", "stratamq.spark.sink", "stratamq.spark.union", "email"}
+print(sorted(needless & set(sys.modules)))
+"""
+    told = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert told.stdout.strip() == "[]"
+
+
+def test_everything_is_found_under_its_name() -> None:
+    package = importlib.import_module("stratamq.spark")
+    importlib.import_module("stratamq.spark.session")
+    for name in package.__all__:
+        assert callable(getattr(package, name)), name
+    with pytest.raises(AttributeError, match="no attribute 'sesion'"):
+        _ = package.sesion
+
+
 def test_spark_finds_the_format_by_itself() -> None:
     """As its look-up does: by the names of packages. Unless asked to, it must not take filters:
     Spark refuses sources that do, and with them, mixes up the queries over a data frame."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from importlib.metadata import version
+import functools
 from typing import NamedTuple, TypeVar
 
 from stratamq.client.failures import check
@@ -75,7 +75,7 @@ class NodeConnection:
     async def greet(self, timeout_s: float) -> None:
         """Learn what the node speaks. Nothing else can be asked before."""
         greeting = ApiVersionsRequest(
-            client_software_name="stratamq", client_software_version=version("stratamq")
+            client_software_name="stratamq", client_software_version=_own_version()
         )
         told = await self._ask(greeting, ApiVersionsResponse, API_VERSIONS_VERSION, timeout_s)
         self._offered = offered_by(told)
@@ -155,6 +155,13 @@ class NodeConnection:
         for asked in list(self._asked.values()):
             if not asked.answer.done():
                 asked.answer.set_exception(Unreachable(reason))
+
+
+@functools.cache
+def _own_version() -> str:
+    from importlib.metadata import version  # reads mail headers: not for those who never connect
+
+    return version("stratamq")
 
 
 async def connect(server: Server, options: ClientOptions, tls: TlsContext | None) -> NodeConnection:

@@ -11,6 +11,9 @@ An application over `client` and `lake`, never imported by a node. docs/spark.md
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from stratamq.model.errors import InvalidConfig
 
 try:
@@ -21,10 +24,27 @@ except ImportError as error:
         f"{error.name} is missing: pip install 'stratamq[spark,lake]' brings what Spark needs"
     ) from None
 
-from stratamq.spark.failing import StrataMQError
-from stratamq.spark.progress import lag
 from stratamq.spark.session import session
-from stratamq.spark.source import StrataMQSource
-from stratamq.spark.union import register, topic
+
+if TYPE_CHECKING:
+    from stratamq.spark.failing import StrataMQError
+    from stratamq.spark.progress import lag
+    from stratamq.spark.source import StrataMQSource
+    from stratamq.spark.union import register, topic
 
 __all__ = ["StrataMQError", "StrataMQSource", "lag", "register", "session", "topic"]
+
+_HOMES = {
+    "StrataMQError": "failing",
+    "StrataMQSource": "source",
+    "lag": "progress",
+    "register": "union",
+    "topic": "union",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Loaded by who asks for it: Spark's workers need little of all this, and start often."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

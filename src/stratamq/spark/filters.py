@@ -6,13 +6,12 @@ partition, offset and time narrow what is read at all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.datasource import (
     EqualTo,
     Filter,
@@ -32,15 +31,15 @@ from stratamq.spark.options import ReadOptions
 OFFSET_MAX = (1 << 63) - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-Test = Callable[[pa.Array, Any], pa.Array]
-
-COMPARISONS: Mapping[type[Filter], Test] = {
-    EqualTo: pc.equal,
-    GreaterThan: pc.greater,
-    GreaterThanOrEqual: pc.greater_equal,
-    LessThan: pc.less,
-    LessThanOrEqual: pc.less_equal,
+COMPARISONS: Mapping[type[Filter], str] = {
+    EqualTo: "equal",
+    GreaterThan: "greater",
+    GreaterThanOrEqual: "greater_equal",
+    LessThan: "less",
+    LessThanOrEqual: "less_equal",
 }
+"""Arrow's names for them."""
+
 BEFORE = (LessThan, LessThanOrEqual)
 TAKEN: Mapping[str, pa.DataType] = {
     "key": pa.binary(),
@@ -61,6 +60,7 @@ class Condition:
     values: Sequence[Any]
 
     def holds(self, array: pa.Array) -> pa.Array:
+        pc = _compute()
         if self.kind is IsNull:
             return pc.is_null(array)
         if self.kind is IsNotNull:
@@ -68,7 +68,7 @@ class Condition:
         wanted = pa.array(list(self.values), TAKEN[self.column])
         if self.kind is In:
             return pc.is_in(array, value_set=wanted)
-        return COMPARISONS[self.kind](array, wanted[0])
+        return getattr(pc, COMPARISONS[self.kind])(array, wanted[0])
 
     def admits(self, value: object) -> bool:
         """Whether a row with this value in the column may pass."""
@@ -139,17 +139,25 @@ def passing(arrays: Arrays, conditions: Sequence[Condition], tag: bytes | None) 
         return arrays
     keep = masks[0]
     for mask in masks[1:]:
-        keep = pc.and_kleene(keep, mask)
+        keep = _compute().and_kleene(keep, mask)
     return {name: array.filter(keep) for name, array in arrays.items()}
 
 
 def _has_tag(tags: pa.Array, tag: bytes) -> pa.Array:
     """By the rows that own a tag which is equal, whole: `a` is not `a/b`."""
+    pc = _compute()
     flat = pc.list_flatten(tags)
     owners = pc.list_parent_indices(tags)
     hits = owners.filter(pc.equal(flat, pa.scalar(tag, pa.binary())))
     rows = pa.array(range(len(tags)), owners.type)
     return pc.is_in(rows, value_set=hits)
+
+
+def _compute() -> Any:
+    """Loaded by who has something to compute: most workers never need it, and start often."""
+    import pyarrow.compute
+
+    return pyarrow.compute
 
 
 def _with_offsets(scope: Scope, one: Condition) -> Scope:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql.utils import is_remote
 
 from stratamq.spark.java import check_java
-from stratamq.spark.source import StrataMQSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,6 +46,8 @@ def session(master: str = "local[*]", **settings: str) -> SparkSession:
 
 def register(spark: SparkSession) -> SparkSession:
     """`format("stratamq")` from now on."""
+    from stratamq.spark.source import StrataMQSource
+
     if not is_remote() and "PYSPARK_PYTHON" not in os.environ:
         context = spark.sparkContext
         if is_local(context.master or ""):

@@ -27,7 +27,6 @@ from stratamq.spark.options import ReadOptions, read_options
 from stratamq.spark.planning import OffsetRange, Task, split
 from stratamq.spark.reading import read, reading_of, shared_client
 from stratamq.spark.refused import RefusedStream
-from stratamq.spark.sink import BatchWriter, StreamWriter
 from stratamq.spark.stream import StreamReader
 
 if TYPE_CHECKING:
@@ -62,11 +61,15 @@ class StrataMQSource(DataSource):
 
     @plainly
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from stratamq.spark.sink import BatchWriter  # those who read do without
+
         return BatchWriter(dict(self.options), schema, overwrite)
 
     @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Complete mode writes the whole result with each epoch, as Spark's Kafka sink does."""
+        from stratamq.spark.sink import StreamWriter
+
         return StreamWriter(dict(self.options), schema)
 
 

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from stratamq.client import Client, TopicPartition
+from stratamq.client import EARLIEST, LATEST, Client, TopicPartition
 from stratamq.model.errors import StrataError
 from stratamq.spark.admission import admitted, is_too_little
 from stratamq.spark.columns import arrow_schema
@@ -121,9 +121,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return await self._latest(client) if self._target is None else self._target
 
     async def _latest(self, client: Client) -> Offsets:
-        places = await self._places(client)
-        _, ends = await bounds(client, places, self._options.committed)
-        return ends
+        asked = dict.fromkeys(await self._places(client), LATEST)
+        return await client.list_offsets(asked, committed=self._options.committed)
 
     async def _next(self, client: Client, start: Offsets, everything: bool) -> Offsets:
         ends = await self._ends(client)
@@ -141,7 +140,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     async def _ranges(self, client: Client, start: Offsets, end: Offsets) -> list[OffsetRange]:
         starts = await self._with_new_places(client, start, end)
-        firsts, _ = await bounds(client, end, self._options.committed)
+        firsts = await client.list_offsets(dict.fromkeys(end, EARLIEST))
         strict = self._options.fail_on_data_loss
         for place, stop in end.items():
             first = firsts[place]
@@ -163,7 +162,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     async def _with_new_places(self, client: Client, start: Offsets, end: Offsets) -> Offsets:
         new = [place for place in end if place not in start]
-        firsts, _ = await bounds(client, new, self._options.committed)
+        firsts = await client.list_offsets(dict.fromkeys(new, EARLIEST))
         return {place: start.get(place, firsts.get(place, 0)) for place in end}
 
     def _check_none_is_gone(self, start: Offsets, ends: Offsets) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from stratamq.lake.parquet._columns import Columns, Rows
 from stratamq.lake.parquet.schema import BATCH_COLUMNS, BATCH_FIELDS, HEADER, TABLE_FIELDS
@@ -45,13 +44,20 @@ def runs(values: Sequence[bool], ends: Sequence[int], column: str) -> pa.Array:
     encoded = pa.RunEndEncodedArray.from_arrays(
         pa.array(ends, pa.int64()), pa.array(values, _TYPES[column])
     )
-    return pc.run_end_decode(encoded)
+    return _compute().run_end_decode(encoded)
 
 
 def least_ms(timestamps: pa.Array) -> int | None:
     """The smallest there is, in ms."""
-    least: int | None = pc.min(timestamps.cast(pa.int64())).as_py()
+    least: int | None = _compute().min(timestamps.cast(pa.int64())).as_py()
     return least
+
+
+def _compute() -> Any:
+    """Loaded by those who need it: whoever only reads batches starts sooner."""
+    import pyarrow.compute
+
+    return pyarrow.compute
 
 
 def rows_of(table: pa.Table) -> Rows:
