@@ -24,7 +24,7 @@ RECORD_BYTES = 200
 STORED_BYTES = 225
 """A record with its key, in a batch."""
 
-SEGMENTS = 16
+SEGMENTS = 8
 """Of each partition: history is moved by the segment, so about half of it can be."""
 
 CUSTOMERS = 100_000

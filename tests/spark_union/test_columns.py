@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import pickle
 from datetime import UTC, datetime, timedelta, timezone
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
+from pyspark import TaskContext
 from pyspark.sql import types as t
 from pyspark.sql.pandas.types import to_arrow_type
 
 from stratamq.lake.declared import Column
 from stratamq.lake.parquet.values import value_columns
 from stratamq.model.errors import InvalidConfig, InvalidInput
+from stratamq.spark.columns import SCHEMA as SCHEMA_OF_TOPICS
+from stratamq.spark.columns import arrow_schema
+from stratamq.spark.options import read_options
+from stratamq.spark.reading import reading_of
+from stratamq.spark.union.chunks import Chunks
 from stratamq.spark.union.columns import flat_names, struct_of
+from stratamq.spark.union.pieces import Pieces, Wanted, task_of
 from stratamq.spark.union.places import explained, path_of
 from stratamq.spark.union.reading import timestamp_ms
+from stratamq.spark.union.snapshot import Range
 from stratamq.spark.union.typed import fitted
 
 SCHEMA = """{"type": "record", "name": "order", "fields": [
@@ -64,6 +74,29 @@ def test_values_get_the_columns_of_the_whole_table() -> None:
 def test_without_a_format_all_is_null() -> None:
     kind = to_arrow_type(struct_of((Column("id", "long"),)))
     assert fitted(None, kind, 2).to_pylist() == [None, None]
+
+
+def test_functions_say_what_they_want_when_they_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the first one that is called makes what all of a task want, and only of that task."""
+    number = 1
+    context = SimpleNamespace(taskAttemptId=lambda: number)
+    monkeypatch.setattr(TaskContext, "get", lambda: context)
+    pieces = Pieces(
+        topic="orders",
+        chunks=Chunks((Range(0, 0, 5),)),
+        reading=reading_of(
+            read_options({"servers": "127.0.0.1:1", "topic": "orders"}, streaming=False),
+            arrow_schema(SCHEMA_OF_TOPICS),
+        ),
+        offset_bytes=1.0,
+        value_format="none",
+        value_schema="",
+    )
+    wanted = [Wanted(pieces, name, pa.int64()) for name in ("offset", "data.id")]
+    assert [pickle.loads(pickle.dumps(one)) for one in wanted] == wanted
+    assert task_of().wanted == wanted
+    number = 2
+    assert task_of().wanted == []
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -16,7 +17,10 @@ from pyspark.sql import functions as f
 import stratamq.spark
 from stratamq.model.record import Record
 from stratamq.model.types import TimestampMs
+from stratamq.spark.options import read_options
 from stratamq.spark.union.chunks import CHUNK_OFFSETS
+from stratamq.spark.union.hot import pieces_of
+from stratamq.spark.union.pieces import Columns
 from stratamq.spark.union.reading import frame
 from stratamq.spark.union.snapshot import Range, Snapshot
 from tests.clients.node import Node
@@ -158,6 +162,14 @@ def test_columns_stay_beside_each_other(
     rows = read(cut(name, Range(0, wanted.start, wanted.stop), typed=True))
     found = sorted((row.offset, int(row.key), row.id, row.value) for row in rows.collect())
     assert found == [(at, at, at, records[at].value) for at in wanted]
+
+
+def test_no_more_is_kept_than_was_asked_for(filled: str, node: Node) -> None:
+    given = read_options({"servers": node.address, "topic": filled}, streaming=False)
+    pieces = pieces_of(cut(filled, Range(0, 2, 5), typed=True), given)
+    columns = Columns.read(pieces, [0], {"data.id": pa.int64()})
+    assert columns.lists("data.id").to_pylist() == [[2, None, 4]]
+    assert "value" not in columns
 
 
 def test_the_type_of_timestamps(

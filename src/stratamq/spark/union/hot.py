@@ -36,7 +36,7 @@ def hot_side(
     if not cut.ranges:
         return None
     given = read_options(_lower({**options, "topic": cut.topic}), streaming=False)
-    pieces = _pieces(cut, given)
+    pieces = pieces_of(cut, given)
     tasks = pieces.chunks.tasks(cut.offset_bytes, given.partitions_min)
     numbers = spark.range(0, pieces.chunks.count, 1, tasks)
     lists = numbers.select(*_lists(pieces, cut, typed))
@@ -44,7 +44,7 @@ def hot_side(
     return between(rows.select(*_rows(cut, typed)), cut.since_ms, cut.as_of_ms)
 
 
-def _pieces(cut: Snapshot, options: ReadOptions) -> Pieces:
+def pieces_of(cut: Snapshot, options: ReadOptions) -> Pieces:
     return Pieces(
         topic=cut.topic,
         chunks=Chunks(cut.ranges),

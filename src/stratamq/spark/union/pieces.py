@@ -62,7 +62,7 @@ def column_of(pieces: Pieces, name: str, kind: Any) -> Of:
     wanted = Wanted(pieces, name, kind)
 
     def of(numbers: pa.Array) -> pa.Array:
-        return _task().lists(wanted, numbers.to_pylist())
+        return task_of().lists(wanted, numbers.to_pylist())
 
     of.__name__ = name  # for who reads a query's plan
     return of
@@ -118,7 +118,7 @@ class Columns:
 
 
 @dataclass(slots=True)
-class _Task:
+class Task:
     """Not with those of another task: what was read for it may be deleted since."""
 
     number: int
@@ -139,21 +139,22 @@ class _Task:
         return self.columns.lists(wanted.name)
 
 
-_present = _Task(-1)
+_present = Task(-1)
 
 
-def _task() -> _Task:
+def task_of() -> Task:
+    """The one that is being worked on."""
     global _present
     context = TaskContext.get()
     number = -1 if context is None else context.taskAttemptId()
     if number != _present.number:
-        _present = _Task(number)
+        _present = Task(number)
     return _present
 
 
 def _arrived(pieces: Pieces, name: str, kind: Any) -> Wanted:
     wanted = Wanted(pieces, name, kind)
-    _task().wanted.append(wanted)
+    task_of().wanted.append(wanted)
     return wanted
 
 
