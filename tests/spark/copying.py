@@ -1,8 +1,9 @@
 """A Spark application that copies a topic to another one, until it has all or is killed.
 
-    python -m tests.spark.copying SERVERS SOURCE TARGET CHECKPOINT [MASTER]
+    python -m tests.spark.copying SERVERS SOURCE TARGET CHECKPOINT [MASTER [POINT FOLDER]]
 
 It prints `running` when the query has begun, and ends when it has copied all that was there then.
+With a point it stops there once: see `tests.spark.pausing`.
 """
 
 from __future__ import annotations
@@ -10,10 +11,16 @@ from __future__ import annotations
 import sys
 
 from stratamq.spark import session
+from tests.spark.pausing import PausingSource
 
 
 def main(
-    servers: str, source: str, target: str, checkpoint: str, master: str = "local[2,8]"
+    servers: str,
+    source: str,
+    target: str,
+    checkpoint: str,
+    master: str = "local[2,8]",
+    *pause: str,
 ) -> None:
     spark = session(
         master,
@@ -30,6 +37,11 @@ def main(
     # A shuffle, so that rows meet other tasks than those that read them.
     rows = reader.load().select("key", "value").repartition(3)
     writer = rows.writeStream.format("stratamq").option("transactionTimeoutMs", "60000")
+    if pause:
+        spark.dataSource.register(PausingSource)
+        writer = writer.format("pausing").options(point=pause[0], folder=pause[1])
+        # Longer than it takes until another is there: a busy machine starts Spark in minutes.
+        writer = writer.option("transactionTimeoutMs", "600000")
     query = (
         writer.options(servers=servers, topic=target, checkpointLocation=checkpoint)
         .trigger(availableNow=True)

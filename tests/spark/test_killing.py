@@ -20,24 +20,28 @@ from stratamq.wire.kafka.records import decode_batch, walk
 from tests.clients.node import ROOT, Node
 from tests.peers.spark import standalone
 from tests.spark.conftest import Talk
+from tests.spark.pausing import POINTS
+
+pytestmark = pytest.mark.timeout(900)
 
 PARTITIONS = 2
 RECORDS = 3000
 KILLS = 6
 RUN_SECONDS_MAX = 300
+PATHS = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
 
 
 class Application:
     """`tests.spark.copying` in a session of its own, so that all of it can be killed at once."""
 
-    def __init__(self, address: str, folder: Path, *master: str) -> None:
+    def __init__(self, address: str, folder: Path, *more: str) -> None:
         self.log = (folder / "application.log").open("ab")
         self.process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "tests.spark.copying"),
-                *(address, "source", "target", str(folder / "checkpoint"), *master),
+                *(address, "source", "target", str(folder / "checkpoint"), *more),
             ],
-            env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT / "src")},
+            env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": PATHS},
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=self.log,
@@ -110,17 +114,30 @@ async def committed(client: Client, topic: str) -> list[bytes]:
     return found
 
 
+def filled(talk: Talk, count: int) -> list[str]:
+    """What is to be copied."""
+    for topic in ("source", "target"):
+        talk.run(lambda client, topic=topic: client.create_topic(topic, PARTITIONS))
+    sent = [f"{i}" for i in range(count)]
+    for partition in range(PARTITIONS):
+        talk.send_values("source", partition, sent[partition::PARTITIONS])
+    return sent
+
+
+def check_copied_once(talk: Talk, sent: Sequence[str]) -> None:
+    values = talk.run(lambda client: committed(client, "target"))
+    counts = Counter(value.decode() for value in values)
+    assert {value: count for value, count in counts.items() if count > 1} == {}
+    assert set(counts) == set(sent)
+
+
 @pytest.mark.long
 @pytest.mark.needs("java")
 @pytest.mark.parametrize("seed", [1, 2])
 def test_every_row_once_whatever_is_killed(own_node: list[Node], tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     talk = Talk(own_node[0].address)
-    for topic in ("source", "target"):
-        talk.run(lambda client, topic=topic: client.create_topic(topic, PARTITIONS))
-    sent = [f"{i}" for i in range(RECORDS)]
-    for partition in range(PARTITIONS):
-        talk.send_values("source", partition, sent[partition::PARTITIONS])
+    sent = filled(talk, RECORDS)
     application = Application(talk.address, tmp_path)
     for _ in range(KILLS):
         if application.has_ended:
@@ -135,13 +152,62 @@ def test_every_row_once_whatever_is_killed(own_node: list[Node], tmp_path: Path,
                 own_node[0] = own_node[0].restarted(signal.SIGKILL)
             case "worker":
                 application.kill_a_worker(chance)
-    assert _finish(application, talk.address, tmp_path) == 0, (
-        tmp_path / "application.log"
-    ).read_text()[-5000:]
-    values = talk.run(lambda client: committed(client, "target"))
-    counts = Counter(value.decode() for value in values)
-    assert {value: count for value, count in counts.items() if count > 1} == {}
-    assert set(counts) == set(sent)
+    assert _finish(application, talk.address, tmp_path) == 0, said(tmp_path)
+    check_copied_once(talk, sent)
+
+
+def said(folder: Path) -> str:
+    return (folder / "application.log").read_text()[-5000:]
+
+
+def stopped(talk: Talk, folder: Path, point: str) -> Application:
+    """An application that stands at the point."""
+    application = Application(talk.address, folder, "local[2,8]", point, str(folder))
+    deadline = time.monotonic() + RUN_SECONDS_MAX
+    while not (folder / "paused").exists():
+        assert not application.has_ended, said(folder)
+        assert time.monotonic() < deadline, "it never came there"
+        time.sleep(0.2)
+    return application
+
+
+@pytest.mark.long
+@pytest.mark.needs("java")
+@pytest.mark.parametrize("point", POINTS)
+def test_a_driver_that_is_killed_between_two_steps(
+    own_node: list[Node], tmp_path: Path, point: str
+) -> None:
+    talk = Talk(own_node[0].address)
+    sent = filled(talk, 600)
+    stopped(talk, tmp_path, point).kill()
+    assert Application(talk.address, tmp_path).end() == 0, said(tmp_path)
+    check_copied_once(talk, sent)
+
+
+@pytest.mark.long
+@pytest.mark.needs("java")
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("is_early", [False, True])
+def test_a_zombie_that_comes_back(
+    own_node: list[Node], tmp_path: Path, point: str, is_early: bool
+) -> None:
+    """When the one that took over is done, or in the middle of it. It may end one of them; what
+    counts is what the topic holds when a third has had its turn."""
+    talk = Talk(own_node[0].address)
+    sent = filled(talk, 600)
+    zombie = stopped(talk, tmp_path, point)
+    other = Application(talk.address, tmp_path)
+    if is_early:
+        time.sleep(2)
+    else:
+        assert other.end() == 0, said(tmp_path)
+        check_copied_once(talk, sent)
+    (tmp_path / "go").touch()
+    zombie.end()
+    if is_early:
+        other.end()
+    assert Application(talk.address, tmp_path).end() == 0, said(tmp_path)
+    check_copied_once(talk, sent)
 
 
 @pytest.mark.long
@@ -149,18 +215,13 @@ def test_every_row_once_whatever_is_killed(own_node: list[Node], tmp_path: Path,
 def test_a_cluster_of_its_own_processes(own_node: list[Node], tmp_path: Path) -> None:
     """A master and two workers; one of them is killed while the query runs."""
     talk = Talk(own_node[0].address)
-    for topic in ("source", "target"):
-        talk.run(lambda client, topic=topic: client.create_topic(topic, PARTITIONS))
-    sent = [f"{i}" for i in range(RECORDS)]
-    for partition in range(PARTITIONS):
-        talk.send_values("source", partition, sent[partition::PARTITIONS])
+    sent = filled(talk, RECORDS)
     with standalone(tmp_path, workers=2) as cluster:
         application = Application(talk.address, tmp_path, cluster.master)
         time.sleep(5)
         cluster.kill_a_worker()
-        assert application.end() == 0, (tmp_path / "application.log").read_text()[-5000:]
-    values = talk.run(lambda client: committed(client, "target"))
-    assert sorted(value.decode() for value in values) == sorted(sent)
+        assert application.end() == 0, said(tmp_path)
+    check_copied_once(talk, sent)
 
 
 def _finish(application: Application, address: str, folder: Path) -> int:

@@ -26,7 +26,7 @@ SETTINGS = {
     "tier.interval.ms": "30",
     "tier.orphan.grace.ms": "5000",  # longer than it takes to commit what was stored
 }
-SOON_S = 60
+SOON_S = 240
 BATCHES, PER_BATCH = 10, 25
 
 Rows = dict[int, bytes]
@@ -98,7 +98,14 @@ class MovedTopic:
         rows = stratamq.spark.topic(self.spark, self.name, servers=self.node.address)
         return {row.offset: bytes(row.value) for row in rows.select("offset", "value").collect()}
 
-    def iceberg(self) -> Rows:
+    def iceberg(self) -> Rows | None:
+        """None while the table names what is gone: it is written a moment after files change."""
+        try:
+            return self._iceberg()
+        except FileNotFoundError:
+            return None
+
+    def _iceberg(self) -> Rows:
         with users_table(self.node.data / "lake" / "catalog.sqlite", self.name) as table:
             rows = table.scan("aborted = false", selected_fields=("offset", "value")).to_arrow()
         return dict(zip(*rows.select(["offset", "value"]).to_pydict().values(), strict=True))

@@ -19,6 +19,9 @@ from stratamq.spark.jobs import (
     convert_backlog,
     partitioned_copy,
 )
+from stratamq.spark.jobs.plan import Rewrite, with_deletions
+from stratamq.spark.jobs.running import _run
+from stratamq.wire.kafka.protocol.messages.lake import DescribedLake
 from tests.spark_union.deleting import DeletingNode, deleting_node
 from tests.spark_union.moved import SETTINGS, MovedTopic, moved, soon
 
@@ -77,6 +80,35 @@ def test_what_is_deleted_is_gone(topic: NewTopic, tier_format: str) -> None:
     assert one.told().files == files
     one.delete(one.within(third)[0])
     assert one.run(apply_deletes).made == 1
+    one.check()
+
+
+@pytest.mark.parametrize("is_past", [False, True])
+def test_the_start_moves_on_while_a_job_runs(topic: NewTopic, is_past: bool) -> None:
+    """Into the file that is being made anew, or past it."""
+    one = topic("parquet")
+    _, second, *_ = one.told().files
+    one.delete(one.within(second)[0])
+
+    def planned(lake: DescribedLake) -> list[Rewrite]:
+        wanted = with_deletions(lake)
+        one.trim(second.end_offset + 3 if is_past else second.end_offset - 3)
+        return wanted
+
+    done = _run(one.spark, one.name, planned, servers=one.node.address)
+    assert done.made + done.overtaken == 1
+    one.check()
+    one.run(apply_deletes)
+    one.check()
+    assert one.run(apply_deletes) == Outcome()
+
+
+def test_raw_segments_stay_so_when_they_are_put_together(topic: NewTopic) -> None:
+    one = topic("both")
+    assert one.run(compact_files).made == 1
+    (only,) = one.told().files
+    assert only.parquet_key
+    assert only.log_key
     one.check()
 
 

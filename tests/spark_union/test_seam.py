@@ -55,6 +55,7 @@ def new_world(spark: SparkSession, tiered: DeletingNode) -> Iterator[NewWorld]:
 
 def interleave(world: World, steps: int) -> int:
     """Random steps; how many files the reads went through."""
+    world.write()  # else a stream begins by waiting
     stream = Following(world)
     waiting: list[Seen] = []
     files = 0

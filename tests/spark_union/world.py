@@ -214,7 +214,19 @@ class Following:
             "partition", "offset", "cast(get_json_object(cast(value as string), '$.id') as long)"
         )
         writer = rows.writeStream.format("memory").queryName(self._name)
-        self.query = writer.trigger(processingTime="500 milliseconds").start()
+        self._writer = writer.trigger(processingTime="500 milliseconds")
+        self.query = self._writer.start()
+        while not self._has_begun():
+            self.query = self._writer.start()
+
+    def _has_begun(self) -> bool:
+        """Spark gives a worker ten seconds to start, which a busy machine may need."""
+        while self.query.lastProgress is None:
+            if (error := self.query.exception()) is not None:
+                assert "failed to connect back" in str(error), error
+                return False
+            time.sleep(0.1)
+        return True
 
     def catch_up(self) -> None:
         self.query.processAllAvailable()

@@ -52,7 +52,6 @@ class Flights:
             for key in mine:
                 self._began.pop(key, None)
 
-
     @contextlib.contextmanager
     def removing(self, key: str) -> Iterator[None]:
         assert key not in self._began, "it was looked at"
