@@ -68,10 +68,10 @@ def fill(node: Node) -> None:
         for partition in range(PARTITIONS):
             talk.send_values("whole", partition, half[partition::PARTITIONS])
         if half[0] == values[0]:
-            _flush(talk, "whole")
+            flush(talk, "whole")
 
 
-def _flush(talk: Talk, topic: str) -> None:
+def flush(talk: Talk, topic: str) -> None:
     """A flush that takes longer than a client waits goes on, and is asked for again."""
     for _ in range(FLUSHES_MAX):
         with suppress(TimedOut):
@@ -95,7 +95,7 @@ def stratamq() -> Run:
             env={**environment(), "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200"},
             capture_output=True,
             text=True,
-            timeout=500,
+            timeout=900,
         )
 
     return run

@@ -19,8 +19,7 @@ from tests.peers.s3 import free_port
 
 HOME = Path(pyspark.__file__).parent
 HERE = Path(__file__).parent
-POM = HERE / "pom.xml"
-JARS = HERE.parents[2] / "build" / f"spark-{hashlib.sha256(POM.read_bytes()).hexdigest()[:12]}"
+BUILD = HERE.parents[2] / "build"
 FETCH_SECONDS_MAX = 600
 START_SECONDS_MAX = 120
 LOOPBACK = "127.0.0.1"
@@ -29,30 +28,23 @@ QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def jars() -> list[str]:
-    """The connector for Kafka. The first caller fetches it; others, in other processes, wait."""
-    JARS.mkdir(parents=True, exist_ok=True)
-    done = JARS / "done"
-    with (JARS / "lock").open("w") as lock:
+    """The connector for Kafka."""
+    return sorted(str(jar) for jar in fetched(HERE / "pom.xml", "spark").glob("*.jar"))
+
+
+def fetched(pom: Path, name: str, *flags: str) -> Path:
+    """The folder with what `pom` asks for. The first caller fetches it; others, in other processes,
+    wait."""
+    folder = BUILD / f"{name}-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not done.exists():
-            _fetch()
-            done.touch()
-    return sorted(str(jar) for jar in JARS.glob("*.jar"))
-
-
-def _fetch() -> None:
-    subprocess.run(
-        [
-            "mvn",
-            "--batch-mode",
-            "--quiet",
-            f"--file={POM}",
-            "dependency:copy-dependencies",
-            f"-DoutputDirectory={JARS}",
-        ],
-        check=True,
-        timeout=FETCH_SECONDS_MAX,
-    )
+        if not (folder / "done").exists():
+            command = ["mvn", "--batch-mode", "--quiet", f"--file={pom}"]
+            command += ["dependency:copy-dependencies", f"-DoutputDirectory={folder}", *flags]
+            subprocess.run(command, check=True, timeout=FETCH_SECONDS_MAX)
+            (folder / "done").touch()
+    return folder
 
 
 class Cluster:
