@@ -14,8 +14,10 @@ import pytest
 
 from stratamq.client import Client, TopicPartition
 from stratamq.model.record import Record
+from stratamq.pipelines.project import init
 from stratamq.wire.kafka.records import decode_batch, iter_batches
 from tests.clients.node import ROOT, Node, running
+from tests.peers.spark import QUICK_JAVA, connect_server
 from tests.spark.conftest import Talk
 from tests.spark_union.world import CONFIGS, FLAGS
 
@@ -25,8 +27,15 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 
-MEMORY = ("--conf", "spark.sql.catalogImplementation=in-memory")
+MEMORY = (
+    *("--conf", "spark.sql.catalogImplementation=in-memory"),
+    *("--conf", f"spark.driver.extraJavaOptions={QUICK_JAVA}"),
+)
 """A catalog on disk takes half a minute to make; a single run needs none."""
+
+
+ONCE = ("--conf", "spark.sql.pipelines.maxFlowRetryAttempts=0")
+"""What fails is not tried again."""
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +44,16 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
         yield node
 
 
+@pytest.fixture(scope="module")
+def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server for runs that need no driver of their own: one takes half a minute to start."""
+    with connect_server(tmp_path_factory.mktemp("connect")) as address:
+        yield address
+
+
 @pytest.fixture
 def project(tmp_path: Path, node: Node) -> Path:
-    told = stratamq("pipeline", "init", "shop", "--servers", node.address, folder=tmp_path)
-    assert told.returncode == 0, told.stderr
+    init("shop", tmp_path, node.address)
     return tmp_path / "shop"
 
 
@@ -63,7 +78,8 @@ def read_all(node: Node, topic: str) -> list[Record]:
     return found
 
 
-def test_orders_become_totals_and_a_bad_one_is_named(project: Path, node: Node) -> None:
+def test_orders_become_totals(project: Path, node: Node) -> None:
+    """With a driver of its own."""
     subprocess.run([sys.executable, project / "sample.py"], check=True, capture_output=True)
     done = stratamq("pipeline", "run", "--master", "local[2]", *MEMORY, folder=project)
     assert done.returncode == 0, done.stderr
@@ -73,16 +89,24 @@ def test_orders_become_totals_and_a_bad_one_is_named(project: Path, node: Node) 
     assert len({one["minute"] for one in totals}) >= 4
     assert 0 < sum(one["orders"] for one in totals) <= 1000
 
+
+def test_a_bad_record_is_named(project: Path, node: Node, remote: str) -> None:
     talk = Talk(node.address)
-    talk.send_values("orders", 0, ['{"id": 1}'] * 5 + ["no number"] + ['{"id": 2}'] * 20)
+    talk.run(lambda client: client.create_topic("strict", 1))
+    talk.send_values("strict", 0, ['{"id": 1}'] * 1005 + ["no number"] + ['{"id": 2}'] * 20)
+    only(project, STRICT)
+    failed = stratamq("pipeline", "run", "--remote", remote, *ONCE, folder=project)
+    assert failed.returncode == 1
+    assert "step strict failed at offset 1005 of strict-0" in failed.stderr
+    assert "Traceback" not in failed.stderr
+
+
+def only(project: Path, step: str) -> None:
+    """Instead of the steps it came with."""
     steps = project / "transformations"
     for path in steps.iterdir():
         path.unlink()
-    (steps / "strict.py").write_text(STRICT)
-    failed = stratamq("pipeline", "run", "--master", "local[2]", *MEMORY, folder=project)
-    assert failed.returncode == 1
-    assert "step strict failed at offset 1005 of orders-0" in failed.stderr
-    assert "Traceback" not in failed.stderr
+    (steps / "step.py").write_text(step)
 
 
 STRICT = """
@@ -92,21 +116,39 @@ from pyspark.sql import functions as f
 @dp.table
 def strict():
     orders = spark.readStream.format("stratamq").options(
-        servers=spark.conf.get("spark.stratamq.servers"), topic="orders",
+        servers=spark.conf.get("spark.stratamq.servers"), topic="strict",
         startingOffsets="earliest").load()
     return orders.select(f.from_json(f.col("value").cast("string"), "id long",
                                      {"mode": "FAILFAST"}).alias("order"))
 """
 
 
-@pytest.mark.long
-def test_a_node_that_is_down_is_one_sentence(project: Path) -> None:
-    """It is tried again for half a minute, and by Spark twice more."""
-    words = ("--servers", "127.0.0.1:1", "--master", "local[2]", *MEMORY)
-    failed = stratamq("pipeline", "run", *words, folder=project)
+READING = """
+from pyspark import pipelines as dp
+
+@dp.table
+def read():
+    own = {{"servers": spark.conf.get("spark.stratamq.servers"), "topic": "strict"}}
+    return spark.readStream.format("stratamq").options(**own | {options}).load()
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"topic": "gone"}, "there is no topic 'gone'"),
+        ({"startingOfsets": "earliest"}, "a stream has no option 'startingofsets'; did you mean"),
+        ({"servers": "127.0.0.1:1", "retry.ms": "100"}, "127.0.0.1:1 cannot be reached"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(
+    project: Path, remote: str, options: dict[str, str], sentence: str
+) -> None:
+    only(project, READING.format(options=options))
+    failed = stratamq("pipeline", "run", "--remote", remote, *ONCE, folder=project)
     assert failed.returncode == 1
-    assert "127.0.0.1:1" in failed.stderr
-    assert failed.stderr.count("\n") <= 2
+    assert sentence in failed.stderr
+    assert failed.stderr.count("\n") == 1
 
 
 JOB = """
@@ -118,6 +160,7 @@ from stratamq.spark import register, topic
 
 spark = register(SparkSession.builder.getOrCreate())
 print("rows:", topic(spark, sys.argv[1]).count())
+raise SystemExit(7)
 """
 
 
@@ -126,12 +169,10 @@ def test_a_plain_job_finds_nodes_and_packages(tmp_path: Path, node: Node) -> Non
     talk.run(lambda client: client.create_topic("for-a-job", 1))
     talk.send_values("for-a-job", 0, ["a", "b", "c"])
     (tmp_path / "job.py").write_text(JOB)
-    words = ("--servers", node.address, "--master", "local[2]", "job.py", "for-a-job")
+    words = ("--servers", node.address, "--master", "local[2]", *MEMORY, "job.py", "for-a-job")
     done = stratamq("spark", "submit", *words, folder=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "rows: 3" in done.stdout
-    (tmp_path / "job.py").write_text("raise SystemExit(7)")
-    assert stratamq("spark", "submit", "job.py", folder=tmp_path).returncode == 7
+    assert "rows: 3" in done.stdout, done.stderr
+    assert done.returncode == 7, "the job's own"
 
 
 UNION = """
@@ -155,9 +196,7 @@ def test_a_step_reads_a_whole_topic_over_all_tiers(
         talk.run(lambda client: client.create_topic("whole", 1, configs=CONFIGS))
         talk.send_values("whole", 0, [json.dumps({"id": number}) for number in range(1000)])
         talk.run(lambda client: client.flush_lake("whole"))
-        for path in (project / "transformations").iterdir():
-            path.unlink()
-        (project / "transformations" / "union.py").write_text(UNION)
+        only(project, UNION)
         words = ("--servers", tiered.address, "--master", "local[2]", *MEMORY)
         done = stratamq("pipeline", "run", *words, folder=project)
     assert done.returncode == 0, done.stderr
