@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from stratamq.cli.main import application
 from stratamq.model.errors import InvalidConfig, StrataError
+from stratamq.pipelines.project import init
+from stratamq.spark import session
 from stratamq.spark.masters import check_master, check_server
 from tests.peers.s3 import free_port
 
@@ -37,6 +42,24 @@ def test_one_master_of_several_is_enough(listening: str) -> None:
 def test_a_master_that_does_not_answer(place: str) -> None:
     with pytest.raises(StrataError, match="no Spark master answers at spark://"):
         check_master("spark://" + place.format(port=free_port()))
+
+
+@pytest.mark.needs("java")
+def test_nothing_is_started_for_it(tmp_path: Path) -> None:
+    """Neither by a session nor by the commands, which say it in a line."""
+    master = f"spark://127.0.0.1:{free_port()}"
+    with pytest.raises(StrataError, match="no Spark master answers"):
+        session(master)
+    init("shop", tmp_path, "node:1")
+    (tmp_path / "job.py").touch()
+    commands = {
+        "pipeline": ["run", str(tmp_path / "shop"), "--master", master],
+        "spark": ["submit", "--master", master, str(tmp_path / "job.py")],
+    }
+    for name, words in commands.items():
+        told = CliRunner().invoke(application(name), [name, *words])
+        assert told.exit_code == 1
+        assert told.output == f"stratamq: no Spark master answers at {master}\n"
 
 
 def test_servers(listening: str) -> None:

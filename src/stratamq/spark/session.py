@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.utils import is_remote
 
 from stratamq.spark.java import check_java
+from stratamq.spark.masters import check_master
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,6 +36,7 @@ def session(master: str = "local[*]", **settings: str) -> SparkSession:
     Settings are Spark's, with `_` for `.`: `session(spark_driver_memory="2g")`.
     """
     check_java()
+    check_master(master)
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master(master).appName("stratamq")
