@@ -324,6 +324,18 @@ async def test_deletion_follows_a_segment_to_disk(tmp_path: Path) -> None:
         assert await read_all(engine) == []
 
 
+async def test_what_was_compacted_on_disk_can_be_cut(tmp_path: Path) -> None:
+    async with memory(tmp_path) as engine:
+        await engine.create_shard(spec(S, memory_persist=True))
+        await write_all(engine, [record(b"%d" % n, b"k%d" % n) for n in range(4)])
+        await engine.delete_by_offset(S, Offset(1))
+        await engine.roll(S)
+        await until_moved(engine, 4)
+        assert await engine.compact(S) > 0
+        await engine.truncate(S, Offset(3))
+        assert offsets(await read_all(engine)) == [0, 2]
+
+
 class Slow:
     """Holds the copying of a segment until it is let go."""
 

@@ -50,7 +50,7 @@ class EitherSet(Set[Offset]):
     @classmethod
     def _from_iterable(cls, found: Iterable[Offset]) -> Set[Offset]:  # type: ignore[override]
         """What `&`, `|` and `-` give is a set of its own."""
-        return frozenset(found)
+        return set(found)
 
 
 class PersistedShardStore:
