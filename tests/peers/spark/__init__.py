@@ -72,6 +72,13 @@ class Cluster:
         self._workers.append(self._start("worker.Worker", name, *flags, self.master))
         return name
 
+    def executors(self) -> int:
+        """How many were ever started."""
+        logs = self._folder.glob("worker-*.log")
+        return sum(
+            log.read_text(errors="replace").count("Asked to launch executor") for log in logs
+        )
+
     def kill_a_worker(self, *, at_once: bool = False) -> None:
         """The executors it has started notice it, or die `at_once`, as with a machine."""
         worker = self._workers.pop()
