@@ -9,13 +9,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from stratamq.spark.reading import LOG_APPEND_TIME
 from stratamq.spark.union.columns import (
     MESSAGE_COLUMNS,
     Typed,
     TypedColumn,
     between,
     file_schema,
+    quoted,
     typed_columns,
 )
 from stratamq.spark.union.places import explained, path_of
@@ -29,6 +29,12 @@ _HEADERS = (
     "struct(make_valid_utf8(cast(h.name as string)) as key, h.value as value))"
 )
 """Names are bytes in a record and text in Spark."""
+
+_TIMESTAMP_TYPE = (
+    "CASE WHEN producer_timestamp IS NOT NULL AND `timestamp` IS NOT NULL THEN 1 ELSE {now} END"
+)
+"""Files have the producer's own stamp where it is not the one that is shown, and that is the node's
+then. Where both are the same, the topic's setting decides."""
 
 
 def cold_side(
@@ -48,7 +54,7 @@ def cold_side(
     counted = _without_deleted(rows.where(_counts(cut)), cut)
     dated = between(counted, cut.since_ms, cut.as_of_ms)
     message = [_column(name, cut) for name in MESSAGE_COLUMNS]
-    return dated.select(*message, *map(_typed_column, typed_columns(cut.columns, typed)))
+    return dated.selectExpr(*message, *map(_typed_column, typed_columns(cut.columns, typed)))
 
 
 def _unsaid(spark: SparkSession, told: Mapping[str, str]) -> dict[str, str]:
@@ -57,27 +63,17 @@ def _unsaid(spark: SparkSession, told: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in told.items() if asked[name] is None}
 
 
-def _column(name: str, cut: Snapshot) -> Column:
-    match name:
-        case "topic":
-            return f.lit(cut.topic).alias(name)
-        case "headers":
-            return f.expr(_HEADERS).alias(name)
-        case "timestampType":
-            return _timestamp_type(cut.timestamp_type).alias(name)
-    return f.col(name)
+def _column(name: str, cut: Snapshot) -> str:
+    made = {
+        "topic": f"'{cut.topic}'",
+        "headers": _HEADERS,
+        "timestampType": _TIMESTAMP_TYPE.format(now=cut.timestamp_type),
+    }
+    return f"{made.get(name, quoted(name))} AS {quoted(name)}"
 
 
-def _timestamp_type(now: int) -> Column:
-    """Files have the producer's own stamp where it is not the one that is shown, and that is the
-    node's then. Where both are the same, the topic's setting decides."""
-    both = f.col("producer_timestamp").isNotNull() & f.col("timestamp").isNotNull()
-    return f.when(both, f.lit(LOG_APPEND_TIME)).otherwise(f.lit(now))
-
-
-def _typed_column(one: TypedColumn) -> Column:
-    top, _, field = one.path.partition(".")
-    return (f.col(top)[field] if field else f.col(top)).alias(one.shown)
+def _typed_column(one: TypedColumn) -> str:
+    return f"{quoted(*one.path.split('.'))} AS {quoted(one.shown)}"
 
 
 def _counts(cut: Snapshot) -> Column:

@@ -122,6 +122,12 @@ def flat_names(columns: Sequence[Column]) -> dict[str, str]:
     return names
 
 
+def quoted(*names: str) -> str:
+    """A name in SQL, and one below it. Columns are said in SQL wherever many are: each call of a
+    function of Spark's is several into the JVM."""
+    return ".".join(f"`{name.replace('`', '``')}`" for name in names)
+
+
 def between(rows: DataFrame, since_ms: int | None, as_of_ms: int | None) -> DataFrame:
     """Those of that time; what has no date is of no time."""
     if since_ms is not None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as f
 from pyspark.sql import types as t
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import to_arrow_type
@@ -19,7 +18,7 @@ from stratamq.spark.columns import SCHEMA, arrow_schema
 from stratamq.spark.options import ReadOptions, read_options
 from stratamq.spark.reading import reading_of
 from stratamq.spark.union.chunks import Chunks
-from stratamq.spark.union.columns import MESSAGE_COLUMNS, Typed, between, typed_columns
+from stratamq.spark.union.columns import MESSAGE_COLUMNS, Typed, between, quoted, typed_columns
 from stratamq.spark.union.pieces import Of, Pieces, column_of, partition_of
 from stratamq.spark.union.snapshot import Snapshot
 
@@ -40,8 +39,8 @@ def hot_side(
     tasks = pieces.chunks.tasks(cut.offset_bytes, given.partitions_min)
     numbers = spark.range(0, pieces.chunks.count, 1, tasks)
     lists = numbers.select(*_lists(pieces, cut, typed))
-    rows = lists.select("*", f.posexplode("offset_").alias(_AT, "offset"))
-    return between(rows.select(*_rows(cut, typed)), cut.since_ms, cut.as_of_ms)
+    rows = lists.selectExpr("*", f"posexplode(offset_) AS ({_AT}, offset)")
+    return between(rows.selectExpr(*_rows(cut, typed)), cut.since_ms, cut.as_of_ms)
 
 
 def pieces_of(cut: Snapshot, options: ReadOptions) -> Pieces:
@@ -76,14 +75,11 @@ def _function(of: Of, kind: t.DataType) -> Column:
     return column
 
 
-def _rows(cut: Snapshot, typed: Typed) -> list[Column]:
-    known = {
-        "topic": f.lit(cut.topic),
-        "partition": f.col("partition_"),
-        "offset": f.col("offset"),
-    }
+def _rows(cut: Snapshot, typed: Typed) -> list[str]:
+    known = {"topic": f"'{cut.topic}'", "partition": "partition_", "offset": "offset"}
     names = [*MESSAGE_COLUMNS, *(one.shown for one in typed_columns(cut.columns, typed))]
-    return [known.get(name, f.get(f"{name}_", _AT)).alias(name) for name in names]
+    made = {name: f"get({quoted(f'{name}_')}, {_AT})" for name in names}
+    return [f"{known.get(name, made[name])} AS {quoted(name)}" for name in names]
 
 
 def _lower(options: Mapping[str, str]) -> dict[str, str]:
