@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.spark.filling import Filled, node_with
-from benchmarks.spark.measuring import NONE, Goal, Pair, faster, no_longer, run
+from benchmarks.spark.measuring import KAFKA, NONE, PARQUET, Goal, Pair, faster, no_longer, run
 from benchmarks.spark.queries import (
     EVERYTHING,
     QUERIES,
@@ -60,7 +60,7 @@ class Pairs:
             f"whole, {query.name}",
             lambda: query.ask(union_read(spark, filled), filled),
             lambda: query.ask(kafka_format(spark, filled, typed=query.typed, hot=False), filled),
-            "kafka",
+            KAFKA,
             goal,
         )
 
@@ -70,8 +70,7 @@ class Pairs:
             f"whole, {query.name}",
             lambda: query.ask(union_read(spark, filled), filled),
             lambda: query.ask(self._plain.whole(), filled),
-            "parquet",
-            Goal(times_longer_max=None),
+            PARQUET,
         )
 
     def _cold_and_parquet(self, query: Query, goal: Goal) -> Pair:
@@ -80,7 +79,7 @@ class Pairs:
             f"cold alone, {query.name}",
             lambda: query.ask(cold_alone(spark, filled), filled),
             lambda: query.ask(self._plain.cold_half(), filled),
-            "parquet",
+            PARQUET,
             goal,
         )
 
@@ -90,7 +89,7 @@ class Pairs:
             f"hot alone, {query.name}",
             lambda: query.ask(hot_alone(spark, filled), filled),
             lambda: query.ask(kafka_format(spark, filled, typed=query.typed, hot=True), filled),
-            "kafka",
+            KAFKA,
             goal,
         )
 
@@ -101,7 +100,7 @@ class Pairs:
             "hot alone, a stream to its end",
             lambda: stream(spark, "stratamq", ours, filled.cut),
             lambda: stream(spark, "kafka", theirs, filled.cut),
-            "kafka",
+            KAFKA,
             rows=sum(one.end - one.start for one in filled.cut.ranges),
         )
 

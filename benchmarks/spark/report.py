@@ -17,11 +17,12 @@ HOW = """\
 One topic of {records:,} JSON records of {record_bytes} bytes in four partitions, {cold:.0%} of it
 cold (Parquet in a directory store), the rest hot; one node beside Spark (`local[2]`) on the same
 cores. Every figure is the median of {rounds} rounds after one that does not count, ours and the
-other way in turn; a ratio is taken round by round, with its smallest and largest value. Both ways
-have to come to the same answer. Ours is `stratamq.spark.topic(...)`, with the cut taken anew for
-each query, and nothing told to it about the query. `kafka` is Spark's own `format("kafka")` on the
-same node, with `from_json` where columns are typed; `parquet` is `spark.read.parquet` of the same
-rows, written by Spark with its own defaults, fields of the value as columns too.
+other way in turn; a ratio is taken round by round, with its smallest and largest value: how many
+times as fast as `kafka`, or how many times as long as `parquet`. Both ways have to come to the same
+answer. Ours is `stratamq.spark.topic(...)`, with the cut taken anew for each query, and nothing
+told to it about the query. `kafka` is Spark's own `format("kafka")` on the same node, with
+`from_json` where columns are typed; `parquet` is `spark.read.parquet` of the same rows, written by
+Spark with its own defaults, fields of the value as columns too.
 """
 
 
