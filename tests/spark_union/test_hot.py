@@ -34,6 +34,7 @@ pytestmark = [
 
 SCHEMA = '{"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}'
 T0 = 1_767_225_600_000
+COMPILED = "spark.sql.codegen.wholeStage"
 
 
 @pytest.fixture
@@ -149,9 +150,13 @@ def test_a_column_that_is_not_asked_for_is_not_made(
 
 
 def test_columns_stay_beside_each_other(
-    new_topic: Callable[..., str], read: Callable[[Snapshot], DataFrame], talk: Talk
+    spark: SparkSession,
+    new_topic: Callable[..., str],
+    read: Callable[[Snapshot], DataFrame],
+    talk: Talk,
 ) -> None:
-    """Over many chunks and fetches, from the middle of one batch to the middle of another."""
+    """Over many chunks and fetches, from the middle of one batch to the middle of another; and
+    whether or not Spark compiles the query."""
     name = new_topic(1)
     records = [
         Record(value=b'{"id": %d}' % at, key=b"%d" % at, timestamp=TimestampMs(T0 + at))
@@ -159,9 +164,14 @@ def test_columns_stay_beside_each_other(
     ]
     talk.send(name, 0, records)
     wanted = range(CHUNK_OFFSETS // 2, len(records) - 3)
-    rows = read(cut(name, Range(0, wanted.start, wanted.stop), typed=True))
-    found = sorted((row.offset, int(row.key), row.id, row.value) for row in rows.collect())
-    assert found == [(at, at, at, records[at].value) for at in wanted]
+    part = cut(name, Range(0, wanted.start, wanted.stop), typed=True)
+    expected = [(at, at, at, records[at].value) for at in wanted]
+    for compiled in ("true", "false"):
+        spark.conf.set(COMPILED, compiled)
+        rows = read(part).collect()
+        found = sorted((row.offset, int(row.key), row.id, row.value) for row in rows)
+        assert found == expected
+    spark.conf.unset(COMPILED)
 
 
 def test_no_more_is_kept_than_was_asked_for(filled: str, node: Node) -> None:
