@@ -17,7 +17,7 @@ from stratamq.spark.union.snapshot import Range
 CHUNK_OFFSETS = 128
 """Few: where Spark cannot compile a query, it copies a whole chunk for each of its rows."""
 
-TASK_BYTES = 64 << 20
+TASK_BYTES = 32 << 20
 """What a task has in memory at once."""
 
 TASKS_MIN = 8
