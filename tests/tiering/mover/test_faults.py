@@ -149,7 +149,7 @@ async def test_damage_is_not_moved_and_holds_nobody_else_up(
     async with Rig(tmp_path / "node", directory_options) as rig:
         await rig.create()
         await rig.create(name="other", topic_id=OTHER)
-        await rig.fill(30)
+        mine = await rig.fill(60)
         rows = await rig.fill(30, shard=shard_name(OTHER, 0))
         damaged = min((rig.folder / "data").rglob(f"*{SHARD}*/*.log"))
         data = bytearray(damaged.read_bytes())
@@ -157,12 +157,19 @@ async def test_damage_is_not_moved_and_holds_nobody_else_up(
         damaged.write_bytes(data)
         done = await rig.mover.run_once()
         assert done.failures == 1
-        assert rig.files() == ()
+        local = [one for one in rig.engine.segments(SHARD) if not one.active]
+        assert [one.base_offset for one in rig.files()] == [one.base_offset for one in local[1:]]
         assert damaged.exists()
-        assert len(rig.engine.segments(SHARD)) > 1
+        assert rig.engine.local_start(SHARD) == 0, "nothing goes from here"
         assert await rig.all_rows(shard_name(OTHER, 0)) == rows
         assert rig.files(shard_name(OTHER, 0))
         assert "CRC" in rig.mover.status().totals.last_error
+        data[200] ^= 1
+        damaged.write_bytes(data)
+        await asyncio.sleep(0.005)  # the pause after a failure
+        assert (await rig.mover.run_once()).failures == 0
+        assert len(rig.engine.segments(SHARD)) == 1
+        assert await rig.all_rows() == mine
 
 
 async def test_the_speed_is_limited(directory_options: StoreOptions, tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from stratamq.meta.tier import DropFiles, TierFile
-from stratamq.model.errors import ShardNotFound
+from stratamq.model.errors import CorruptBatch, CorruptRecord, ShardNotFound, StrataError
 from stratamq.model.topic import Topic
-from stratamq.model.types import ShardName
+from stratamq.model.types import Offset, ShardName
 from stratamq.tiering.mover.contract import Surroundings, TierEngine
 from stratamq.tiering.mover.policy import (
     Action,
@@ -87,9 +87,15 @@ class _Run:
     moved: Moved = NOTHING
     overtaken: int = 0
     compacted: bool = False
+    damage: dict[Offset, StrataError] = field(default_factory=dict)
+    """What is wrong with segments that cannot be moved, by their bases."""
 
     async def all(self) -> Moved:
-        while uploads := await self._upkeep():
+        """A damaged segment holds up nobody: those behind it go as well. All of them stay here
+        until it is repaired or gone, since the local copy goes oldest first."""
+        while uploads := [
+            one for one in await self._upkeep() if one.base_offset not in self.damage
+        ]:
             if not self.compacted:  # what nobody can read any more need not go along
                 self.compacted = True
                 await self._engine().compact(self.shard)
@@ -101,6 +107,8 @@ class _Run:
         if self.mover.looks_through(self.shard):
             await self._rewrite()
             self.mover.looked_through(self.shard)
+        for error in self.damage.values():
+            raise error
         return self.moved
 
     async def _rewrite(self) -> None:
@@ -169,6 +177,9 @@ class _Run:
             except Overtaken:
                 self.overtaken += 1
                 return self.overtaken < OVERTAKEN_MAX
+            except (CorruptBatch, CorruptRecord) as error:
+                self.damage[upload.base_offset] = error
+                return True
         progress.add(
             segments_moved=1, log_bytes_moved=file.log_bytes, object_bytes_stored=file.size_bytes
         )
