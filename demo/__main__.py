@@ -114,7 +114,7 @@ def _steps(console: Console) -> Iterator[tuple[Step, list[tuple[str, float]]]]:
     """To do pieces of work with, and what each of them took."""
     columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
     took: list[tuple[str, float]] = []
-    with Progress(*columns, console=console) as bars:
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
 
         def step(what: str, work: Callable[[Tell], T]) -> T:
             began = time.monotonic()
@@ -122,6 +122,8 @@ def _steps(console: Console) -> Iterator[tuple[Step, list[tuple[str, float]]]]:
             found = work(lambda share: bars.update(task, completed=min(share, 1)))
             bars.update(task, completed=1)
             took.append((what, time.monotonic() - began))
+            if not console.is_terminal:
+                console.print(f"{what}: {took[-1][1]:.1f} s", highlight=False, soft_wrap=True)
             return found
 
         yield step, took
