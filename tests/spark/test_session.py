@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark.sql.datasource import DataSourceReader
 
 from stratamq.model.errors import InvalidConfig
 from stratamq.spark.columns import SCHEMA
+from stratamq.spark.interpreter import interpreter
 from stratamq.spark.java import check_java, major_version
 from stratamq.spark.session import is_local, session
 
@@ -100,6 +103,25 @@ print(sorted(needless & set(sys.modules)))
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )
     assert told.stdout.strip() == "[]"
+
+
+def test_workers_take_the_pyspark_that_is_compiled() -> None:
+    """Not the zip that Spark puts before it; and there is always a Python to run."""
+    zipped = Path(pyspark.__file__).parent / "python" / "lib" / "pyspark.zip"
+    told = subprocess.run(
+        [interpreter(), "-c", "import pyspark; print(pyspark.__file__)"],
+        env={**os.environ, "PYTHONPATH": str(zipped)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert told.stdout.strip() == pyspark.__file__
+
+
+def test_where_no_script_can_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "chmod", lambda *_: None)
+    assert interpreter.__wrapped__() == sys.executable
 
 
 def test_everything_is_found_under_its_name() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING
 
 from pyspark.sql.utils import is_remote
 
+from stratamq.spark.interpreter import interpreter
 from stratamq.spark.java import check_java
 from stratamq.spark.masters import check_master
 
@@ -53,7 +53,7 @@ def register(spark: SparkSession) -> SparkSession:
     if not is_remote() and "PYSPARK_PYTHON" not in os.environ:
         context = spark.sparkContext
         if is_local(context.master or ""):
-            context.pythonExec = sys.executable  # the one that has this package
+            context.pythonExec = interpreter()  # the one that has this package
     spark.dataSource.register(StrataMQSource)
     return spark
 
