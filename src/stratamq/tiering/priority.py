@@ -20,6 +20,14 @@ def put_last(pid: int = 0) -> None:
             os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
 
 
+def let_compete(pid: int) -> None:
+    """For what has waited for too long: on a machine that is never idle it would wait for ever. It
+    stays less important than others."""
+    if hasattr(os, "SCHED_IDLE"):
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(pid, os.SCHED_OTHER, os.sched_param(0))
+
+
 def make_way() -> None:
     """Between the calls of a thread. One that goes from one brief call to the next has the
     interpreter back before whoever waits for it has woken up, and those who are served wait for

@@ -170,6 +170,19 @@ async def test_cancelling_ends_the_process(converters: Converters, tmp_path: Pat
     assert converters.processes == []
 
 
+async def test_one_that_waits_for_too_long_may_compete(tmp_path: Path) -> None:
+    converters = Converters(1, patience_s=0.5)
+    task = asyncio.create_task(converters.convert(slow(tmp_path)))
+    await until(lambda: bool(converters.processes))
+    (pid,) = converters.processes
+    await until(lambda: os.sched_getscheduler(pid) == os.SCHED_IDLE)
+    await until(lambda: os.sched_getscheduler(pid) == os.SCHED_OTHER)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await converters.close()
+
+
 async def test_idle_ones_are_stopped(tmp_path: Path) -> None:
     converters = Converters(1, idle_s=0.05)
     await converters.convert(request(segment(tmp_path / "a.log"), tmp_path / "a"))

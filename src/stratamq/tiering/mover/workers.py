@@ -20,10 +20,13 @@ from stratamq.tiering.mover.conversion import (
     decode_answer,
     encode_request,
 )
+from stratamq.tiering.priority import let_compete, put_last
 
 NAME = "the converter"
 MODULE = "stratamq.tiering.mover.worker"
 IDLE_S = 30.0
+PATIENCE_S = 60.0
+"""What takes longer is starved by others, and becomes a little more important."""
 
 OnProgress = Callable[[int], None]
 """Told how many bytes of the source are done, from another thread."""
@@ -32,8 +35,10 @@ OnProgress = Callable[[int], None]
 class Converters:
     """Up to `count` conversions at once; more wait. Use it from one event loop."""
 
-    def __init__(self, count: int, *, idle_s: float = IDLE_S) -> None:
-        self._idle_s = idle_s
+    def __init__(
+        self, count: int, *, idle_s: float = IDLE_S, patience_s: float = PATIENCE_S
+    ) -> None:
+        self._idle_s, self._patience_s = idle_s, patience_s
         self._room = asyncio.Semaphore(count)
         self._threads = ThreadPoolExecutor(count, "tier-convert")
         self._idle: list[tuple[Background, asyncio.TimerHandle]] = []
@@ -57,12 +62,14 @@ class Converters:
             process = self._take()
             loop = asyncio.get_running_loop()
             self._busy.add(process)
+            patience = loop.call_later(self._patience_s, _hurry, process)
             try:
                 made = await loop.run_in_executor(self._threads, _run, process, work, on_progress)
             except BaseException:
                 process.kill()
                 raise
             finally:
+                patience.cancel()
                 self._busy.discard(process)
             self._keep(process)
         if isinstance(made, Failure):
@@ -91,12 +98,19 @@ class Converters:
         if self._closed:
             process.kill()
             return
+        if process.pid:
+            put_last(process.pid)  # again, if it had to compete
         timer = asyncio.get_running_loop().call_later(self._idle_s, self._retire, process)
         self._idle.append((process, timer))
 
     def _retire(self, process: Background) -> None:
         self._idle = [kept for kept in self._idle if kept[0] is not process]
         self._threads.submit(process.kill)  # it takes a while to go, with all its memory
+
+
+def _hurry(process: Background) -> None:
+    if process.pid:
+        let_compete(process.pid)
 
 
 def _run(process: Background, work: Conversion, on_progress: OnProgress) -> Converted | Failure:
