@@ -81,9 +81,19 @@ def test_a_job_gets_what_it_needs(tmp_path: Path) -> None:
     (jars,) = [word for word in words if word.startswith("spark.jars.packages=")]
     assert f"org.apache.hadoop:hadoop-aws:{hadoop_version(HOME / 'jars')}," in jars
     assert jars.endswith(",their:own:1")
+    (places,) = [word for word in words if word.startswith("spark.jars.ivySettings=")]
+    assert Path(places.partition("=")[2]).is_file()
     assert {"spark.stratamq.servers=node:1", "spark.x=1"} <= set(words)
     assert environment({})["PYSPARK_PYTHON"] == sys.executable
     assert environment({"PYSPARK_PYTHON": "other"})["PYSPARK_PYTHON"] == "other"
+
+
+def test_who_knows_where_jars_are_says_so(tmp_path: Path) -> None:
+    job = tmp_path / "job.py"
+    job.touch()
+    asked = Submission(job=job, s3=True, settings={"spark.jars.ivySettings": "theirs.xml"})
+    assert "spark.jars.ivySettings=theirs.xml" in command(asked)
+    assert not any("ivySettings" in word for word in command(Submission(job=job)))
 
 
 def test_a_job_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:

@@ -18,6 +18,9 @@ CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_{SCALA}"
 CONNECTOR_VERSION = "4.2.0"
 """Newer ones are not published; Spark 4.3 runs it."""
 
+WHERE = "spark.jars.ivySettings"
+PLACES = Path(__file__).with_name("ivysettings.xml")
+
 AWS = "software.amazon.awssdk"
 AWS_VERSIONS = {"3.5.0": "2.35.4"}
 """By Hadoop's version, that of AWS's SDK it was built with."""
@@ -32,12 +35,15 @@ class Packages:
 
     def settings(self, given: Mapping[str, str]) -> dict[str, str]:
         """As settings of Spark, together with those that somebody gave."""
-        found = {"spark.jars.packages": self.wanted, "spark.jars.excludes": self.left_out}
-        return {
+        if not self.wanted:
+            return {}
+        lists = {"spark.jars.packages": self.wanted, "spark.jars.excludes": self.left_out}
+        found = {
             name: ",".join([*names, *filter(None, [given.get(name)])])
-            for name, names in found.items()
+            for name, names in lists.items()
             if names
         }
+        return {WHERE: given.get(WHERE, str(PLACES)), **found}
 
 
 def packages(*, s3: bool, kafka: bool) -> Packages:

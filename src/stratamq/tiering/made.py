@@ -35,7 +35,7 @@ async def commit_made(
     """
     there = {one.base_offset: one for one in context.cache.files(file.shard)}
     before = there.get(file.base_offset)
-    if before is not None and before.data_keys == file.data_keys:
+    if before is not None and (before.parquet, before.log) == (file.parquet, file.log):
         return
     gone = checked(file, replaced, there, context.owner)
     for one in file.objects:
