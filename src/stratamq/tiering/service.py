@@ -10,6 +10,7 @@ Parts start in this order and stop in reverse:
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 
 from stratamq.meta.tier import Replaced, TierFile
@@ -52,6 +53,8 @@ class TierService:
             started.push_async_callback(store.close)
             cold = await ColdReads.open(store, config.data_dir, limits_of(config))
             started.push_async_callback(cold.close)
+            if not may_be_new:  # before anybody waits for it
+                await asyncio.to_thread(cold.parquet.load)
             histories = Histories(self._context, cold)
             self._context.cache.listen(histories.attach)
             started.callback(self._context.cache.unlisten, histories.attach)

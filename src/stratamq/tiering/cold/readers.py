@@ -98,6 +98,11 @@ class ParquetReaders:
         target = parquet_of(file)
         return self._files.get(target.key, lambda: self._opened(target, file))
 
+    @staticmethod
+    def load() -> None:
+        """What the first read would load. It takes a while."""
+        import stratamq.tiering.cold.open_file  # noqa: F401
+
     def _opened(self, target: TierObject, file: TierFile) -> OpenFile:
         """A node that moves history which nobody reads has no need of pyarrow."""
         from stratamq.tiering.cold.open_file import OpenFile
