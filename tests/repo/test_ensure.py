@@ -5,6 +5,7 @@ The programs it calls are small stand-ins on a PATH of their own: nothing is rea
 
 from __future__ import annotations
 
+import ast
 import shutil
 import subprocess
 import sys
@@ -155,6 +156,7 @@ def ensure_for_tests(machine: Machine, tmp_path: Path, test: str) -> None:
     shutil.copy(ROOT / "scripts" / "ensure", checkout / "scripts")
     (checkout / "tests" / "test_it.py").write_text(test)
     machine.user(0)
+    machine.program("openssl", "#!/bin/sh\n")
     machine.apt("kcat")
     result = machine.ensure("for-tests", script=checkout / "scripts" / "ensure")
     assert result.returncode == 0, result.stderr
@@ -164,8 +166,11 @@ def ensure_for_tests(machine: Machine, tmp_path: Path, test: str) -> None:
     "test",
     [
         '@pytest.mark.needs("kcat")\ndef test(): ...',
-        'pytestmark = pytest.mark.needs("sort", "kcat")',
-        'pytestmark = [pytest.mark.needs("kcat"), pytest.mark.timeout(900)]',
+        'pytestmark = pytest.mark.needs("openssl", "kcat")',
+        'pytestmark = [pytest.mark.needs("kcat"), pytest.mark.xdist_group("spark")]',
+        'pytestmark = [pytest.mark.long, pytest.mark.needs("kcat"), pytest.mark.timeout(900)]',
+        'pytestmark = [\n    pytest.mark.needs("kcat"),\n    pytest.mark.xdist_group("spark"),\n]',
+        'item.add_marker(pytest.mark.needs("kcat"))',
         'class Test:\n    @pytest.mark.needs("kcat")\n    def test(self): ...',
     ],
 )
@@ -178,6 +183,36 @@ def test_what_tests_name_is_installed(machine: Machine, tmp_path: Path, test: st
 def test_what_no_test_needs_is_not_installed(machine: Machine, tmp_path: Path, test: str) -> None:
     ensure_for_tests(machine, tmp_path, test)
     assert machine.installed() == ""
+
+
+@pytest.mark.parametrize("name", ["spark", "no-such-program"])
+def test_a_word_that_is_no_known_program_is_never_installed(machine: Machine, name: str) -> None:
+    machine.user(0)
+    machine.apt(name)
+    result = machine.ensure(name)
+    assert result.returncode == 1
+    assert f"{name} is no program that scripts/ensure knows" in result.stderr
+    assert machine.installed() == ""
+
+
+def needed_by_tests() -> set[str]:
+    """Every argument of `pytest.mark.needs(...)` in the tests' own code."""
+    calls = [
+        node
+        for file in (ROOT / "tests").rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.needs"
+    ]
+    return {ast.literal_eval(one) for call in calls for one in call.args}
+
+
+def test_all_that_our_tests_need_is_known_and_looked_for(machine: Machine) -> None:
+    """The script searches text and this test the syntax: both find the same programs."""
+    machine.user(1000)
+    result = machine.ensure("for-tests")
+    assert result.returncode == 0, result.stderr
+    missing = {line.split(" is missing")[0] for line in result.stderr.splitlines()}
+    assert missing == {"Java 17" if one == "java" else one for one in needed_by_tests()}
 
 
 BARE_PYTHON = """#!/bin/sh
