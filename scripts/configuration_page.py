@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from stratamq.model.config import env_name, flag_name
+from stratamq.broker.kafka.admin.broker_names import broker_name
+from stratamq.model.config import ALL_SETTINGS, env_name, flag_name
 from stratamq.model.node_settings import GROUPS
 from stratamq.model.settings import Setting
 from stratamq.model.topic import TOPIC_SETTINGS
@@ -51,11 +52,32 @@ flush = "interval"
 """
 
 
+DYNAMIC = """\
+## While a node runs
+
+These can be altered while the node runs, with Kafka's tools and clients (`kafka-configs`,
+IncrementalAlterConfigs, AlterConfigs), under the names that Kafka's tools know: for one broker
+(`--entity-type brokers --entity-name 1`) or for all of them (`--entity-default`). An alteration is
+stored by the Meta Service, takes effect at once, holds after a restart, and wins over flags,
+environment and file until it is deleted. All other settings are refused by name: set them where the
+node is started.
+
+Settings of topics (`topic.`) are what topics get that are created from then on, and what a topic's
+setting that is deleted goes back to. Unlike in Kafka, topics that exist keep what they have.
+
+| setting | Kafka's tools call it |
+|---|---|
+"""
+
+
 def page() -> str:
     parts = [HEAD]
     for title, group in GROUPS.items():
         parts += [f"## {title}\n\n", table(group), "\n"]
-    return "".join([*parts, TOPICS, table(TOPIC_SETTINGS.values())])
+    parts += [TOPICS, table(TOPIC_SETTINGS.values()), "\n", DYNAMIC]
+    return "".join(
+        parts + [f"| `{n}` | `{broker_name(n)}` |\n" for n, s in ALL_SETTINGS.items() if s.dynamic]
+    )
 
 
 def table(settings: Iterable[Setting]) -> str:

@@ -126,7 +126,7 @@ async def test_bad_requests_leave_nothing(
 
 
 async def test_defaults_of_the_node_reach_topics_that_do_not_say_otherwise(world: World) -> None:
-    world.manager._defaults = {"flush": "os", "retention.ms": 9}
+    world.manager.defaults = {"flush": "os", "retention.ms": 9}
     topic = await world.manager.create("orders", config={"retention.ms": 5})
     assert (topic.config["flush"], topic.config["retention.ms"]) == ("os", 5)
 

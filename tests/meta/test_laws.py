@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from stratamq.meta import access as a
 from stratamq.meta import commands as c
+from stratamq.meta import resource_configs as rc
 from stratamq.meta import tier
 from stratamq.meta import transactions as x
 from stratamq.meta.apply import RULES, apply
@@ -156,6 +157,12 @@ STRATEGIES: dict[type, st.SearchStrategy[c.Command]] = {
         put=st.dictionaries(limits, st.sampled_from([-1.0, 0.5, 1e9]), max_size=2),
         remove=st.frozensets(limits),
     ),
+    rc.AlterResourceConfig: st.builds(
+        rc.AlterResourceConfig,
+        scope=st.builds(rc.ConfigScope, st.sampled_from(rc.ConfigKind), users),
+        put=st.dictionaries(limits, st.sampled_from([1, "ö", False]), max_size=2),
+        reset=st.frozensets(limits),
+    ),
 }
 
 
@@ -260,3 +267,4 @@ def entities(state: MetaState) -> Iterator[Entity]:
     yield from state.acls.values()
     yield from state.credentials.values()
     yield from state.quotas.values()
+    yield from state.configs.values()

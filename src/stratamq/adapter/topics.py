@@ -59,7 +59,11 @@ def new_topic_id() -> TopicId:
 
 
 class TopicManager:
-    """One change of a topic at a time; different topics do not wait for each other."""
+    """One change of a topic at a time; different topics do not wait for each other.
+
+    `defaults` are what the node says about topics. They may be replaced: topics that are created
+    and settings that are reset from then on get the new ones.
+    """
 
     def __init__(
         self,
@@ -79,7 +83,7 @@ class TopicManager:
         self._drivers = drivers
         self._shards = shards
         self._timeouts = timeouts or TopicTimeouts()
-        self._defaults = dict(defaults or {})
+        self.defaults: Mapping[str, object] = defaults or {}
         self._new_id = new_id
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._unconfigured: set[str] = set()
@@ -118,7 +122,7 @@ class TopicManager:
 
     def config_of(self, given: Mapping[str, object]) -> TopicConfig:
         """What a topic that is created with this would be configured with; or InvalidConfig."""
-        config = topic_config({**self._defaults, **given}, self._drivers.storage_types)
+        config = topic_config({**self.defaults, **given}, self._drivers.storage_types)
         check_declared(None, config)
         return config
 
@@ -234,7 +238,7 @@ class TopicManager:
     def _with_defaults(
         self, put: Mapping[str, object], reset: Collection[str]
     ) -> dict[str, object]:
-        return {n: v for n, v in self._defaults.items() if n in reset} | dict(put)
+        return {n: v for n, v in self.defaults.items() if n in reset} | dict(put)
 
     async def _configure(self, name: str) -> None:
         await self._shards.configure(self._cache.topic(name))

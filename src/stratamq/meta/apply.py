@@ -11,7 +11,9 @@ from typing import Any
 from stratamq.meta import (
     access,
     commands,
+    resource_configs,
     rules_access,
+    rules_configs,
     rules_groups,
     rules_shards,
     rules_tier,
@@ -59,6 +61,7 @@ RULES: dict[type, Callable[[MetaState, Any], list[Event]]] = {
     access.SaveCredential: rules_access.save_credential,
     access.DeleteCredential: rules_access.delete_credential,
     access.AlterQuota: rules_access.alter_quota,
+    resource_configs.AlterResourceConfig: rules_configs.alter_resource_config,
 }
 
 

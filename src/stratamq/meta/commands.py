@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from stratamq.meta.access import AlterQuota, CreateAcl, DeleteAcl, DeleteCredential, SaveCredential
+from stratamq.meta.resource_configs import AlterResourceConfig
 from stratamq.meta.tier import TierCommand
 from stratamq.meta.transactions import DeleteTransaction, SaveTransaction, TakeProducerIds
 from stratamq.model.dataclass import dataclass
@@ -282,4 +283,5 @@ Command = (
     | SaveCredential
     | DeleteCredential
     | AlterQuota
+    | AlterResourceConfig
 )

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from stratamq.meta.access import AccessEntity, CredentialKey, QuotaScope
+from stratamq.meta.resource_configs import ConfigScope, ResourceConfig
 from stratamq.meta.tier import TierEntity, TierKey
 from stratamq.meta.transactions import ProducerEntity
 from stratamq.model.access import AclRule
@@ -185,6 +186,7 @@ Entity = (
     | GroupEntity
     | AccessEntity
     | ProducerEntity
+    | ResourceConfig
 )
 EntityKey = (
     TopicId
@@ -198,4 +200,5 @@ EntityKey = (
     | AclRule
     | CredentialKey
     | QuotaScope
+    | ConfigScope
 )

@@ -11,6 +11,7 @@ from stratamq.meta.commands import (
     CreateTopic,
     SaveGroup,
 )
+from stratamq.meta.resource_configs import AlterResourceConfig
 from stratamq.meta.state import MetaState
 from stratamq.meta.tier import CommitFiles
 from stratamq.meta.transactions import SaveTransaction
@@ -30,6 +31,7 @@ class MetaLimits:
     acls_max: int = 10_000
     credentials_max: int = 100_000
     quotas_max: int = 10_000
+    configs_max: int = 10_000
     files_max: int = 1_000_000
     pending_commands_max: int = 10_000  # met: callers wait
     watch_updates_max: int = 10_000  # met: the watcher's updates are dropped; it reads a snapshot
@@ -55,6 +57,8 @@ def check_limits(state: MetaState, command: Command, limits: MetaLimits) -> None
             _check("credentials_max", len(state.credentials) + 1, limits.credentials_max)
         case AlterQuota(scope=scope) if scope not in state.quotas:
             _check("quotas_max", len(state.quotas) + 1, limits.quotas_max)
+        case AlterResourceConfig(scope=scope) if scope not in state.configs:
+            _check("configs_max", len(state.configs) + 1, limits.configs_max)
         case CommitFiles(add=add, replace=gone):
             there = sum(len(files) for files in state.files.values())
             _check("files_max", there + len(add) - len(gone), limits.files_max)

@@ -24,6 +24,7 @@ from stratamq.meta.entities import (
     TopicMeta,
     TopicPhase,
 )
+from stratamq.meta.resource_configs import ConfigKind, ConfigScope, ResourceConfig
 from stratamq.meta.tier import ParquetEnd, RetiredObject, TierFile, TierObject
 from stratamq.meta.transactions import ProducerIds, TransactionMeta
 from stratamq.model.access import AclRule
@@ -65,6 +66,8 @@ def row_key(entity: Entity) -> bytes:
             return b"i"
         case TransactionMeta():
             return b"x" + entity.transactional_id.encode("utf-8", "surrogatepass")
+        case ResourceConfig(scope=scope):
+            return f"c{scope.kind}/{scope.name}".encode("utf-8", "surrogatepass")
         case AclRule() | Credential() | Quota():
             return access_rows.row_key(entity)
 
@@ -156,6 +159,15 @@ def _transaction(fields: Fields) -> TransactionMeta:
     return TransactionMeta(**{**fields, **names, "state": TransactionState(fields["state"])})
 
 
+def _config_fields(entity: ResourceConfig) -> Fields:
+    return {**entity.scope._asdict(), "given": dict(entity.given)}
+
+
+def _config(fields: Fields) -> ResourceConfig:
+    scope = ConfigScope(ConfigKind(fields["kind"]), fields["name"])
+    return ResourceConfig(scope=scope, given=fields["given"])
+
+
 _FIELDS: dict[type, Callable[[Any], Fields]] = {
     TopicMeta: _topic_fields,
     ShardMeta: _plain_fields,
@@ -171,6 +183,7 @@ _FIELDS: dict[type, Callable[[Any], Fields]] = {
     AclRule: access_rows.rule_fields,
     Credential: _plain_fields,
     Quota: access_rows.quota_fields,
+    ResourceConfig: _config_fields,
 }
 
 _ENTITIES: dict[bytes, Callable[[Fields], Entity]] = {
@@ -188,4 +201,5 @@ _ENTITIES: dict[bytes, Callable[[Fields], Entity]] = {
     b"a": access_rows.rule,
     b"u": access_rows.credential,
     b"q": access_rows.quota,
+    b"c": _config,
 }

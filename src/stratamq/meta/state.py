@@ -31,6 +31,7 @@ from stratamq.meta.entities import (
 from stratamq.meta.events import Event, Put
 from stratamq.meta.names import collision_key
 from stratamq.meta.pmap import PMap
+from stratamq.meta.resource_configs import ConfigScope, ResourceConfig
 from stratamq.meta.tier import RetiredObject, TierFile
 from stratamq.meta.transactions import ProducerIds, TransactionMeta
 from stratamq.model.access import AclRule
@@ -80,6 +81,7 @@ class MetaState:
     acls: PMap[AclRule, AclRule] = field(default_factory=PMap)
     credentials: PMap[CredentialKey, Credential] = field(default_factory=PMap)
     quotas: PMap[QuotaScope, Quota] = field(default_factory=PMap)
+    configs: PMap[ConfigScope, ResourceConfig] = field(default_factory=PMap)
     ids: PMap[str, TopicId] = field(default_factory=PMap)
     loads: Mapping[NodeId, NodeLoad] = field(default_factory=dict)
 
@@ -170,6 +172,8 @@ def _moved(state: MetaState, event: Event) -> MetaState:
             return replace(state, credentials=_table(state.credentials, user.key, user, present))
         case Quota() as quota:
             return replace(state, quotas=_table(state.quotas, quota.scope, quota, present))
+        case ResourceConfig() as config:
+            return replace(state, configs=_table(state.configs, config.scope, config, present))
 
 
 def _table(table: PMap[K, V], key: K, value: V, present: bool) -> PMap[K, V]:
@@ -297,6 +301,7 @@ def restored(entities: Iterable[Entity], revision: int) -> MetaState:
         acls=PMap({one: one for one in kinds.of(AclRule)}),
         credentials=PMap({one.key: one for one in kinds.of(Credential)}),
         quotas=PMap({one.scope: one for one in kinds.of(Quota)}),
+        configs=PMap({one.scope: one for one in kinds.of(ResourceConfig)}),
         ids=PMap({collision_key(one.topic.name): one.key for one in topics}),
         loads=_loads(segments),
     )

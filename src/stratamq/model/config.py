@@ -4,9 +4,10 @@
     STRATAMQ_KAFKA_PORT=9092   in the environment
     --kafka-port 9092          as a flag
 
-A flag wins over the environment, the environment over the file, the file over the default. A name
-nobody knows is refused with the nearest one somebody does, wherever it came from. Names that begin
-with `topic.` set what topics get that do not say otherwise.
+A flag wins over the environment, the environment over the file, the file over the default. What an
+administrator alters while the node runs wins over all of them. An unknown name is refused with the
+nearest known one, wherever it came from. Names that begin with `topic.` set what topics get that do
+not say otherwise.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import cast
 
-from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import InvalidConfig
 from stratamq.model.node_settings import NODE_SETTINGS
 from stratamq.model.settings import Setting, Value, unknown_name
@@ -36,6 +36,8 @@ class Source(StrEnum):
     FILE = "file"
     ENVIRONMENT = "environment"
     FLAG = "flag"
+    EVERY_BROKER = "altered for every broker"
+    THIS_BROKER = "altered for this broker"
 
 
 def env_name(name: str) -> str:
@@ -47,7 +49,7 @@ def flag_name(name: str) -> str:
 
 
 ALL_SETTINGS: dict[str, Setting] = NODE_SETTINGS | {
-    TOPIC_PREFIX + name: replace(setting, name=TOPIC_PREFIX + name)
+    TOPIC_PREFIX + name: replace(setting, name=TOPIC_PREFIX + name, dynamic=True)
     for name, setting in TOPIC_SETTINGS.items()
 }
 _BY_ENV = {env_name(name): name for name in ALL_SETTINGS}
@@ -55,12 +57,39 @@ _BY_ENV = {env_name(name): name for name in ALL_SETTINGS}
 assert len(_BY_ENV) == len(ALL_SETTINGS), "two settings share an environment variable"
 
 
-@dataclass(frozen=True, slots=True)
 class NodeConfig:
-    """Every setting of a node, and where each value came from."""
+    """Every setting of a node, and where each value came from.
 
-    values: Mapping[str, Value]
-    sources: Mapping[str, Source]
+    A node is started with what `load` found. Settings that are `dynamic` may be overridden while it
+    runs; all others keep their values.
+    """
+
+    def __init__(self, layers: Mapping[Source, Mapping[str, Value]]) -> None:
+        self._layers = {source: layers.get(source, {}) for source in Source}
+        self.values: Mapping[str, Value] = {}
+        self.sources: Mapping[str, Source] = {}
+        self._merge()
+
+    def override(
+        self, *, every_broker: Mapping[str, Value], this_broker: Mapping[str, Value]
+    ) -> None:
+        """Replace what was altered before. What is not dynamic (any more) is left out."""
+        self._layers[Source.EVERY_BROKER] = _dynamic(every_broker)
+        self._layers[Source.THIS_BROKER] = _dynamic(this_broker)
+        self._merge()
+
+    def given(self, name: str) -> list[tuple[Source, Value]]:
+        """What each source that has the setting says, the one that holds first."""
+        found = [(source, layer[name]) for source, layer in self._layers.items() if name in layer]
+        return found[::-1]
+
+    def _merge(self) -> None:
+        values: dict[str, Value] = {}
+        sources: dict[str, Source] = {}
+        for source, layer in self._layers.items():  # weakest first
+            values |= layer
+            sources |= dict.fromkeys(layer, source)
+        self.values, self.sources = values, sources
 
     def number(self, name: str) -> int:
         return cast(int, self.values[name])
@@ -95,17 +124,22 @@ def load(
     env = env or {}
     if file is None and env.get(ENV_FILE):
         file = Path(env[ENV_FILE])
-    given = {
+    layers = {
+        Source.DEFAULT: {name: setting.default for name, setting in ALL_SETTINGS.items()},
         Source.FILE: read_file(file) if file else {},
         Source.ENVIRONMENT: read_env(env),
         Source.FLAG: _known(flags or {}, "a flag"),
     }
-    values = {name: setting.default for name, setting in ALL_SETTINGS.items()}
-    sources = dict.fromkeys(ALL_SETTINGS, Source.DEFAULT)
-    for source, found in given.items():
-        values |= found
-        sources |= dict.fromkeys(found, source)
-    return NodeConfig(values, sources)
+    return NodeConfig(layers)
+
+
+def _dynamic(given: Mapping[str, Value]) -> dict[str, Value]:
+    """A later version may know fewer settings than the one that stored these."""
+    return {
+        name: value
+        for name, value in given.items()
+        if (setting := ALL_SETTINGS.get(name)) is not None and setting.dynamic
+    }
 
 
 def read_file(path: Path) -> dict[str, Value]:

@@ -23,17 +23,20 @@ KAFKA_FRONT: tuple[Setting, ...] = (
     Setting(
         name="auto.create.topics.enable",
         default=True,
+        dynamic=True,
         doc="Whether a topic comes into being when a client first asks about it.",
     ),
     Setting(
         name="delete.topic.enable",
         default=True,
+        dynamic=True,
         doc="Whether clients may delete topics.",
     ),
     Setting(
         name="num.partitions",
         default=1,
         minimum=1,
+        dynamic=True,
         doc="Partitions of topics made without a word about it.",
     ),
     Setting(
@@ -41,18 +44,21 @@ KAFKA_FRONT: tuple[Setting, ...] = (
         default=1,
         minimum=1,
         maximum=(1 << 15) - 1,
+        dynamic=True,
         doc="Replicas of topics made without a word about it.",
     ),
     Setting(
         name="kafka.connections.max",
         default=2048,
         minimum=1,
+        dynamic=True,
         doc="Connections there may be. Met: one more is closed at once.",
     ),
     Setting(
         name="kafka.connections.per.host.max",
         default=2048,
         minimum=1,
+        dynamic=True,
         doc="Connections from one address. Met: one more is closed at once.",
     ),
     Setting(
@@ -90,6 +96,7 @@ KAFKA_FRONT: tuple[Setting, ...] = (
         name="kafka.fetch.bytes.max",
         default=55 * MIB,
         minimum=1024,
+        dynamic=True,
         doc="Bytes of one Fetch answer; a client may ask for less. Above: it is cut there.",
     ),
     Setting(

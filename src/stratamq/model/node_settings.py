@@ -178,6 +178,13 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             doc="Users and client ids with a quota. Met: one more is refused.",
         ),
         Setting(
+            name="meta.configs.max",
+            default=10_000,
+            minimum=1,
+            doc="Brokers and groups with configs of their own. When the limit is reached, one more "
+            "is refused.",
+        ),
+        Setting(
             name="meta.files.max",
             default=1_000_000,
             minimum=1,
@@ -330,6 +337,7 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             name="log.level",
             default="info",
             choices=("debug", "info", "warning", "error"),
+            dynamic=True,
             doc="The least that is logged. Logs go to standard error.",
         ),
         Setting(

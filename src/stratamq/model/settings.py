@@ -21,7 +21,8 @@ class Setting:
     """One named setting. The type of `default` is the type of the setting.
 
     With `many`, the value is a list of choices with commas between. One that is `fixed` is said
-    once, when what it belongs to is made.
+    once, when what it belongs to is made. One that is `dynamic` may change while a node runs: the
+    code that uses it reads it each time, or listens for changes.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Setting:
     maximum: int | None = None
     many: bool = False
     fixed: bool = False
+    dynamic: bool = False
 
     def parse(self, raw: object) -> Value:
         """The value that `raw` (a number, a bool or text) stands for, else InvalidConfig."""

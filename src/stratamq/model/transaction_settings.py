@@ -12,6 +12,7 @@ TRANSACTIONS: tuple[Setting, ...] = (
         default=900_000,
         minimum=1,
         maximum=INT32_MAX,
+        dynamic=True,
         doc="Longest transaction a producer may ask for. Above: INVALID_TRANSACTION_TIMEOUT.",
     ),
     Setting(
@@ -19,6 +20,7 @@ TRANSACTIONS: tuple[Setting, ...] = (
         default=604_800_000,
         minimum=1,
         maximum=INT32_MAX,
+        dynamic=True,
         doc="A transactional id that was not used for this long is forgotten.",
     ),
     Setting(

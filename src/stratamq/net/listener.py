@@ -50,6 +50,10 @@ class Listener:
         self._refused = 0
         self._shared = memoryview(bytearray(READ_BYTES))
 
+    def limit(self, limits: ConnectionLimits) -> None:
+        """From now on; connections that are open stay open."""
+        self._limits = limits
+
     @property
     def connection_count(self) -> int:
         return len(self._connections)

@@ -55,6 +55,7 @@ _META_LIMITS = {
     "acls_max": "meta.acls.max",
     "credentials_max": "meta.credentials.max",
     "quotas_max": "meta.quotas.max",
+    "configs_max": "meta.configs.max",
     "files_max": "meta.files.max",
     "pending_commands_max": "meta.pending.commands.max",
     "watch_updates_max": "meta.watch.updates.max",

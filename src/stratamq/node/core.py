@@ -4,6 +4,7 @@ The one place that knows all parts. They start in this order and stop in reverse
 
     lock           nobody else has the folder
     meta           the Meta Service and its store
+    configs        what brokers were configured with while they ran
     caches         what this node knows of topics, shards and segments
     groups         group offsets
     drivers        engines, each when a topic needs it
@@ -28,6 +29,7 @@ from stratamq.engine.contract import StorageEngine
 from stratamq.engine.handler import StorageEngineHandler
 from stratamq.meta.caches import BrokerCacheManager, StorageCacheManager
 from stratamq.meta.commands import RegisterNode
+from stratamq.meta.config_cache import ConfigCacheManager
 from stratamq.meta.configs import is_ours, storage_name
 from stratamq.meta.service import MetaService
 from stratamq.meta.store import RocksMetaStore
@@ -68,6 +70,7 @@ class NodeCore:
         store = RocksMetaStore(config.data_dir / make.META_FOLDER)
         self.meta = MetaService(store, limits=make.meta_limits(config))
         reconcile_s = make.seconds(config, "meta.reconcile.interval.ms")
+        self.configs = ConfigCacheManager(self.meta, self.node_id, config, reconcile_s=reconcile_s)
         self.broker_cache = BrokerCacheManager(self.meta, reconcile_s=reconcile_s)
         self.storage_cache = StorageCacheManager(self.meta, reconcile_s=reconcile_s)
         self.groups = make.offset_manager(config, self.meta, self.storage_cache, clock)
@@ -86,6 +89,7 @@ class NodeCore:
             timeouts=timeouts,
             defaults=config.topic_defaults.given,
         )
+        self.configs.listen(self._take_topic_defaults)
         self.housekeeper = Housekeeper(
             self.broker_cache,
             self.drivers,
@@ -100,6 +104,9 @@ class NodeCore:
             config,
         )
         self._started = contextlib.AsyncExitStack()
+
+    def _take_topic_defaults(self) -> None:
+        self.topics.defaults = self.config.topic_defaults.given
 
     def _register_drivers(self, clock: Clock, storages: Mapping[str, DriverFactory]) -> None:
         for kind in StorageType:
@@ -125,7 +132,7 @@ class NodeCore:
             started.push_async_callback(self.meta.close)  # also when opening fails half-way
             await self.meta.open()
             await self.meta.submit(RegisterNode(node_id=self.node_id, address=self._address()))
-            for cache in (self.broker_cache, self.storage_cache, self.tier_cache):
+            for cache in (self.configs, self.broker_cache, self.storage_cache, self.tier_cache):
                 await cache.start()
                 started.push_async_callback(cache.stop)
             await self.groups.open()

@@ -84,6 +84,8 @@ class KafkaFront:
             host, port = await server.start(config.text("host"), config.number("kafka.port"))
             started.push_async_callback(self._stop_server, server, fetch, groups)
             await self._advertise(port)
+            self._core.configs.listen(lambda: server.limit_connections(connection_limits(config)))
+            server.limit_connections(connection_limits(config))
             self._started = started.pop_all()
         return Address("kafka", host, port)
 
@@ -110,6 +112,7 @@ def services_of(core: NodeCore) -> Services:
     return Services(
         node_id=core.node_id,
         config=core.config,
+        configs=core.configs,
         clock=core.clock,
         meta=core.meta,
         topics=core.topics,
@@ -138,11 +141,15 @@ def server_limits(config: NodeConfig) -> ServerLimits:
         frame_bytes_max=config.number("kafka.frame.bytes.max"),
         requests_max=config.number("kafka.requests.per.connection.max"),
         request_bytes_max=config.number("kafka.request.bytes.max"),
-        connections=ConnectionLimits(
-            connections_max=config.number("kafka.connections.max"),
-            connections_per_host_max=config.number("kafka.connections.per.host.max"),
-            idle_ms_max=config.number("kafka.idle.ms.max"),
-        ),
+        connections=connection_limits(config),
+    )
+
+
+def connection_limits(config: NodeConfig) -> ConnectionLimits:
+    return ConnectionLimits(
+        connections_max=config.number("kafka.connections.max"),
+        connections_per_host_max=config.number("kafka.connections.per.host.max"),
+        idle_ms_max=config.number("kafka.idle.ms.max"),
     )
 
 

@@ -57,15 +57,26 @@ FRONTS: tuple[Callable[[NodeConfig, NodeCore], Front], ...] = (KafkaFront,)
 async def run_node(config: NodeConfig, announce: Callable[[str], None]) -> None:
     """A whole node: its core and every front there is."""
     core = NodeCore(config)
+    core.configs.listen(lambda: _apply_dynamic(config))
+    allow_open_files(_files_wanted(config))
     await serve(config, core, [make(config, core) for make in FRONTS], announce)
+
+
+def _apply_dynamic(config: NodeConfig) -> None:
+    """What of the process follows from settings that may be altered while it runs."""
+    logging.getLogger("stratamq").setLevel(config.text("log.level").upper())
+    allow_open_files(_files_wanted(config))
+
+
+def _files_wanted(config: NodeConfig) -> int:
+    sockets = config.number("kafka.connections.max")
+    return config.number("files.open.max") + sockets + FILES_BESIDE_SEGMENTS
 
 
 async def serve(
     config: NodeConfig, core: Core, fronts: Sequence[Front], announce: Callable[[str], None]
 ) -> None:
     """Run a node until it is told to stop; `announce` gets the ready line."""
-    sockets = config.number("kafka.connections.max")
-    allow_open_files(config.number("files.open.max") + sockets + FILES_BESIDE_SEGMENTS)
     with _told_by_signals(config.number("shutdown.grace.ms")) as stop:
         async with contextlib.AsyncExitStack() as started:
             await core.start()

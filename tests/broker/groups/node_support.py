@@ -34,6 +34,7 @@ class Node:
         self.services = Services(
             node_id=self.core.node_id,
             config=self.config,
+            configs=self.core.configs,
             clock=self.clock,
             meta=self.core.meta,
             topics=self.core.topics,

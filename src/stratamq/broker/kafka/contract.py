@@ -19,6 +19,7 @@ from stratamq.adapter.drivers import StorageDriverManager
 from stratamq.adapter.offsets import OffsetManager
 from stratamq.adapter.topics import TopicManager
 from stratamq.meta.caches import BrokerCacheManager, StorageCacheManager
+from stratamq.meta.config_cache import ConfigCacheManager
 from stratamq.meta.service import MetaService
 from stratamq.model.clock import Clock
 from stratamq.model.config import NodeConfig
@@ -35,6 +36,7 @@ class Services:
 
     node_id: NodeId
     config: NodeConfig
+    configs: ConfigCacheManager
     clock: Clock
     meta: MetaService
     topics: TopicManager

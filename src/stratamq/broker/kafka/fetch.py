@@ -48,7 +48,6 @@ class Fetch:
         self._cold = ColdFetches(room)
         self._reader = PartitionReader(services, stability or EverythingIsStable(), self._cold)
         self._sessions = FetchSessions(services.config.number("kafka.fetch.sessions.max"))
-        self._bytes_max = services.config.number("kafka.fetch.bytes.max")
         self._waiting: set[asyncio.Event] = set()
         self._stopping = False
 
@@ -101,7 +100,8 @@ class Fetch:
                 await self._wait(reading, left_s)
 
     async def _read_once(self, plan: Plan, request: FetchRequest) -> Reading:
-        wanted_bytes = min(request.max_bytes, self._bytes_max)
+        bytes_max = self._services.config.number("kafka.fetch.bytes.max")
+        wanted_bytes = min(request.max_bytes, bytes_max)
         with self._room.reserved(wanted_bytes) as granted:
             return await self._reader.read_all(plan.wanted, granted, request.isolation_level)
 

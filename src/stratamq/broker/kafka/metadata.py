@@ -34,7 +34,6 @@ class Metadata:
     def __init__(self, services: Services, cluster_id: str) -> None:
         self._services = services
         self._cluster_id = cluster_id
-        self._creates = services.config.flag("auto.create.topics.enable")
         self._creations = asyncio.Semaphore(CREATIONS_AT_ONCE)
 
     def handlers(self) -> Mapping[type, Handled]:
@@ -64,7 +63,8 @@ class Metadata:
     ) -> Sequence[MetadataResponseTopic]:
         if request.topics is None or (caller.version == 0 and not request.topics):
             return [self._described(topic) for topic in self._services.broker_cache.topics()]
-        create = self._creates and request.allow_auto_topic_creation
+        creates = self._services.config.flag("auto.create.topics.enable")
+        create = creates and request.allow_auto_topic_creation
         return [await self._topic(wanted, create, caller) for wanted in request.topics]
 
     async def _topic(

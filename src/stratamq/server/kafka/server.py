@@ -50,6 +50,9 @@ class KafkaServer:
         self.rooms = Rooms()
         self._listener = Listener(self._session, self.limits.connections, tls)
 
+    def limit_connections(self, limits: ConnectionLimits) -> None:
+        self._listener.limit(limits)
+
     @property
     def connection_count(self) -> int:
         return self._listener.connection_count

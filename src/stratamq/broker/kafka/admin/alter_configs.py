@@ -1,18 +1,24 @@
-"""AlterConfigs and IncrementalAlterConfigs: of topics. A node changes with its restart."""
+"""AlterConfigs and IncrementalAlterConfigs: of topics and brokers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
-from stratamq.adapter.topics import ConfigPlan
 from stratamq.broker.kafka.admin.answers import failure, named_twice, twice
-from stratamq.broker.kafka.admin.config_changes import increment, replacement
+from stratamq.broker.kafka.admin.config_changes import (
+    Change,
+    Configured,
+    Plan,
+    increment,
+    replacement,
+)
 from stratamq.broker.kafka.admin.kinds import Resource
+from stratamq.broker.kafka.admin.resource_configs import alter_broker
 from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.topics import Refused
 from stratamq.model.errors import StrataError
-from stratamq.model.topic import Topic
+from stratamq.model.topic import TOPIC_SETTINGS, TopicConfig
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.configs import (
     AlterConfigsRequest,
@@ -32,7 +38,10 @@ class AlterConfigs:
     """One resource after the other: each is changed whole, or not at all."""
 
     def __init__(self, services: Services) -> None:
-        self._services = services
+        self._alter: Mapping[int, Callable[[str, Plan, bool], Awaitable[None]]] = {
+            Resource.TOPIC: partial(alter_topic, services),
+            Resource.BROKER: partial(alter_broker, services),
+        }
 
     async def replace(self, request: AlterConfigsRequest, caller: Caller) -> AlterConfigsResponse:
         doubled = _doubled(request.resources)
@@ -59,14 +68,17 @@ class AlterConfigs:
         )
 
     async def _resource(
-        self, asked: _Asked, plan: ConfigPlan, validate_only: bool, doubled: set[tuple[int, str]]
+        self, asked: _Asked, plan: Plan, validate_only: bool, doubled: set[tuple[int, str]]
     ) -> AlterConfigsResourceResponse:
         code, message = ErrorCode.NONE, None
         try:
             if _key(asked) in doubled:
                 raise twice(asked.resource_name)
-            topic = self._topic(asked)
-            await self._change(topic, plan, validate_only)
+            alter = self._alter.get(asked.resource_type)
+            if alter is None:
+                kind = _NAMES.get(asked.resource_type, f"resource {asked.resource_type}")
+                raise Refused(ErrorCode.INVALID_REQUEST, f"configs of a {kind} cannot be altered")
+            await alter(asked.resource_name, plan, validate_only)
         except StrataError as error:
             code, message = failure(error)
         return AlterConfigsResourceResponse(
@@ -76,21 +88,15 @@ class AlterConfigs:
             resource_name=asked.resource_name,
         )
 
-    def _topic(self, asked: _Asked) -> Topic:
-        if asked.resource_type == Resource.TOPIC:
-            return self._services.broker_cache.topic(asked.resource_name)
-        kind = _NAMES.get(asked.resource_type, f"resource {asked.resource_type}")
-        raise Refused(
-            ErrorCode.INVALID_REQUEST,
-            f"configs of a {kind} cannot change while the node runs; topics' can",
-        )
 
-    async def _change(self, topic: Topic, plan: ConfigPlan, validate_only: bool) -> None:
-        topics = self._services.topics
-        if validate_only:
-            topics.check_alteration(topic, plan)
-        else:
-            await topics.alter_config_by(topic.name, plan)
+async def alter_topic(services: Services, name: str, plan: Plan, validate_only: bool) -> None:
+    def planned(config: TopicConfig) -> Change:
+        return plan(Configured(TOPIC_SETTINGS, config.values, config.given))
+
+    if validate_only:
+        services.topics.check_alteration(services.broker_cache.topic(name), planned)
+    else:
+        await services.topics.alter_config_by(name, planned)
 
 
 def _key(asked: _Asked) -> tuple[int, str]:

@@ -28,6 +28,21 @@ KAFKA_NAMES = {
     "topic.compression.type": "compression.type",
     "topic.min.insync.replicas": "min.insync.replicas",
     "topic.flush.ms": "log.flush.interval.ms",
+    "topic.flush.messages": "log.flush.interval.messages",
+    "topic.index.interval.bytes": "log.index.interval.bytes",
+    "topic.segment.index.bytes": "log.index.size.max.bytes",
+    "topic.segment.jitter.ms": "log.roll.jitter.ms",
+    "topic.preallocate": "log.preallocate",
+    "topic.file.delete.delay.ms": "log.segment.delete.delay.ms",
+    "topic.min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
+    "topic.min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
+    "topic.max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
+    "topic.compression.gzip.level": "compression.gzip.level",
+    "topic.compression.lz4.level": "compression.lz4.level",
+    "topic.compression.zstd.level": "compression.zstd.level",
+    "topic.unclean.leader.election.enable": "unclean.leader.election.enable",
+    "topic.local.retention.ms": "log.local.retention.ms",
+    "topic.local.retention.bytes": "log.local.retention.bytes",
 }
 
 GROUP_NAMES = {

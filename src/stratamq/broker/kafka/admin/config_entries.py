@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 from stratamq.broker.kafka.admin.broker_names import GROUP_NAMES, broker_name
@@ -90,7 +91,7 @@ def _topic_synonyms(
     if name not in config.given:
         return below[-1:]
     value = shown(config[name])
-    if below[0].origin is Origin.NODE and below[0].value == value:
+    if below[0].origin is not Origin.DEFAULT and below[0].value == value:
         return below
     return Synonym(name, value, Origin.TOPIC), *below
 
@@ -98,8 +99,16 @@ def _topic_synonyms(
 # -- nodes and groups ------------------------------------------------------------------------------
 
 
+_ORIGINS = {
+    Source.DEFAULT: Origin.DEFAULT,
+    Source.EVERY_BROKER: Origin.EVERY_BROKER,
+    Source.THIS_BROKER: Origin.THIS_BROKER,
+}
+"""All others are what the node was started with."""
+
+
 def broker_entries(node: NodeConfig, computed: Iterable[tuple[str, str]] = ()) -> list[Entry]:
-    """Every setting of a node, and what follows from them. They change with a restart only."""
+    """Every setting of a node, and what follows from them."""
     entries = [_node_entry(broker_name(name), name, node) for name in ALL_SETTINGS]
     known = {entry.name for entry in entries}
     extra = [
@@ -108,6 +117,16 @@ def broker_entries(node: NodeConfig, computed: Iterable[tuple[str, str]] = ()) -
         if name not in known
     ]
     return entries + extra
+
+
+def every_broker_entries(node: NodeConfig) -> list[Entry]:
+    """Only what was altered for all brokers."""
+    entries = [_node_entry(broker_name(name), name, node) for name in ALL_SETTINGS]
+    altered = [
+        (entry, [one for one in entry.synonyms if one.origin is Origin.EVERY_BROKER])
+        for entry in entries
+    ]
+    return [replace(entry, synonyms=tuple(some)) for entry, some in altered if some]
 
 
 def group_entries(node: NodeConfig) -> list[Entry]:
@@ -119,7 +138,7 @@ def _node_entry(name: str, setting_name: str, node: NodeConfig) -> Entry:
     return Entry(
         name=name,
         synonyms=_node_synonyms(setting_name, node),
-        read_only=True,
+        read_only=not setting.dynamic,
         type=type_of(setting),
         sensitive=is_secret(setting_name),
         doc=setting.doc,
@@ -132,7 +151,8 @@ def _node_synonyms(setting: str, node: NodeConfig) -> tuple[Synonym, ...]:
     def synonym(value: Value, origin: Origin) -> Synonym:
         return Synonym(name, None if secret else shown(value), origin)
 
-    default = synonym(ALL_SETTINGS[setting].default, Origin.DEFAULT)
-    if node.sources[setting] is Source.DEFAULT:
-        return (default,)
-    return synonym(node.values[setting], Origin.NODE), default
+    found: dict[Origin, Synonym] = {}
+    for source, value in node.given(setting):
+        origin = _ORIGINS.get(source, Origin.NODE)
+        found.setdefault(origin, synonym(value, origin))  # a flag, and not the file below it
+    return tuple(found.values())

@@ -10,6 +10,7 @@ from stratamq.broker.kafka.admin.answers import failure
 from stratamq.broker.kafka.admin.config_entries import (
     Entry,
     broker_entries,
+    every_broker_entries,
     group_entries,
     topic_entries,
 )
@@ -91,9 +92,9 @@ class DescribeConfigs:
         return topic_entries(topic.config, self._services.config)
 
     def _of_broker(self, name: str) -> list[Entry]:
-        """The empty name stands for what all nodes have been told while running: nothing."""
+        """The empty name stands for what was altered for all brokers."""
         if not name:
-            return []
+            return every_broker_entries(self._services.config)
         check_broker(name, self._services)
         mine = [
             one

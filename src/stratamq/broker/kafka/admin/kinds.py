@@ -19,6 +19,8 @@ class Origin(IntEnum):
     """Where a value comes from."""
 
     TOPIC = 1
+    THIS_BROKER = 2
+    EVERY_BROKER = 3
     NODE = 4
     DEFAULT = 5
 

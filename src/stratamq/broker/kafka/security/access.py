@@ -39,7 +39,7 @@ class Access:
             self._current if enforces else EverybodyMay,
             services.broker_cache,
             enforces=enforces,
-            creates_topics=config.flag("auto.create.topics.enable"),
+            creates_topics=lambda: config.flag("auto.create.topics.enable"),
         )
 
     def handlers(self) -> Mapping[type, Handled]:

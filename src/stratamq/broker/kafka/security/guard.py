@@ -14,8 +14,9 @@ from stratamq.meta.caches import BrokerCacheManager
 
 
 class Guard:
-    """`decider` is asked for at each request, since rules change. When nothing is enforced, only
-    answers that speak of rights are touched, and other handlers are returned as they are."""
+    """`decider` and `creates_topics` are asked at each request, since rules and configs change.
+    When nothing is enforced, only answers that speak of rights are touched, and other handlers are
+    returned as they are."""
 
     def __init__(
         self,
@@ -23,7 +24,7 @@ class Guard:
         known: BrokerCacheManager,
         *,
         enforces: bool,
-        creates_topics: bool = False,
+        creates_topics: Callable[[], bool] = lambda: False,
     ) -> None:
         self._decider, self._known = decider, known
         self._enforces = enforces
@@ -39,7 +40,7 @@ class Guard:
         return handler if entry.tells is None else self._told(entry, handler)
 
     def _rights(self, caller: Caller) -> Rights:
-        return Rights(self._decider(), caller, self._known, self._creates_topics)
+        return Rights(self._decider(), caller, self._known, self._creates_topics())
 
     def _guarded(self, entry: Entry, handler: Handler) -> Handler:
         """Not a coroutine: what a handler starts at once must still start at once."""

@@ -46,7 +46,6 @@ class TransactionCoordinator:
     """One change of a transactional id at a time; different ids do not wait for each other."""
 
     def __init__(self, services: Services, pending: PendingOffsets) -> None:
-        self.limits = TransactionLimits.of(services.config)
         self.ids = ProducerIdSource(services.meta)
         self._services = services
         self._pending = pending
@@ -77,6 +76,11 @@ class TransactionCoordinator:
             await asyncio.wait(tasks)
 
     # -- what is known -------------------------------------------------------------------------
+
+    @property
+    def limits(self) -> TransactionLimits:
+        """As they are now: some may be altered while the node runs."""
+        return TransactionLimits.of(self._services.config)
 
     def find(self, transactional_id: str) -> TransactionMeta | None:
         return self._services.meta.state.transactions.get(transactional_id)
