@@ -65,6 +65,10 @@ node is started.
 Settings of topics (`topic.`) are what topics get that are created from then on, and what a topic's
 setting that is deleted goes back to. Unlike in Kafka, topics that exist keep what they have.
 
+A consumer group can have `consumer.session.timeout.ms` and `consumer.heartbeat.interval.ms` of its
+own (`--entity-type groups --entity-name my-group`), within the bounds that `group.consumer.min.…`
+and `group.consumer.max.…` set. Its members use them from their next heartbeat on.
+
 | setting | Kafka's tools call it |
 |---|---|
 """

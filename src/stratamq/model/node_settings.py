@@ -6,6 +6,7 @@ are milliseconds.
 
 from __future__ import annotations
 
+from stratamq.model.group_settings import CONSUMER_GROUPS
 from stratamq.model.kafka_settings import KAFKA_FRONT
 from stratamq.model.security_settings import SECURITY
 from stratamq.model.settings import Setting
@@ -277,57 +278,7 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             doc="Time a stop may take. Passed: the process ends at once; the next start recovers.",
         ),
     ),
-    "Consumer groups": (
-        Setting(
-            name="group.min.session.timeout.ms",
-            default=6_000,
-            minimum=1,
-            doc="Shortest session a classic member may ask for. Below: INVALID_SESSION_TIMEOUT.",
-        ),
-        Setting(
-            name="group.max.session.timeout.ms",
-            default=1_800_000,
-            minimum=1,
-            doc="Longest session a classic member may ask for. Above: INVALID_SESSION_TIMEOUT.",
-        ),
-        Setting(
-            name="group.initial.rebalance.delay.ms",
-            default=3_000,
-            minimum=0,
-            doc="How long an empty classic group waits for more members before it assigns.",
-        ),
-        Setting(
-            name="group.max.size",
-            default=10_000,
-            minimum=1,
-            doc="Members a group may have. Met: one more gets GROUP_MAX_SIZE_REACHED.",
-        ),
-        Setting(
-            name="group.consumer.session.timeout.ms",
-            default=45_000,
-            minimum=1,
-            doc="Silence after which a member of the new protocol is taken for dead.",
-        ),
-        Setting(
-            name="group.consumer.heartbeat.interval.ms",
-            default=5_000,
-            minimum=1,
-            doc="How often members of the new protocol are told to report.",
-        ),
-        Setting(
-            name="offsets.retention.minutes",
-            default=10_080,
-            minimum=1,
-            doc="Offsets of a group that has been empty this long are forgotten.",
-        ),
-        Setting(
-            name="offset.metadata.max.bytes",
-            default=4096,
-            minimum=0,
-            maximum=4096,
-            doc="Text beside a committed offset. Above: OFFSET_METADATA_TOO_LARGE.",
-        ),
-    ),
+    "Consumer groups": CONSUMER_GROUPS,
     "Transactions": TRANSACTIONS,
     "Object store": STORES,
     "Tiering": TIERING,

@@ -14,6 +14,7 @@ from stratamq.broker.kafka.admin.family import Admin
 from stratamq.broker.kafka.broker import KafkaBroker
 from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.fetch import Fetch
+from stratamq.broker.kafka.groups.family import Groups
 from stratamq.broker.kafka.metadata import Metadata
 from stratamq.broker.kafka.produce import Produce
 from stratamq.broker.kafka.room import Room
@@ -36,6 +37,7 @@ class Rig:
     services: Services
     broker: KafkaBroker
     clock: ManualClock
+    groups: Groups
 
     async def ask(self, request: Any, version: int | None = None) -> Any:
         api = APIS[message_of(type(request)).key]
@@ -62,16 +64,18 @@ def started(tmp_path: Path) -> Starter:
         core = NodeCore(config, clock=clock)
         await core.start()
         services = services_of(core)
+        groups = Groups(services)
         families = [
             Admin(services, "cluster"),
             Metadata(services, "cluster"),
             Produce(services),
             Fetch(services, Room(64 << 20)),
+            groups,
         ]
         broker = KafkaBroker(families)
         await broker.start()
         try:
-            yield Rig(core, services, broker, clock)
+            yield Rig(core, services, broker, clock, groups)
         finally:
             await broker.stop()
             await core.stop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stratamq.broker.kafka.admin import config_entries
-from stratamq.broker.kafka.admin.broker_names import GROUP_NAMES, KAFKA_NAMES
+from stratamq.broker.kafka.admin.broker_names import KAFKA_NAMES
 from stratamq.broker.kafka.admin.config_entries import broker_entries, type_of
 from stratamq.broker.kafka.admin.kinds import Type
 from stratamq.model.config import ALL_SETTINGS, NodeConfig, Source, load
@@ -24,7 +24,6 @@ def test_secrets_stay_secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_name_of_kafkas_stands_for_a_setting_and_for_one_only() -> None:
     assert set(KAFKA_NAMES) <= set(ALL_SETTINGS)
-    assert set(GROUP_NAMES.values()) <= set(ALL_SETTINGS)
     names = [entry.name for entry in broker_entries(load())]
     assert len(names) == len(set(names)) == len(ALL_SETTINGS)
 

@@ -1,4 +1,4 @@
-"""AlterConfigs and IncrementalAlterConfigs: of topics and brokers."""
+"""AlterConfigs and IncrementalAlterConfigs: of topics, brokers and groups."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from stratamq.broker.kafka.admin.config_changes import (
 from stratamq.broker.kafka.admin.kinds import Resource
 from stratamq.broker.kafka.admin.resource_configs import alter_broker
 from stratamq.broker.kafka.contract import Caller, Services
+from stratamq.broker.kafka.groups.configs import GroupConfigs
 from stratamq.broker.kafka.topics import Refused
 from stratamq.model.errors import StrataError
+from stratamq.model.group import GROUP_SETTINGS, GroupConfig
 from stratamq.model.topic import TOPIC_SETTINGS, TopicConfig
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.configs import (
@@ -37,10 +39,11 @@ _Asked = AlterConfigsResource | IncrementalAlterConfigsResource
 class AlterConfigs:
     """One resource after the other: each is changed whole, or not at all."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, groups: GroupConfigs) -> None:
         self._alter: Mapping[int, Callable[[str, Plan, bool], Awaitable[None]]] = {
             Resource.TOPIC: partial(alter_topic, services),
             Resource.BROKER: partial(alter_broker, services),
+            Resource.GROUP: partial(alter_group, groups),
         }
 
     async def replace(self, request: AlterConfigsRequest, caller: Caller) -> AlterConfigsResponse:
@@ -97,6 +100,13 @@ async def alter_topic(services: Services, name: str, plan: Plan, validate_only: 
         services.topics.check_alteration(services.broker_cache.topic(name), planned)
     else:
         await services.topics.alter_config_by(name, planned)
+
+
+async def alter_group(groups: GroupConfigs, name: str, plan: Plan, validate_only: bool) -> None:
+    def planned(config: GroupConfig) -> Change:
+        return plan(Configured(GROUP_SETTINGS, config.values, config.given))
+
+    await groups.alter(name, planned, validate_only)
 
 
 def _key(asked: _Asked) -> tuple[int, str]:

@@ -45,12 +45,6 @@ KAFKA_NAMES = {
     "topic.local.retention.bytes": "log.local.retention.bytes",
 }
 
-GROUP_NAMES = {
-    "consumer.session.timeout.ms": "group.consumer.session.timeout.ms",
-    "consumer.heartbeat.interval.ms": "group.consumer.heartbeat.interval.ms",
-}
-"""What a group's configs are called, and the node's setting that they come from."""
-
 
 def broker_name(setting: str) -> str:
     return KAFKA_NAMES.get(setting, setting)

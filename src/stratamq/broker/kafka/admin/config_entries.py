@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
-from stratamq.broker.kafka.admin.broker_names import GROUP_NAMES, broker_name
+from stratamq.broker.kafka.admin.broker_names import broker_name
 from stratamq.broker.kafka.admin.kinds import Origin, Type
 from stratamq.model.config import ALL_SETTINGS, TOPIC_PREFIX, NodeConfig, Source
 from stratamq.model.dataclass import dataclass
+from stratamq.model.group import GROUP_PREFIX, GROUP_SETTINGS, GroupConfig
 from stratamq.model.settings import Setting, Value
 from stratamq.model.topic import TOPIC_SETTINGS, TopicConfig
 
@@ -129,8 +130,20 @@ def every_broker_entries(node: NodeConfig) -> list[Entry]:
     return [replace(entry, synonyms=tuple(some)) for entry, some in altered if some]
 
 
-def group_entries(node: NodeConfig) -> list[Entry]:
-    return [_node_entry(name, setting, node) for name, setting in GROUP_NAMES.items()]
+def group_entries(config: GroupConfig, node: NodeConfig) -> list[Entry]:
+    return [_group_entry(setting, config, node) for setting in GROUP_SETTINGS.values()]
+
+
+def _group_entry(setting: Setting, config: GroupConfig, node: NodeConfig) -> Entry:
+    name = setting.name
+    own = (Synonym(name, shown(config[name]), Origin.GROUP),) if name in config.given else ()
+    return Entry(
+        name=name,
+        synonyms=own + _node_synonyms(GROUP_PREFIX + name, node),
+        read_only=False,
+        type=type_of(setting),
+        doc=setting.doc,
+    )
 
 
 def _node_entry(name: str, setting_name: str, node: NodeConfig) -> Entry:

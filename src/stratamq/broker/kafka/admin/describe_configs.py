@@ -16,6 +16,7 @@ from stratamq.broker.kafka.admin.config_entries import (
 )
 from stratamq.broker.kafka.admin.kinds import Resource
 from stratamq.broker.kafka.contract import Caller, Services
+from stratamq.broker.kafka.groups.configs import GroupConfigs
 from stratamq.broker.kafka.topics import Refused
 from stratamq.model.config import NodeConfig
 from stratamq.model.errors import StrataError
@@ -40,8 +41,8 @@ _ALL_KINDS_SINCE = 1
 
 
 class DescribeConfigs:
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, services: Services, groups: GroupConfigs) -> None:
+        self._services, self._groups = services, groups
         self._entries: Mapping[int, Callable[[str], list[Entry]]] = {
             Resource.TOPIC: self._of_topic,
             Resource.BROKER: self._of_broker,
@@ -111,7 +112,7 @@ class DescribeConfigs:
     def _of_group(self, name: str) -> list[Entry]:
         if not name:
             raise Refused(ErrorCode.INVALID_REQUEST, "a group has a name")
-        return group_entries(self._services.config)
+        return group_entries(self._groups.config(name), self._services.config)
 
     # -- what there is -------------------------------------------------------------------------
 
@@ -129,10 +130,14 @@ class DescribeConfigs:
         return ListConfigResourcesResponse(config_resources=self._resources(wanted))
 
     def _resources(self, kinds: set[int]) -> list[ConfigResource]:
-        """Groups have no configs of their own, and there are neither loggers nor metrics."""
+        """Of groups, those with configs of their own; there are neither loggers nor metrics."""
         topics = [topic.name for topic in self._services.broker_cache.topics()]
         nodes = [str(node) for node in self._services.meta.state.live_nodes()]
-        found = {Resource.TOPIC: topics, Resource.BROKER: nodes}
+        found = {
+            Resource.TOPIC: topics,
+            Resource.BROKER: nodes,
+            Resource.GROUP: self._groups.names(),
+        }
         return [
             ConfigResource(resource_name=name, resource_type=kind)
             for kind, names in found.items()

@@ -16,6 +16,7 @@ from stratamq.broker.kafka.admin.leaders import Leaders
 from stratamq.broker.kafka.admin.log_dirs import DescribeLogDirs
 from stratamq.broker.kafka.admin.topic_partitions import DescribeTopicPartitions
 from stratamq.broker.kafka.contract import Handled, Services
+from stratamq.broker.kafka.groups.configs import GroupConfigs
 from stratamq.wire.kafka.protocol.messages import cluster_admin, configs, log_offsets, topics
 from stratamq.wire.kafka.protocol.messages.metadata import (
     DescribeClusterRequest,
@@ -51,7 +52,9 @@ class Admin:
         }
 
     def _of_configs(self) -> Mapping[type, Handled]:
-        describe, alter = DescribeConfigs(self._services), AlterConfigs(self._services)
+        groups = GroupConfigs(self._services)
+        describe = DescribeConfigs(self._services, groups)
+        alter = AlterConfigs(self._services, groups)
         return {
             configs.DescribeConfigsRequest: Handled(describe.describe),
             configs.ListConfigResourcesRequest: Handled(describe.resources),

@@ -23,6 +23,7 @@ class Origin(IntEnum):
     EVERY_BROKER = 3
     NODE = 4
     DEFAULT = 5
+    GROUP = 8
 
 
 class Type(IntEnum):

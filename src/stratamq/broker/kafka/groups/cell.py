@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from stratamq.broker.kafka.groups.classic.group import ClassicGroup
 from stratamq.broker.kafka.groups.classic.members import JoinReply, Reply
 from stratamq.broker.kafka.groups.consumer.group import ConsumerGroup
+from stratamq.broker.kafka.groups.limits import GroupLimits
 from stratamq.model.clock import Clock
 from stratamq.model.errors import Closed, StrataError
 from stratamq.wire.kafka.protocol import ErrorCode
@@ -25,7 +26,8 @@ T = TypeVar("T")
 
 
 class Cell:
-    """`store` makes a group's state durable; None of its callers may run at the same time."""
+    """`store` makes a group's state durable; none of its callers may run at the same time. `limits`
+    says what holds for a group now: its configs may have been altered since the last request."""
 
     def __init__(
         self,
@@ -33,11 +35,13 @@ class Cell:
         machine: Machine,
         clock: Clock,
         store: Callable[[str, Machine], Awaitable[None]],
+        limits: Callable[[str], GroupLimits],
     ) -> None:
         self.name = name
         self.machine = machine
         self._clock = clock
         self._store = store
+        self._limits = limits
         self._lock = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
         self._work: set[asyncio.Task[Any]] = set()
@@ -85,6 +89,7 @@ class Cell:
 
     async def _act(self, act: Callable[[int], T]) -> T:
         async with self._lock:
+            self.machine.limits = self._limits(self.name)
             result = act(self._clock.now_ms())
             await self._settle()
             return result

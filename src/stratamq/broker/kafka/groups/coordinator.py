@@ -13,6 +13,7 @@ from stratamq.broker.kafka.groups import expiry
 from stratamq.broker.kafka.groups.cell import Cell, Machine
 from stratamq.broker.kafka.groups.classic import document as classic_document
 from stratamq.broker.kafka.groups.classic.group import ClassicGroup
+from stratamq.broker.kafka.groups.configs import GroupConfigs
 from stratamq.broker.kafka.groups.consumer import document as consumer_document
 from stratamq.broker.kafka.groups.consumer.group import ConsumerGroup
 from stratamq.broker.kafka.groups.consumer.members import TopicInfo, Topics
@@ -38,6 +39,7 @@ class GroupCoordinator:
     def __init__(self, services: Services) -> None:
         self.services = services
         self.limits = GroupLimits.of(services.config)
+        self._configs = GroupConfigs(services)
         self.pending = PendingOffsets(services.meta, services.offsets, services.clock)
         self._cells: dict[str, Cell] = {}
         self._topics = Topics(-1, {})
@@ -47,6 +49,8 @@ class GroupCoordinator:
     # -- life ----------------------------------------------------------------------------------
 
     async def start(self) -> None:
+        self.services.configs.listen(self._reconfigure)
+        self._reconfigure()
         state = await self.services.meta.snapshot()
         for group in state.members.values():
             self._cells[group.group] = self._cell(group.group, self._loaded(group))
@@ -69,6 +73,9 @@ class GroupCoordinator:
         for cell in list(self._cells.values()):
             await cell.stop()
 
+    def _reconfigure(self) -> None:
+        self.limits = GroupLimits.of(self.services.config)
+
     # -- groups --------------------------------------------------------------------------------
 
     @property
@@ -89,6 +96,10 @@ class GroupCoordinator:
             cell = self._cells[name] = self._cell(name, ClassicGroup(self.limits))
         return cell
 
+    def limits_of(self, name: str) -> GroupLimits:
+        """What holds for this group now."""
+        return self.limits.over(self._configs.config(name))
+
     def machine(self, cell: Cell, kind: type[M], now_ms: int) -> M | None:
         """The group if it speaks this protocol. An empty one starts to speak it, and its epoch
         goes on."""
@@ -97,7 +108,7 @@ class GroupCoordinator:
             return machine
         if machine.state != "Empty" or machine.next_ms() is not None:
             return None
-        made = kind(self.limits, epoch=machine.epoch, now_ms=now_ms)
+        made = kind(self.limits_of(cell.name), epoch=machine.epoch, now_ms=now_ms)
         cell.machine = made
         return made
 
@@ -146,10 +157,10 @@ class GroupCoordinator:
         loader = (
             classic_document.load if group.kind == ClassicGroup.kind else consumer_document.load
         )
-        return loader(group.document, group.epoch, self.limits, now_ms)
+        return loader(group.document, group.epoch, self.limits_of(group.group), now_ms)
 
     def _cell(self, name: str, machine: Machine) -> Cell:
-        cell = Cell(name, machine, self.services.clock, self._store)
+        cell = Cell(name, machine, self.services.clock, self._store, self.limits_of)
         if self._closing:
             cell.wake()
         return cell

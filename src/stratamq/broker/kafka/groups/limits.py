@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stratamq.model.config import NodeConfig
 from stratamq.model.dataclass import dataclass
+from stratamq.model.group import HEARTBEAT, SESSION, GroupConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,4 +33,14 @@ class GroupLimits:
             consumer_heartbeat_ms=config.number("group.consumer.heartbeat.interval.ms"),
             retention_ms=config.number("offsets.retention.minutes") * 60_000,
             metadata_bytes_max=config.number("offset.metadata.max.bytes"),
+        )
+
+    def over(self, config: GroupConfig) -> GroupLimits:
+        """The same for a group that has configs of its own."""
+        if not config.given:
+            return self
+        return replace(
+            self,
+            consumer_session_ms=config.number(SESSION),
+            consumer_heartbeat_ms=config.number(HEARTBEAT),
         )

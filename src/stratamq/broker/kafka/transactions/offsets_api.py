@@ -47,7 +47,6 @@ class TransactionOffsetsApi:
         self._services = services
         self._coordinator = coordinator
         self._groups = groups
-        self._metadata_bytes_max = services.config.number("offset.metadata.max.bytes")
 
     async def commit(
         self, request: TxnOffsetCommitRequest, caller: Caller
@@ -68,7 +67,7 @@ class TransactionOffsetsApi:
         metadata = (one.committed_metadata or "").encode("utf-8", "surrogatepass")
         if place.error:
             return place
-        if len(metadata) > self._metadata_bytes_max:
+        if len(metadata) > self._services.config.number("offset.metadata.max.bytes"):
             return Place(None, ErrorCode.OFFSET_METADATA_TOO_LARGE)
         return Place(None, ErrorCode.INVALID_REQUEST) if one.committed_offset < 0 else place
 

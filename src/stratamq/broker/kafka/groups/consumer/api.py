@@ -61,7 +61,7 @@ class ConsumerApi:
         except StrataError as error:
             order = Order(error=group_code(error), message=str(error), member_id=report.member_id)
         failed = order.error is not ErrorCode.NONE
-        interval_ms = self._coordinator.limits.consumer_heartbeat_ms
+        interval_ms = self._coordinator.limits_of(request.group_id).consumer_heartbeat_ms
         assigned = order.assigned
         return ConsumerGroupHeartbeatResponse(
             error_code=order.error,
