@@ -161,3 +161,12 @@ def test_the_load_tools_run(tool: Tool, topic: str) -> None:
     assert "5000 records sent" in sent
     read = tool("kafka-consumer-perf-test", "--topic", topic, "--messages", "5000")
     assert re.search(r"^\d{4}-.*, 5000, ", read, re.M)
+
+
+def test_configs_of_a_group_are_changed(tool: Tool, topic: str) -> None:
+    group = ("--entity-type", "groups", "--entity-name", f"g-{topic}")
+    tool("kafka-configs", "--alter", *group, "--add-config", "consumer.session.timeout.ms=50000")
+    told = tool("kafka-configs", "--describe", *group)
+    assert re.search(r"consumer.session.timeout.ms=50000 .*DYNAMIC_GROUP_CONFIG", told)
+    tool("kafka-configs", "--alter", *group, "--delete-config", "consumer.session.timeout.ms")
+    assert "50000" not in tool("kafka-configs", "--describe", *group)
