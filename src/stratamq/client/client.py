@@ -11,7 +11,7 @@ from stratamq.client.cluster import ClusterView, TopicPartition, TopicView
 from stratamq.client.fetching import Fetched, FetchLimits, fetch
 from stratamq.client.options import ClientOptions
 from stratamq.client.router import Router
-from stratamq.wire.kafka.protocol import Buffer
+from stratamq.wire.kafka.protocol import NO_UUID, Buffer
 from stratamq.wire.kafka.protocol.messages.lake import (
     CommitLakeTopic,
     DescribedLake,
@@ -102,8 +102,11 @@ class Client:
         limits: FetchLimits = _LIMITS,
         *,
         committed: bool = False,
+        topic_id: bytes = NO_UUID,
     ) -> Fetched:
-        return await fetch(self._router, place, offset, limits, committed=committed)
+        return await fetch(
+            self._router, place, offset, limits, committed=committed, topic_id=topic_id
+        )
 
     async def group_offsets(self, group: str) -> dict[TopicPartition, groups.GroupOffset]:
         return await groups.group_offsets(self._router, group)

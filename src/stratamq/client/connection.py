@@ -67,10 +67,13 @@ class NodeConnection:
     def is_open(self) -> bool:
         return self._ended is None and not self._connection.is_closing
 
-    async def ask(self, request: object, answer: type[T], timeout_s: float) -> T:
+    async def ask(
+        self, request: object, answer: type[T], timeout_s: float, version_cap: int | None = None
+    ) -> T:
         """The answer to one request. Unreachable or TimedOut when there is none."""
         key = message_of(type(request)).key
-        return await self._ask(request, answer, version_for(key, self._offered), timeout_s)
+        version = version_for(key, self._offered, version_cap)
+        return await self._ask(request, answer, version, timeout_s)
 
     async def greet(self, timeout_s: float) -> None:
         """Learn what the node speaks. Nothing else can be asked before."""

@@ -9,8 +9,9 @@ from stratamq.client.committed import Aborted
 from stratamq.client.connection import NodeConnection
 from stratamq.client.failures import check
 from stratamq.client.router import Router
-from stratamq.model.errors import OffsetOutOfRange
-from stratamq.wire.kafka.protocol import Buffer, ErrorCode
+from stratamq.client.versions import FETCH_BY_ID_CAP
+from stratamq.model.errors import OffsetOutOfRange, TopicRecreated
+from stratamq.wire.kafka.protocol import NO_UUID, Buffer, ErrorCode
 from stratamq.wire.kafka.protocol.messages.fetch import (
     FetchablePartitionResponse,
     FetchPartition,
@@ -19,7 +20,7 @@ from stratamq.wire.kafka.protocol.messages.fetch import (
     FetchTopic,
 )
 
-UNKNOWN = -1
+OTHER_TOPIC = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +51,12 @@ async def fetch(
     limits: FetchLimits,
     *,
     committed: bool,
+    topic_id: bytes = NO_UUID,
 ) -> Fetched:
-    """OffsetOutOfRange, with where the log begins and ends, when the offset is not in it."""
+    """OffsetOutOfRange, with where the log begins and ends, when the offset is not in it.
+
+    With an id, only batches of that topic come: TopicRecreated when its name has another one now.
+    """
     request = FetchRequest(
         max_wait_ms=limits.wait_ms_max,
         min_bytes=limits.bytes_min,
@@ -60,6 +65,7 @@ async def fetch(
         topics=[
             FetchTopic(
                 topic=place.topic,
+                topic_id=topic_id,
                 partitions=[
                     FetchPartition(
                         partition=place.partition,
@@ -73,9 +79,12 @@ async def fetch(
 
     async def once(node: NodeConnection) -> FetchablePartitionResponse:
         wait_s = router.request_s + limits.wait_ms_max / 1000
-        response = await node.ask(request, FetchResponse, wait_s)
+        cap = FETCH_BY_ID_CAP if topic_id != NO_UUID else None
+        response = await node.ask(request, FetchResponse, wait_s, cap)
         check(response.error_code, f"fetch from {place}")
         part = response.responses[0].partitions[0]
+        if part.error_code in OTHER_TOPIC:
+            await _check_id(router, place.topic, topic_id)
         if part.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
             check(part.error_code, f"fetch from {place}")
         return part
@@ -92,3 +101,10 @@ async def fetch(
             Aborted(one.first_offset, one.producer_id) for one in part.aborted_transactions or ()
         ),
     )
+
+
+async def _check_id(router: Router, name: str, topic_id: bytes) -> None:
+    """TopicRecreated, unless it is only this node that does not know the topic yet."""
+    now = (await router.cluster([name])).topics[name].topic_id
+    if now != topic_id:
+        raise TopicRecreated(name, topic_id, now)

@@ -1,7 +1,8 @@
 """Which version of each API we speak with a node: the newest that both know, within our caps.
 
-Topics go by name and not by id, so that a topic made anew under its old name is found; and
-transactions name their partitions before they write to them, which every broker understands.
+Topics go by name unless a caller asks for one id, so that a topic that was deleted and made again
+under its old name is found; and transactions name their partitions before they write to them, which
+every broker understands.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ CAPS: Mapping[int, int] = {
     28: 4,  # TxnOffsetCommit: from 5 on it adds the group by itself
 }
 
+FETCH_BY_ID_CAP = 17
+"""Fetch, where the caller names the id. A node that knows no ids is asked by name all the same."""
+
 Offered = Mapping[int, Versions]
 
 
@@ -30,11 +34,12 @@ def offered_by(response: ApiVersionsResponse) -> Offered:
     return {one.api_key: Versions(one.min_version, one.max_version) for one in response.api_keys}
 
 
-def version_for(key: int, offered: Offered) -> int:
-    """UnsupportedFormat when there is none in common."""
+def version_for(key: int, offered: Offered, cap: int | None = None) -> int:
+    """UnsupportedFormat when there is none in common. `cap` replaces ours."""
     api, theirs = APIS[key], offered.get(key)
     if theirs is not None:
-        last = min(api.versions.last, theirs.last, CAPS.get(key, api.versions.last))
+        ours = CAPS.get(key, api.versions.last) if cap is None else cap
+        last = min(api.versions.last, theirs.last, ours)
         if last >= max(api.versions.first, theirs.first):
             return last
     raise UnsupportedFormat(f"the node does not serve {api.name} in a version that we speak")

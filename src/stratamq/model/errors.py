@@ -10,6 +10,7 @@ StrataError
 │   └── InvalidName              a topic or group name we refuse
 ├── NotFound
 │   ├── TopicNotFound
+│   │   └── TopicRecreated       the name belongs to another topic by now; carries both ids
 │   └── ShardNotFound
 ├── AlreadyExists                e.g. a topic of that name
 ├── OffsetOutOfRange             below the start or past the end; carries both
@@ -81,6 +82,17 @@ class NotFound(StrataError):
 
 class TopicNotFound(NotFound):
     pass
+
+
+class TopicRecreated(TopicNotFound):
+    """A topic was asked for by its id, and the topic of its name has another one."""
+
+    def __init__(self, name: str, topic_id: bytes, now: bytes) -> None:
+        super().__init__(
+            f"topic {name!r} was deleted and made again: "
+            f"its id was {topic_id.hex()} and is {now.hex()} now"
+        )
+        self.name, self.topic_id, self.now = name, topic_id, now
 
 
 class ShardNotFound(NotFound):

@@ -6,6 +6,8 @@ import asyncio
 import time
 from typing import Any
 
+import pytest
+
 from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.fetch import Fetch
 from stratamq.broker.kafka.fetch_reading import below
@@ -271,3 +273,30 @@ async def test_below_cuts_between_batches(rig: Rig) -> None:
     assert below(data, Offset(2)) == data
     assert len(below(data, Offset(1))) == len(data) // 2
     assert below(data, Offset(0)) == b""
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [(12, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (13, ErrorCode.UNKNOWN_TOPIC_ID)],
+)
+async def test_a_topic_made_again_during_a_fetch_is_not_taken_for_the_one_asked_for(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, version: int, code: ErrorCode
+) -> None:
+    await rig.core.topics.create("t")
+    await write(rig, b"old", b"old")
+    asked = request(part())
+    if version == 13:
+        asked.topics[0].topic_id = uuid_of(rig.services.broker_cache.topic("t"))
+    offsets = rig.services.drivers.offsets
+
+    async def made_again(name: str, partition: int) -> ShardOffsets:
+        """The last step before the records are read."""
+        found = await offsets(name, partition)
+        await rig.core.topics.delete("t")
+        await rig.core.topics.create("t")
+        await write(rig, b"new", b"new")
+        return found
+
+    monkeypatch.setattr(rig.services.drivers, "offsets", made_again)
+    (answer,) = await fetched(rig, asked, version)
+    assert (answer.error_code, answer.records or b"") == (code, b"")

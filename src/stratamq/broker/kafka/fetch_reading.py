@@ -160,7 +160,7 @@ class PartitionReader:
             for one, data in zip(wave, await self._read(wave, reading.left_bytes), strict=True):
                 found[id(one)] = reading.taken(data, one)
         for (key, _), look in zip(wanted, seen, strict=True):
-            told = await self._answer(look, found.get(id(look), b""), isolation, reading)
+            told = await self._answer(key, look, found.get(id(look), b""), isolation, reading)
             reading.told.append((key, told))
         return reading
 
@@ -178,6 +178,7 @@ class PartitionReader:
 
     async def _answer(
         self,
+        key: PartitionKey,
         seen: Readable | FetchablePartitionResponse,
         data: bytes | StrataError,
         isolation: int,
@@ -191,6 +192,11 @@ class PartitionReader:
             reading.waits_for.append(seen)  # caught up, or what is left was compacted away
         try:
             aborted = await self._aborted(seen, data) if isolation == READ_COMMITTED else None
+            # Records are read by name. An id never comes back: if the topic is still the one that
+            # was found before the read, all that was read is of it.
+            now = find(self._services.broker_cache, key.topic, key.topic_id)
+            if now.topic_id != seen.topic.topic_id:
+                raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         except StrataError as error:
             return reading.refused(seen.wanted.partition, error)
         return _told(seen, data, isolation, aborted)
