@@ -12,6 +12,7 @@ import pytest
 from stratamq.client import BlockingClient, TopicPartition, options_of
 from stratamq.model.errors import OffsetOutOfRange
 from stratamq.spark.fetching import AHEAD_MAX, Fetching, answers
+from stratamq.spark.losses import Losses
 from stratamq.spark.planning import OffsetRange
 from stratamq.wire.kafka.records import iter_batches
 from tests.clients.node import Node
@@ -55,7 +56,7 @@ def asked(new_topic: Callable[..., str], talk: Talk) -> Fetching:
     topic = new_topic(partitions=1)
     talk.send_values(topic, 0, [f"{i:04}" for i in range(BATCHES * PER_BATCH)])
     wanted = OffsetRange(place=TopicPartition(topic, 0), start=0, stop=BATCHES * PER_BATCH)
-    return Fetching(wanted=wanted, bytes_max=1, committed=True, fail_on_data_loss=True)
+    return Fetching(wanted=wanted, bytes_max=1, committed=True, losses=Losses())
 
 
 def test_the_node_is_asked_ahead_and_then_no_more(counted: Counted, asked: Fetching) -> None:

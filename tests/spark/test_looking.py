@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from stratamq.client import TopicPartition
-from stratamq.spark.looking import DataLoss, cut, within
+from stratamq.spark.looking import SeenTopics, cut, within
+from stratamq.spark.losses import DataLoss
 from stratamq.spark.options import read_options
 from tests.spark.conftest import Talk
 
@@ -33,7 +34,7 @@ def test_cuts(new_topic: Callable[..., str], talk: Talk) -> None:
         said = {"servers": talk.address, "topic": topic, **options}
         asked = read_options(said, streaming=False)
         cuts: dict[TopicPartition, tuple[int, int]] = talk.run(
-            lambda client: cut(client, asked, [place])
+            lambda client: cut(client, asked, SeenTopics((place,), {}))
         )
         return cuts[place]
 

@@ -48,7 +48,7 @@ def test_defaults_of_batches_and_streams() -> None:
     assert batch.starting.other == Position(EARLIEST, False)
     assert stream.starting.other == Position(LATEST, False)
     assert batch.committed
-    assert batch.fail_on_data_loss
+    assert batch.losses.fatal
 
 
 def test_positions_by_partition_and_by_time() -> None:

@@ -11,9 +11,10 @@ from stratamq.client import TopicPartition
 from stratamq.spark.admission import admitted, is_too_little
 from stratamq.spark.options import TriggerLimits
 from stratamq.spark.planning import OffsetRange, split
-from stratamq.spark.progress import lag, offsets_of, told
+from stratamq.spark.progress import StreamOffsets, lag
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+ID = bytes(range(16))
 
 
 @given(
@@ -82,12 +83,22 @@ def test_too_little_is_waited_for_but_not_for_ever() -> None:
 
 
 def test_offsets_as_spark_shows_them() -> None:
-    offsets = {B: 5, A: 7}
-    assert told(offsets) == {"t": {"0": 7, "1": 5}}
-    assert offsets_of(told(offsets)) == offsets
+    offsets = StreamOffsets({B: 5, A: 7}, {"t": ID})
+    assert offsets.stored() == {"t": {"id": ID.hex(), "0": 7, "1": 5}}
+    assert StreamOffsets.parse(offsets.stored()) == offsets
+    assert StreamOffsets.parse({"t": {"0": 7}}) == StreamOffsets({A: 7}), "as of earlier versions"
+    assert offsets.without(["t"]) == StreamOffsets({})
 
 
 def test_lag_from_what_a_query_reports() -> None:
     source = {"endOffset": '{"t": {"0": 7}}', "latestOffset": '{"t": {"0": 10, "1": 4}}'}
     other = {"endOffset": "3", "latestOffset": None}
     assert lag({"sources": [source, other]}) == {A: 3, B: 4}
+
+
+def test_all_of_a_topic_that_was_made_again_is_lag() -> None:
+    source = {
+        "endOffset": {"t": {"id": ID.hex(), "0": 7}},
+        "latestOffset": {"t": {"id": ID[::-1].hex(), "0": 10}},
+    }
+    assert lag({"sources": [source]}) == {A: 10}

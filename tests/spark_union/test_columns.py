@@ -26,6 +26,7 @@ from stratamq.spark.union.places import explained, path_of
 from stratamq.spark.union.reading import timestamp_ms
 from stratamq.spark.union.snapshot import Range
 from stratamq.spark.union.typed import fitted
+from stratamq.wire.kafka.protocol import NO_UUID
 
 SCHEMA = """{"type": "record", "name": "order", "fields": [
     {"name": "id", "type": "long"},
@@ -83,6 +84,7 @@ def test_functions_say_what_they_want_when_they_arrive(monkeypatch: pytest.Monke
     monkeypatch.setattr(TaskContext, "get", lambda: context)
     pieces = Pieces(
         topic="orders",
+        topic_id=NO_UUID,
         chunks=Chunks((Range(0, 0, 5),)),
         reading=reading_of(
             read_options({"servers": "127.0.0.1:1", "topic": "orders"}, streaming=False),

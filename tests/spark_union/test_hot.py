@@ -23,6 +23,7 @@ from stratamq.spark.union.hot import pieces_of
 from stratamq.spark.union.pieces import Columns
 from stratamq.spark.union.reading import frame
 from stratamq.spark.union.snapshot import Range, Snapshot
+from stratamq.wire.kafka.protocol import NO_UUID
 from tests.clients.node import Node
 from tests.spark.conftest import Talk
 
@@ -59,6 +60,7 @@ def cut(topic: str, *ranges: Range, as_of_ms: int | None = None, typed: bool = F
 
     return Snapshot(
         topic=topic,
+        topic_id=NO_UUID,
         store_url="file:///none",
         value_format="json" if typed else "none",
         value_schema=SCHEMA if typed else "",

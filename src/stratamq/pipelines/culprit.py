@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from stratamq.client import TopicPartition
 from stratamq.pipelines.steps import offsets_in
 from stratamq.spark.names import FORMAT, STREAMING
-from stratamq.spark.progress import offsets_of, told
+from stratamq.spark.progress import StreamOffsets
 
 TRIES_MAX = 80
 _OFFSETS = re.compile(r"\{\"(?:[^{}]|\{[^{}]*\})*\}")
@@ -78,8 +78,8 @@ def _offsets(text: str) -> dict[TopicPartition, int]:
     found: dict[TopicPartition, int] = {}
     for part in _OFFSETS.findall(text):
         try:
-            found |= offsets_of(json.loads(part))
-        except (ValueError, AttributeError):
+            found |= StreamOffsets.parse(json.loads(part)).offsets
+        except (ValueError, TypeError, AttributeError):
             continue  # another kind of source
     return found
 
@@ -149,7 +149,7 @@ class _Reader:
 
     def load(self, path: str | None = None) -> DataFrame:
         if self._is_topic:
-            starts = told({place: start for place, (start, _) in self._ranges.items()})
-            stops = told({place: stop for place, (_, stop) in self._ranges.items()})
-            self.options(startingOffsets=json.dumps(starts), endingOffsets=json.dumps(stops))
+            for name, side in (("startingOffsets", 0), ("endingOffsets", 1)):
+                offsets = {place: bounds[side] for place, bounds in self._ranges.items()}
+                self.option(name, json.dumps(StreamOffsets(offsets).stored()))
         return self._reader.load(path)

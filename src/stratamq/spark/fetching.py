@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from stratamq.client import BlockingClient, Client, FetchLimits
 from stratamq.client.fetching import Fetched
-from stratamq.model.errors import OffsetOutOfRange, TimedOut
-from stratamq.spark.looking import DataLoss, bounds
+from stratamq.model.errors import OffsetOutOfRange, TimedOut, TopicRecreated
+from stratamq.spark.looking import bounds
+from stratamq.spark.losses import DataLoss, Losses
 from stratamq.spark.planning import OffsetRange
 from stratamq.wire.kafka.records import walk
 
@@ -32,7 +33,7 @@ class Fetching:
     wanted: OffsetRange
     bytes_max: int
     committed: bool
-    fail_on_data_loss: bool
+    losses: Losses
 
 
 class Answer(NamedTuple):
@@ -73,7 +74,12 @@ async def _answers(client: Client, asked: Fetching) -> AsyncIterator[Answer]:
     while offset < wanted.stop:
         try:
             limits = FetchLimits(bytes_max=_size(asked, offset), wait_ms_max=WAIT_MS)
-            fetched = await client.fetch(wanted.place, offset, limits, committed=asked.committed)
+            fetched = await client.fetch(
+                wanted.place, offset, limits, committed=asked.committed, topic_id=wanted.topic_id
+            )
+        except TopicRecreated as error:
+            asked.losses.accept(error, "reads the new one from its beginning, next time")
+            return
         except OffsetOutOfRange:
             offset = await _after_loss(client, asked, offset)
             continue
@@ -106,7 +112,7 @@ async def _after_loss(client: Client, asked: Fetching, offset: int) -> int:
     """Where to go on when the log no longer has the offset."""
     place = asked.wanted.place
     starts, ends = await bounds(client, [place], asked.committed)
-    if asked.fail_on_data_loss or starts[place] <= offset:
+    if asked.losses.fatal or starts[place] <= offset:
         raise DataLoss(place, offset, starts[place], ends[place])
     return min(starts[place], asked.wanted.stop)
 

@@ -1,15 +1,23 @@
-"""What the driver asks of the nodes: which topics, where they begin and end, how dense they are."""
+"""What the driver asks of the nodes: which topics, where they begin and end, how dense they are.
+
+Nodes are asked for offsets by the names of topics, and a name may come to belong to another topic
+at any time. So offsets are asked for between two looks at the ids: an id never comes back, and what
+was found while it stayed the same belongs to it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 from stratamq.client import EARLIEST, LATEST, Client, FetchLimits, TopicPartition
-from stratamq.model.errors import OffsetOutOfRange, TopicNotFound
+from stratamq.model.errors import OffsetOutOfRange, StrataError, TopicNotFound
+from stratamq.spark.losses import DataLoss, Losses, recreated
 from stratamq.spark.options import ReadOptions, Subscription
 from stratamq.spark.positions import Positions
+from stratamq.wire.kafka.protocol import NO_UUID
 from stratamq.wire.kafka.records import iter_batches
 
 SAMPLE_BYTES = 256 << 10
@@ -17,23 +25,22 @@ SAMPLED_OFFSETS_MIN = 10_000
 """Fewer than that are read by one task, whatever their size."""
 
 SAMPLES_AT_ONCE = 16
+LOOKS_MAX = 10
 
+T = TypeVar("T")
 Offsets = dict[TopicPartition, int]
 
 
-class DataLoss(OffsetOutOfRange):
-    """Records that should have been read are gone."""
+class SeenTopics(NamedTuple):
+    """Topics as they are at one moment: all their partitions, and by name their ids. Ids are left
+    out where the nodes are too old for them."""
 
-    def __init__(self, place: TopicPartition, offset: int, start: int, end: int) -> None:
-        super().__init__(str(place), offset, start, end)
-        self.args = (
-            f"{place}: offset {offset} was to be read, but the log has {start} to {end}: retention "
-            "or a new topic of the same name took it (failOnDataLoss=false goes on without)",
-        )
+    places: tuple[TopicPartition, ...]
+    ids: Mapping[str, bytes]
 
 
-async def places_of(client: Client, topics: Subscription) -> list[TopicPartition]:
-    """All partitions of the topics. TopicNotFound when there is none."""
+async def look(client: Client, topics: Subscription) -> SeenTopics:
+    """TopicNotFound when there is none."""
     if topics.pattern is None:
         found = await client.describe_topics(topics.names)
     else:
@@ -42,11 +49,28 @@ async def places_of(client: Client, topics: Subscription) -> list[TopicPartition
         found = {name: known[name] for name in sorted(known) if matching(name)}
         if not found:
             raise TopicNotFound(f"no topic matches {topics.pattern!r}")
-    return [
+    places = (
         TopicPartition(name, part.index)
         for name, topic in found.items()
         for part in topic.partitions
-    ]
+    )
+    ids = {name: topic.topic_id for name, topic in found.items() if topic.topic_id != NO_UUID}
+    return SeenTopics(tuple(places), ids)
+
+
+async def ask_steady(
+    client: Client, topics: Subscription, ask: Callable[[SeenTopics], Awaitable[T]]
+) -> T:
+    """What `ask` finds of the topics that it is given. It is called again when one of them was
+    deleted and made again meanwhile: what it found may be of either."""
+    seen = await look(client, topics)
+    for _ in range(LOOKS_MAX):
+        found = await ask(seen)
+        now = await look(client, topics)
+        if all(now.ids.get(name) == topic_id for name, topic_id in seen.ids.items()):
+            return found
+        seen = now
+    raise StrataError(f"topics are deleted and made again all the time: {', '.join(seen.ids)}")
 
 
 async def resolve(
@@ -73,10 +97,18 @@ async def bounds(
     return starts, ends
 
 
+def of_these(positions: Positions, topics: SeenTopics, losses: Losses) -> Positions:
+    """Without offsets that were written down of other topics with the same names."""
+    others = recreated(positions.ids, topics.ids)
+    for error in others:
+        losses.accept(error, "reads all of the new one")
+    return positions.without([error.name for error in others])
+
+
 def must_be(positions: Positions, place: TopicPartition, options: ReadOptions) -> bool:
     """Whether the log has to have the offset: if it was named. What was asked for, such as the
     latest, may have moved since."""
-    return options.fail_on_data_loss and positions.of(place).is_offset
+    return options.losses.fatal and positions.of(place).is_offset
 
 
 def within(offset: int, place: TopicPartition, start: int, end: int, *, strict: bool) -> int:
@@ -120,18 +152,21 @@ def _density(data: bytes | bytearray | memoryview) -> float:
 
 
 async def cut(
-    client: Client, options: ReadOptions, places: Sequence[TopicPartition]
+    client: Client, options: ReadOptions, topics: SeenTopics
 ) -> dict[TopicPartition, tuple[int, int]]:
     """From where to where a batch reads: taken once, so that all tasks see the same topic."""
+    places = topics.places
+    starting = of_these(options.starting, topics, options.losses)
+    ending = of_these(options.ending, topics, options.losses)
     starts, ends = await bounds(client, places, options.committed)
-    begins = await resolve(client, places, options.starting, options.committed)
-    stops = await resolve(client, places, options.ending, options.committed)
+    begins = await resolve(client, places, starting, options.committed)
+    stops = await resolve(client, places, ending, options.committed)
     found = {}
     for place in places:
         start, end = starts[place], ends[place]
-        strict = must_be(options.starting, place, options)
+        strict = must_be(starting, place, options)
         begin = within(begins[place], place, start, end, strict=strict)
-        strict = must_be(options.ending, place, options)
+        strict = must_be(ending, place, options)
         stop = within(stops[place], place, min(start, stops[place]), end, strict=strict)
         found[place] = (begin, max(begin, stop))
     return found

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from stratamq.client import ClientOptions, options_of
 from stratamq.client.options import SETTINGS
 from stratamq.model.errors import InvalidConfig
+from stratamq.spark.losses import Losses
 from stratamq.spark.names import (
     COMMON,
     READING,
@@ -44,7 +45,7 @@ class ReadOptions:
     starting: Positions
     ending: Positions
     committed: bool = True
-    fail_on_data_loss: bool = True
+    losses: Losses
     partitions_min: int | None = None
     partition_bytes_max: int = PARTITION_BYTES
     fetch_bytes: int = FETCH_BYTES
@@ -82,7 +83,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         starting=positions_of(options, "starting", "latest" if streaming else "earliest"),
         ending=positions_of(options, "ending", "latest"),
         committed=choice(options, "isolation", ISOLATIONS[0], ISOLATIONS) == ISOLATIONS[0],
-        fail_on_data_loss=flag(options, "failOnDataLoss", True),
+        losses=Losses(fatal=flag(options, "failOnDataLoss", True)),
         partitions_min=number(options, "minPartitions"),
         partition_bytes_max=number(options, "maxBytesPerPartition") or PARTITION_BYTES,
         fetch_bytes=number(options, "fetchBytes") or FETCH_BYTES,

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pyspark.sql.datasource import InputPartition
 
 from stratamq.client import TopicPartition
+from stratamq.wire.kafka.protocol import NO_UUID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +20,8 @@ class OffsetRange:
     start: int
     stop: int
     offset_bytes: float = 0.0
+    topic_id: bytes = NO_UUID
+    """Of the topic it was planned for: from another one of that name nothing is read."""
 
     @property
     def count(self) -> int:

@@ -1,19 +1,21 @@
 """Where to begin and to end, as users say it. Pure.
 
 `earliest`, `latest`, or JSON by topic and partition as Spark's Kafka source has it
-(`{"orders": {"0": 23, "1": -2}}`, with -2 for earliest and -1 for latest); or a time in ms.
+(`{"orders": {"0": 23, "1": -2}}`, with -2 for earliest and -1 for latest); or a time in ms. An `id`
+beside the partitions, as streams report it, says of which topic of that name the offsets are.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from stratamq.client import EARLIEST, LATEST, TopicPartition
 from stratamq.model.errors import InvalidConfig
 
+ID = "id"
 WORDS = {"earliest": EARLIEST, "latest": LATEST}
 
 
@@ -30,9 +32,14 @@ class Positions:
 
     other: Position
     named: Mapping[TopicPartition, Position] = field(default_factory=dict)
+    ids: Mapping[str, bytes] = field(default_factory=dict)
 
     def of(self, place: TopicPartition) -> Position:
         return self.named.get(place, self.other)
+
+    def without(self, topics: Collection[str]) -> Positions:
+        named = {place: one for place, one in self.named.items() if place.topic not in topics}
+        return Positions(self.other, named)
 
 
 def positions_of(options: Mapping[str, str], side: str, default: str) -> Positions:
@@ -42,11 +49,11 @@ def positions_of(options: Mapping[str, str], side: str, default: str) -> Positio
         return Positions(Position(_time(text, f"{side}Timestamp"), False))
     if (text := options.get(f"{side}offsetsbytimestamp")) is not None:
         name = f"{side}OffsetsByTimestamp"
-        return Positions(unnamed, _named(text, name, by_time=True))
+        return _named(unnamed, text, name, by_time=True)
     name, text = f"{side}Offsets", options.get(f"{side}offsets", default)
     if text.lower() in WORDS:
         return Positions(Position(WORDS[text.lower()], False))
-    return Positions(unnamed, _named(text, name, by_time=False))
+    return _named(unnamed, text, name, by_time=False)
 
 
 def _time(text: str, name: str) -> int:
@@ -55,13 +62,17 @@ def _time(text: str, name: str) -> int:
     return int(text)
 
 
-def _named(text: str, name: str, *, by_time: bool) -> dict[TopicPartition, Position]:
+def _named(other: Position, text: str, name: str, *, by_time: bool) -> Positions:
     try:
-        return {
+        topics = json.loads(text).items()
+        named = {
             TopicPartition(topic, int(partition)): _position(value, by_time)
-            for topic, partitions in json.loads(text).items()
+            for topic, partitions in topics
             for partition, value in partitions.items()
+            if partition != ID
         }
+        ids = {topic: bytes.fromhex(parts[ID]) for topic, parts in topics if ID in parts}
+        return Positions(other, named, ids)
     except (ValueError, AttributeError, TypeError):
         words = "" if by_time else "earliest, latest, or "
         raise InvalidConfig(

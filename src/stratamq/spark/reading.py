@@ -19,6 +19,7 @@ from stratamq.spark.columns import between, record_batch, timestamp_types
 from stratamq.spark.failing import plain
 from stratamq.spark.fetching import Fetching, answers
 from stratamq.spark.filters import Condition, passing
+from stratamq.spark.losses import Losses
 from stratamq.spark.options import ReadOptions
 from stratamq.spark.planning import OffsetRange
 from stratamq.wire.kafka.records import DECOMPRESSED_MAX, BatchHeader, check_crc
@@ -52,7 +53,7 @@ class Reading:
     client: ClientOptions
     schema: pa.Schema
     committed: bool
-    fail_on_data_loss: bool
+    losses: Losses
     fetch_bytes: int
     conditions: tuple[Condition, ...] = ()
     tag: bytes | None = None
@@ -65,7 +66,7 @@ def reading_of(
         client=options.client,
         schema=schema,
         committed=options.committed,
-        fail_on_data_loss=options.fail_on_data_loss,
+        losses=options.losses,
         fetch_bytes=options.fetch_bytes,
         conditions=conditions,
         tag=options.tag,
@@ -85,7 +86,7 @@ def _batches(reading: Reading, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
         wanted=wanted,
         bytes_max=reading.fetch_bytes,
         committed=reading.committed,
-        fail_on_data_loss=reading.fail_on_data_loss,
+        losses=reading.losses,
     )
     for offset, fetched in answers(shared_client(reading.client), asked):
         arrays = between(_decoded(fetched, reading.committed), offset, wanted.stop)

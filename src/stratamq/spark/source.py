@@ -21,13 +21,14 @@ from stratamq.model.errors import StrataError
 from stratamq.spark.columns import arrow_schema, schema_of
 from stratamq.spark.failing import plainly
 from stratamq.spark.filters import Condition, condition_of, conditions_of, is_wanted, scope_of
-from stratamq.spark.looking import cut, densities, places_of
+from stratamq.spark.looking import SeenTopics, ask_steady, cut, densities
 from stratamq.spark.names import FORMAT
 from stratamq.spark.options import ReadOptions, read_options
 from stratamq.spark.planning import OffsetRange, Task, split
 from stratamq.spark.reading import read, reading_of, shared_client
 from stratamq.spark.refused import RefusedStream
 from stratamq.spark.stream import StreamReader
+from stratamq.wire.kafka.protocol import NO_UUID
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -113,10 +114,19 @@ async def ranges_of(
     client: Client, options: ReadOptions, conditions: tuple[Condition, ...]
 ) -> list[OffsetRange]:
     """The cut, narrowed by the conditions."""
-    found = await places_of(client, options.topics)
-    places = [place for place in found if is_wanted(place, conditions)]
-    scope = scope_of(conditions)
-    cuts = await cut(client, options, places)
+
+    async def ask(topics: SeenTopics) -> list[OffsetRange]:
+        places = tuple(place for place in topics.places if is_wanted(place, conditions))
+        return await _ranges(client, options, conditions, topics._replace(places=places))
+
+    return await ask_steady(client, options.topics, ask)
+
+
+async def _ranges(
+    client: Client, options: ReadOptions, conditions: tuple[Condition, ...], topics: SeenTopics
+) -> list[OffsetRange]:
+    places, scope = topics.places, scope_of(conditions)
+    cuts = await cut(client, options, topics)
     since = dict.fromkeys(places, 0)
     if scope.since_ms is not None:
         asked = dict.fromkeys(places, scope.since_ms)
@@ -130,6 +140,12 @@ async def ranges_of(
     counts = {place: bounds[place][1] - start for place, start in starts.items()}
     dense = await densities(client, starts, counts)
     return [
-        OffsetRange(place=place, start=start, stop=bounds[place][1], offset_bytes=dense[place])
+        OffsetRange(
+            place=place,
+            start=start,
+            stop=bounds[place][1],
+            offset_bytes=dense[place],
+            topic_id=topics.ids.get(place.topic, NO_UUID),
+        )
         for place, start in starts.items()
     ]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -24,29 +24,35 @@ from stratamq.spark.columns import arrow_schema
 from stratamq.spark.failing import plainly
 from stratamq.spark.filters import conditions_of, is_wanted
 from stratamq.spark.looking import (
-    DataLoss,
-    Offsets,
+    SeenTopics,
+    ask_steady,
     bounds,
     densities,
     must_be,
-    places_of,
+    of_these,
     resolve,
     within,
 )
+from stratamq.spark.losses import DataLoss, recreated, warn_once
 from stratamq.spark.options import read_options, trigger_limits
 from stratamq.spark.planning import OffsetRange, Task, split
-from stratamq.spark.progress import Told, offsets_of, told
+from stratamq.spark.progress import StoredOffsets, StreamOffsets
 from stratamq.spark.reading import read, reading_of, shared_client
+from stratamq.wire.kafka.protocol import NO_UUID
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+T = TypeVar("T")
+Offsets = Mapping[TopicPartition, int]
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Lives in a Python worker beside the driver for as long as the query runs.
 
-    Offsets are where the next micro-batch begins. Partitions that are added while the query runs
-    are read from their beginning.
+    Offsets are where the next micro-batch begins, with the ids of their topics: a topic that is
+    deleted and made again ends the query, or is read from its beginning (`failOnDataLoss=false`).
+    Partitions that are added while the query runs are read from their beginning.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
@@ -54,14 +60,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._limits = trigger_limits(options)
         self._schema = arrow_schema(schema)
         self._conditions = conditions_of(self._options)
-        self._target: Offsets | None = None
+        self._losses = self._options.losses
+        self._target: StreamOffsets | None = None
         self._moved_at = time.monotonic()
 
     # -- on the driver -------------------------------------------------------------------------
 
     @plainly
-    def initialOffset(self) -> Told:
-        return told(self._call(self._begin))
+    def initialOffset(self) -> StoredOffsets:
+        return self._ask(self._begin).stored()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Spark knows one limit, we may have several; what it shows is the first of them."""
@@ -75,82 +82,124 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     @plainly
-    def latestOffset(self, start: Told, limit: ReadLimit) -> Told:
-        everything = isinstance(limit, ReadAllAvailable)
-        end = told(self._call(self._next, offsets_of(start), everything))
+    def latestOffset(self, start: StoredOffsets, limit: ReadLimit) -> StoredOffsets:
+        begin, everything = StreamOffsets.parse(start), isinstance(limit, ReadAllAvailable)
+        if self._target is None:
+            found = self._ask(lambda client, seen: self._next(client, seen, begin, everything))
+        else:
+            client = shared_client(self._options.client)
+            found = client.call(self._admitted(client.asyncio, begin, self._target, everything))
+        end = found.stored()
         if end != start:
             self._moved_at = time.monotonic()
         return end
 
     @plainly
-    def reportLatestOffset(self) -> Told:
+    def reportLatestOffset(self) -> StoredOffsets:
         """Where the topics end now, also if the query is to end before that."""
-        return told(self._call(self._latest))
+        return self._ask(self._latest).stored()
 
     @plainly
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = self._call(self._latest)
+        self._target = self._ask(self._latest)
 
     @plainly
-    def partitions(self, start: Told, end: Told) -> Sequence[InputPartition]:
-        ranges = self._call(self._ranges, offsets_of(start), offsets_of(end))
+    def partitions(self, start: StoredOffsets, end: StoredOffsets) -> Sequence[InputPartition]:
+        begin, stop = StreamOffsets.parse(start), StreamOffsets.parse(end)
+        ranges = self._ask(lambda client, seen: self._ranges(client, seen, begin, stop))
         options = self._options
         return [
             Task(one) for one in split(ranges, options.partition_bytes_max, options.partitions_min)
         ]
 
-    def _call(self, work: Any, *args: Any) -> Any:
+    def _ask(self, ask: Callable[[Client, SeenTopics], Coroutine[Any, Any, T]]) -> T:
+        """Of the topics as they are now; all of the answer is about the same ones."""
         client = shared_client(self._options.client)
-        return client.call(work(client.asyncio, *args))
 
-    async def _begin(self, client: Client) -> Offsets:
-        places = await self._places(client)
-        begins = await resolve(client, places, self._options.starting, self._options.committed)
-        starts, ends = await bounds(client, places, self._options.committed)
+        async def wanted(seen: SeenTopics) -> T:
+            places = tuple(place for place in seen.places if is_wanted(place, self._conditions))
+            return await ask(client.asyncio, seen._replace(places=places))
+
+        return client.call(ask_steady(client.asyncio, self._options.topics, wanted))
+
+    async def _begin(self, client: Client, seen: SeenTopics) -> StreamOffsets:
+        starting, committed = self._options.starting, self._options.committed
+        starting = of_these(starting, seen, self._losses)
+        begins = await resolve(client, seen.places, starting, committed)
+        starts, ends = await bounds(client, seen.places, committed)
         found = {}
-        for place in places:
-            strict = must_be(self._options.starting, place, self._options)
+        for place in seen.places:
+            strict = must_be(starting, place, self._options)
             found[place] = within(begins[place], place, starts[place], ends[place], strict=strict)
-        return found
+        return StreamOffsets(found, seen.ids)
 
-    async def _places(self, client: Client) -> list[TopicPartition]:
-        found = await places_of(client, self._options.topics)
-        return [place for place in found if is_wanted(place, self._conditions)]
+    async def _latest(self, client: Client, seen: SeenTopics) -> StreamOffsets:
+        asked = dict.fromkeys(seen.places, LATEST)
+        ends = await client.list_offsets(asked, committed=self._options.committed)
+        return StreamOffsets(ends, seen.ids)
 
-    async def _ends(self, client: Client) -> Offsets:
-        return await self._latest(client) if self._target is None else self._target
+    async def _next(
+        self, client: Client, seen: SeenTopics, start: StreamOffsets, everything: bool
+    ) -> StreamOffsets:
+        end = await self._latest(client, seen)
+        self._check_none_is_gone(self._continued(start, end), end)
+        return await self._admitted(client, start, end, everything)
 
-    async def _latest(self, client: Client) -> Offsets:
-        asked = dict.fromkeys(await self._places(client), LATEST)
-        return await client.list_offsets(asked, committed=self._options.committed)
-
-    async def _next(self, client: Client, start: Offsets, everything: bool) -> Offsets:
-        ends = await self._ends(client)
-        self._check_none_is_gone(start, ends)
-        starts = await self._with_new_places(client, start, ends)
+    async def _admitted(
+        self, client: Client, start: StreamOffsets, end: StreamOffsets, everything: bool
+    ) -> StreamOffsets:
+        """As much of start..end as one micro-batch may have."""
+        ends = end.offsets
+        starts = await self._with_new_places(client, self._continued(start, end), ends)
         if everything:
-            return ends
+            return end
         waited_ms = (time.monotonic() - self._moved_at) * 1000
         if self._target is None and is_too_little(starts, ends, self._limits, waited_ms):
             return start
         sizes = dict.fromkeys(ends, 0.0)
         if self._limits.bytes_max is not None:
             sizes = await self._sizes(client, starts, ends, offsets_min=1)
-        return {**ends, **admitted(starts, ends, self._limits, sizes)}
+        return StreamOffsets({**ends, **admitted(starts, ends, self._limits, sizes)}, end.ids)
 
-    async def _ranges(self, client: Client, start: Offsets, end: Offsets) -> list[OffsetRange]:
-        starts = await self._with_new_places(client, start, end)
-        firsts = await client.list_offsets(dict.fromkeys(end, EARLIEST))
-        strict = self._options.fail_on_data_loss
-        for place, stop in end.items():
+    def _continued(self, start: StreamOffsets, end: StreamOffsets) -> StreamOffsets:
+        """`start` without the offsets of topics that were deleted and made again since: those are
+        read from their beginning, as new ones are."""
+        others = recreated(start.ids, end.ids)
+        for error in others:
+            self._losses.accept(error, "reads the new one from its beginning")
+        for name in {place.topic for place in start.offsets} - start.ids.keys():
+            if name in end.ids:
+                warn_once(
+                    f"topic {name!r}: the checkpoint is of an earlier version and has no id of it; "
+                    f"its offsets are taken for those of the topic there is now, "
+                    f"{end.ids[name].hex()}"
+                )
+        return start.without([error.name for error in others])
+
+    async def _ranges(
+        self, client: Client, seen: SeenTopics, start: StreamOffsets, end: StreamOffsets
+    ) -> list[OffsetRange]:
+        others = recreated(end.ids, seen.ids)
+        for error in others:
+            self._losses.accept(error, "reads the new one from its beginning, next time")
+        end = end.without([error.name for error in others])
+        starts = await self._with_new_places(client, self._continued(start, end), end.offsets)
+        firsts = await client.list_offsets(dict.fromkeys(end.offsets, EARLIEST))
+        for place, stop in end.offsets.items():
             first = firsts[place]
-            starts[place] = within(starts[place], place, first, max(stop, first), strict=strict)
-        sizes = await self._sizes(client, starts, end)
+            starts[place] = within(
+                starts[place], place, first, max(stop, first), strict=self._losses.fatal
+            )
+        sizes = await self._sizes(client, starts, end.offsets)
         return [
             OffsetRange(
-                place=place, start=starts[place], stop=stop, offset_bytes=sizes.get(place, 0.0)
+                place=place,
+                start=starts[place],
+                stop=stop,
+                offset_bytes=sizes.get(place, 0.0),
+                topic_id=seen.ids.get(place.topic, NO_UUID),
             )
-            for place, stop in end.items()
+            for place, stop in end.offsets.items()
         ]
 
     async def _sizes(
@@ -160,22 +209,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         counts = {place: ends[place] - start for place, start in full.items()}
         return {**dict.fromkeys(ends, 0.0), **await densities(client, full, counts, **more)}
 
-    async def _with_new_places(self, client: Client, start: Offsets, end: Offsets) -> Offsets:
-        new = [place for place in end if place not in start]
+    async def _with_new_places(
+        self, client: Client, start: StreamOffsets, ends: Offsets
+    ) -> dict[TopicPartition, int]:
+        new = [place for place in ends if place not in start.offsets]
         firsts = await client.list_offsets(dict.fromkeys(new, EARLIEST))
-        return {place: start.get(place, firsts.get(place, 0)) for place in end}
+        return {place: start.offsets.get(place, firsts.get(place, 0)) for place in ends}
 
-    def _check_none_is_gone(self, start: Offsets, ends: Offsets) -> None:
-        for place, offset in start.items():
-            if not self._options.fail_on_data_loss:
-                return
-            if place not in ends and self._target is None:
+    def _check_none_is_gone(self, start: StreamOffsets, end: StreamOffsets) -> None:
+        if not self._losses.fatal:
+            return
+        for place, offset in start.offsets.items():
+            if place not in end.offsets:
                 raise StrataError(
                     f"{place} is gone, and the query was at offset {offset} of it "
                     "(failOnDataLoss=false goes on without)"
                 )
-            if ends.get(place, offset) < offset and self._target is None:
-                raise DataLoss(place, offset, 0, ends[place])
+            if end.offsets[place] < offset:
+                raise DataLoss(place, offset, 0, end.offsets[place])
 
     # -- on executors --------------------------------------------------------------------------
 

@@ -147,7 +147,10 @@ def _answers(work: Work, wanted: Rewrite) -> Iterator[Fetched]:
     offset, empty = max(wanted.base, wanted.start), 0
     while offset < wanted.end:
         try:
-            answer = client.call(client.asyncio.fetch(place, offset, limits, committed=True))
+            fetching = client.asyncio.fetch(
+                place, offset, limits, committed=True, topic_id=bytes.fromhex(work.topic_id)
+            )
+            answer = client.call(fetching)
         except OffsetOutOfRange:
             start = client.call(client.asyncio.list_offsets({place: EARLIEST}))[place]
             if start <= offset:

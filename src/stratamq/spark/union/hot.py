@@ -46,6 +46,7 @@ def hot_side(
 def pieces_of(cut: Snapshot, options: ReadOptions) -> Pieces:
     return Pieces(
         topic=cut.topic,
+        topic_id=cut.topic_id,
         chunks=Chunks(cut.ranges),
         reading=reading_of(options, arrow_schema(SCHEMA)),
         offset_bytes=cut.offset_bytes,

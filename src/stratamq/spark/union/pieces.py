@@ -38,6 +38,7 @@ class Pieces:
     """Everything a task needs to know. Picklable."""
 
     topic: str
+    topic_id: bytes
     chunks: Chunks
     reading: Reading
     offset_bytes: float
@@ -167,7 +168,13 @@ def _fetched(pieces: Pieces, run: Sequence[Range], kinds: Kinds) -> Iterator[pa.
     size = min(pieces.reading.fetch_bytes, FETCH_BYTES)
     place = TopicPartition(pieces.topic, run[0].partition)
     start, stop = run[0].start, run[-1].end
-    wanted = OffsetRange(place=place, start=start, stop=stop, offset_bytes=pieces.offset_bytes)
+    wanted = OffsetRange(
+        place=place,
+        start=start,
+        stop=stop,
+        offset_bytes=pieces.offset_bytes,
+        topic_id=pieces.topic_id,
+    )
     return read(replace(pieces.reading, schema=schema, fetch_bytes=size), wanted)
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 
 from stratamq.client import BlockingClient, Client, TopicPartition, options_of
-from stratamq.model.errors import InvalidInput
+from stratamq.model.errors import InvalidInput, TopicRecreated
 from stratamq.spark.columns import SCHEMA
 from stratamq.spark.union.cold import cold_side
 from stratamq.spark.union.columns import MESSAGE_COLUMNS, Typed, typed_columns
@@ -63,6 +63,9 @@ async def _cut(client: Client, name: str, as_of_ms: int | None, since_ms: int | 
     places = [TopicPartition(name, one.partition_index) for one in told.partitions]
     # Asked after the cut: what has come since is not in it, whatever its time.
     found = await client.list_offsets(dict.fromkeys(places, max(since_ms, 0)))
+    now = (await client.describe_topics([name]))[name].topic_id
+    if now != bytes(told.topic_id):  # then these may be offsets of another topic of that name
+        raise TopicRecreated(name, bytes(told.topic_id), now)
     offsets = {place.partition: offset for place, offset in found.items()}
     return snapshot_of(told, as_of_ms, Since(since_ms, offsets))
 

@@ -36,6 +36,8 @@ class Range(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     topic: str
+    topic_id: bytes
+    """Of the topic that was cut: from another one of its name nothing is read."""
     store_url: str
     value_format: str
     value_schema: str
@@ -83,6 +85,7 @@ def snapshot_of(
     now = columns_of(declared(lake.value_format, lake.value_schema))
     return Snapshot(
         topic=lake.name,
+        topic_id=bytes(lake.topic_id),
         store_url=lake.store_url,
         value_format=lake.value_format,
         value_schema=lake.value_schema,
