@@ -58,6 +58,20 @@ async def test_who_runs_out_of_time_is_told_and_the_work_goes_on() -> None:
     await asyncio.wait_for(finished.wait(), 5)
 
 
+async def test_work_without_a_time_limit_is_waited_for() -> None:
+    workshop, gate = Workshop(), asyncio.Event()
+
+    async def act(item: int) -> str:
+        await gate.wait()
+        return "done"
+
+    waiting = asyncio.create_task(workshop.each([0, 1], act, None, late))
+    assert await workshop.each([2], act, 0, late) == ["2 is late"]
+    assert not waiting.done()
+    gate.set()
+    assert await waiting == ["done", "done"]
+
+
 async def test_work_that_nobody_waits_for_has_a_limit() -> None:
     workshop, gate, begun = Workshop(), asyncio.Event(), 0
 

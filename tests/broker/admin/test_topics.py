@@ -318,6 +318,18 @@ async def test_records_before_an_offset_go(rig: Rig) -> None:
     assert await trim(rig, (0, 1)) == [(3, ErrorCode.NONE)]
 
 
+async def test_deleting_records_without_patience_is_no_failure(rig: Rig) -> None:
+    """The time-out is for replicas that lag; the leader's own part is done when it answers."""
+    await create(rig, topic("t"))
+    for _ in range(5):
+        await rig.services.drivers.write("t", Record(value=b"v"))
+    wanted = [DeleteRecordsPartition(partition_index=0, offset=3)]
+    topics = [DeleteRecordsTopic(name="t", partitions=wanted)]
+    (deleted,) = (await rig.ask(DeleteRecordsRequest(topics=topics, timeout_ms=0))).topics
+    (told,) = deleted.partitions
+    assert (told.low_watermark, told.error_code) == (3, ErrorCode.NONE)
+
+
 async def test_records_that_cannot_be_deleted(rig: Rig) -> None:
     await create(rig, topic("t"), topic("c", configs={"cleanup_policy": "compact"}))
     assert await trim(rig, (0, 1), (0, -2), (1, 0)) == [

@@ -33,24 +33,25 @@ class Workshop:
         self,
         items: Sequence[Item],
         act: Callable[[Item], Awaitable[Answer]],
-        timeout_ms: int,
+        timeout_ms: int | None,
         late: Callable[[Item], Answer],
     ) -> list[Answer]:
-        """The answer to every item, in order; `late` answers for those that are not done in
-        time."""
+        """The answer to every item, in order; `late` answers for those that are not done in time.
+        None waits for all of them: only a stop of the node leaves some late."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + max(timeout_ms, 0) / 1000
+        deadline = None if timeout_ms is None else loop.time() + max(timeout_ms, 0) / 1000
         done: dict[int, Answer] = {}
         if await self._place_before(deadline):
             task = asyncio.create_task(self._work(enumerate(items), act, done))
             self._tasks.add(task)
             task.add_done_callback(self._ended)
-            await asyncio.wait([task], timeout=max(deadline - loop.time(), 0))
+            left_s = None if deadline is None else max(deadline - loop.time(), 0)
+            await asyncio.wait([task], timeout=left_s)
             if task.done() and not task.cancelled():
                 task.result()  # what is raised here is a bug, and must be heard
         return [done[at] if at in done else late(item) for at, item in enumerate(items)]
 
-    async def _place_before(self, deadline: float) -> bool:
+    async def _place_before(self, deadline: float | None) -> bool:
         if not self._places.locked():
             return await self._places.acquire()
         try:
