@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from random import Random
 
@@ -93,3 +96,55 @@ def test_after_prefix_is_behind_all_that_begin_with_it(prefix: bytes, rest: byte
         end = after_prefix(prefix)
         assert prefix + rest < end
         assert not end.startswith(prefix)
+
+
+SYNC_THAT_WAITS = """
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int fdatasync(int fd) {
+    if (access(getenv("SLOW"), F_OK) != 0) return 0;
+    close(open(getenv("BEGUN"), O_CREAT | O_WRONLY, 0600));
+    while (access(getenv("GO_ON"), F_OK) != 0) usleep(1000);
+    return 0;
+}
+"""
+
+WRITER_AND_OTHERS = """
+import os, signal, threading, time
+from pathlib import Path
+from stratamq.log.kv import RocksKV
+
+signal.alarm(20)  # ends a process in which nothing moves any more
+kv = RocksKV(Path(os.environ["STORE"]))
+rows = kv.batch()
+rows.put(b"key", b"value")
+Path(os.environ["SLOW"]).touch()
+writer = threading.Thread(target=kv.write, args=[rows], kwargs={"sync": True})
+writer.start()
+while not Path(os.environ["BEGUN"]).exists():
+    time.sleep(0.001)
+print("the others run while the disk syncs", flush=True)
+Path(os.environ["GO_ON"]).touch()
+writer.join()
+kv.close()
+"""
+
+
+@pytest.mark.needs("gcc")
+def test_a_sync_stops_no_other_thread(tmp_path: Path) -> None:
+    """The disk answers when another thread of the process has said so: with the GIL held during
+    the sync, that thread would never get there."""
+    source, library = tmp_path / "sync.c", tmp_path / "sync.so"
+    source.write_text(SYNC_THAT_WAITS)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
+    names = {name: str(tmp_path / name.lower()) for name in ("BEGUN", "GO_ON", "SLOW", "STORE")}
+    done = subprocess.run(
+        [sys.executable, "-c", WRITER_AND_OTHERS],
+        env={**os.environ, **names, "LD_PRELOAD": str(library)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "the others run" in done.stdout

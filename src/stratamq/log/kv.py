@@ -111,9 +111,7 @@ class RocksKV:
     def __init__(self, path: Path, family: str = "default") -> None:
         path.mkdir(parents=True, exist_ok=True)
         self._path, self._family = path, family
-        self._sync = WriteOptions()
-        self._sync.sync = True
-        self._lazy = WriteOptions()
+        self._unsynced = WriteOptions()
         self._open()
 
     def _open(self) -> None:
@@ -163,7 +161,11 @@ class RocksKV:
         self._check_open()
         assert isinstance(batch, _FamilyBatch), "a batch is written by the store that made it"
         try:
-            self._db.write(batch.inner, self._sync if sync else self._lazy)
+            self._db.write(batch.inner, self._unsynced)
+            if sync:
+                # Not by an option of the write: rocksdict holds the GIL for the whole of a write,
+                # and would stop every other thread for as long as the disk takes.
+                self._db.flush_wal(True)
         except Exception as error:
             raise _translated(error) from error
 
