@@ -1,12 +1,11 @@
-"""The real file system: bounded open files, whatever threads do; whole writes; and its twin, which
-must not be kinder or stricter where no trouble was asked for."""
+"""The real file system: whole writes; and its twin, which must not be kinder or stricter where no
+trouble was asked for. Its open files: `test_open_files.py`."""
 
 from __future__ import annotations
 
 import errno
 import os
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,177 +13,8 @@ from typing import Any
 import pytest
 
 from stratamq.log import disk as disk_module
-from stratamq.log.disk import (
-    IOV_MAX,
-    Disk,
-    RealDisk,
-    RealFile,
-    read_all,
-    replace_file,
-    write_new,
-)
-from tests.log.support import NOW, batches_from, commit, open_log, read_log
+from stratamq.log.disk import IOV_MAX, Disk, RealDisk, RealFile, read_all, write_new
 from tests.twins.disk import SimDisk
-from tests.twins.kv import SimKV
-
-
-def open_descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> list[Path]:
-    paths = [tmp_path / f"{number:03}" for number in range(60)]
-    for path in paths:
-        path.write_bytes(path.name.encode() * 100)
-    return paths
-
-
-# -- open files ----------------------------------------------------------------------------------
-
-
-def test_open_files_are_bounded(files: list[Path]) -> None:
-    disk, before = RealDisk(open_files_max=8), open_descriptors()
-    for path in files:
-        assert disk.open(path).read(3, 0) == path.name.encode()
-    assert open_descriptors() - before == 8
-
-
-def test_maps_are_bounded_with_them(files: list[Path]) -> None:
-    """A map keeps a descriptor for as long as it lives."""
-    disk, before = RealDisk(open_files_max=8), open_descriptors()
-    for path in files:
-        assert bytes(disk.map(path)[:3]) == path.name.encode()
-        disk.open(path)
-    assert open_descriptors() - before == 8
-
-
-def test_the_files_used_last_stay_open(files: list[Path]) -> None:
-    disk = RealDisk(open_files_max=4)
-    kept = disk.open(files[0])
-    for path in files[1:]:
-        disk.open(path)
-        assert disk.open(files[0]) is kept
-
-
-def test_a_file_that_is_held_outlives_its_place_in_the_cache(files: list[Path]) -> None:
-    disk = RealDisk(open_files_max=2)
-    held, mapped = disk.open(files[0]), disk.map(files[0])
-    for path in files[1:]:
-        disk.open(path)
-    assert held.read(3, 0) == bytes(mapped[:3]) == b"000"
-
-
-def test_an_unlinked_file_gives_its_space_back(files: list[Path]) -> None:
-    disk, before = RealDisk(), open_descriptors()
-    disk.open(files[0])
-    disk.map(files[0])
-    disk.unlink(files[0])
-    assert open_descriptors() == before
-
-
-def test_a_renamed_file_is_found_under_its_new_name_alone(files: list[Path]) -> None:
-    disk = RealDisk()
-    for path in files[:2]:
-        disk.open(path)
-        disk.map(path)
-    disk.rename(files[0], files[1])
-    assert read_all(disk, files[1])[:3] == bytes(disk.map(files[1])[:3]) == b"000"
-    with pytest.raises(FileNotFoundError):
-        disk.open(files[0])
-
-
-def test_a_renamed_folder_takes_its_open_files_along(tmp_path: Path) -> None:
-    disk, before = RealDisk(), open_descriptors()
-    disk.make_folder(tmp_path / "a")
-    write_new(disk, tmp_path / "a" / "file", b"data")
-    disk.rename(tmp_path / "a", tmp_path / "b")
-    assert open_descriptors() == before
-    assert read_all(disk, tmp_path / "b" / "file") == b"data"
-    with pytest.raises(FileNotFoundError):
-        disk.open(tmp_path / "a" / "file")
-    disk.remove_folder(tmp_path / "b")
-    disk.remove_folder(tmp_path / "b")
-    assert open_descriptors() == before
-
-
-def run_threads(works: list[Callable[[], None]]) -> None:
-    """All at once; the first failure of any of them is raised."""
-    failures: list[BaseException] = []
-
-    def guarded(work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
-
-
-@pytest.fixture
-def eager_switching() -> Iterator[None]:
-    """Threads change places as often as they can."""
-    import sys
-
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
-
-
-@pytest.mark.usefixtures("eager_switching")
-def test_eviction_under_many_readers(files: list[Path]) -> None:
-    disk, before = RealDisk(open_files_max=5), open_descriptors()
-
-    def work(seed: int) -> Callable[[], None]:
-        def read() -> None:
-            rng = Random(seed)
-            for _ in range(1500):
-                path = rng.choice(files)
-                file = disk.open(path) if rng.random() < 0.7 else None
-                data = file.read(3, 30) if file else bytes(disk.map(path)[30:33])
-                assert data == path.name.encode()
-
-        return read
-
-    run_threads([work(seed) for seed in range(4)])
-    assert open_descriptors() - before <= 5
-
-
-@pytest.mark.usefixtures("eager_switching")
-def test_nobody_reads_a_replaced_file_once_the_rename_returned(tmp_path: Path) -> None:
-    """A reader that opens a file while it is being replaced must not leave the old one in the
-    cache."""
-    disk, path = RealDisk(), tmp_path / "file"
-    replace_file(disk, path, b"%08d" % 0)
-    done = threading.Event()
-    newest = 0
-
-    def read() -> None:
-        while not done.is_set():
-            least = newest
-            assert int(read_all(disk, path)) >= least
-            assert int(bytes(disk.map(path))) >= least
-
-    def write() -> None:
-        nonlocal newest
-        try:
-            for number in range(1, 400):
-                write_new(disk, tmp_path / "new", b"%08d" % number)
-                disk.rename(tmp_path / "new", path)
-                newest = number
-        finally:
-            done.set()
-
-    run_threads([read, read, read, write])
-    assert int(read_all(disk, path)) == 399
-
 
 # -- writing -------------------------------------------------------------------------------------
 
@@ -259,19 +89,6 @@ def test_a_durable_write_is_synced_where_the_system_cannot_do_both_at_once(
     assert not synced
     file.write([b"durable"], 0, durable=True)
     assert len(synced) == 1
-
-
-def test_a_log_of_many_segments_stays_within_its_open_files(tmp_path: Path) -> None:
-    disk = RealDisk(open_files_max=6)
-    log = open_log(disk, SimKV(), tmp_path / "shard")
-    for number in range(30):
-        commit(log, batches_from(number * 2, (1, 1)))
-        log.roll()
-    before = open_descriptors() - 6
-    assert len(read_log(log).batches) == 60
-    assert len(log.segments()) == 31
-    assert log.floor_by_timestamp(NOW) == 0
-    assert open_descriptors() - before <= 6
 
 
 def test_an_empty_file_maps_to_nothing(tmp_path: Path) -> None:

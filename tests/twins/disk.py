@@ -193,6 +193,9 @@ class SimDisk:
         file = self.open(path)
         return file.read(file.size(), 0)
 
+    def size(self, path: Path) -> int:
+        return self.open(path).size()
+
     def rename(self, source: Path, target: Path) -> None:
         if source not in self._names or target.parent not in self._names:
             raise _missing(source)

@@ -50,8 +50,8 @@ class EngineLimits:
     """Threads that read what object storage has. All busy: such reads wait, and no others."""
 
     open_files_max: int = 4096
-    """EngineSegment: segment files kept open for the next use. Above: the one used longest ago is
-    let go. Files with unsynced writes stay open besides."""
+    """EngineSegment: segment files that stay open for their next use. Above: those used longest ago
+    are closed, as soon as no reader holds them. Files with unsynced writes stay open besides."""
 
     decompressed_bytes_max: int = 64 * MIB
     """Size of a batch once decompressed. Above: BatchTooLarge, and nothing is stored."""

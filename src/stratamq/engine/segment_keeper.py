@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from stratamq.engine.contract import ShardSpec
+from stratamq.engine.file_remover import FileRemover
 from stratamq.engine.group import Group
 from stratamq.engine.keeper import Kept
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.shard_folders import HIGH_WATERMARKS, ShardFolders, one_by_one, together, told
-from stratamq.engine.undertaker import Undertaker
 from stratamq.log.contract import ShardStore
 from stratamq.log.disk import Disk, RealDisk, read_all, replace_file
 from stratamq.log.index import IndexStore
@@ -45,8 +45,8 @@ class SegmentKeeper:
     ) -> None:
         self._root = data_dir / SEGMENTS_FOLDER
         self._limits = limits
-        self._undertaker = Undertaker()
-        self._disk: Disk = disk or RealDisk(limits.open_files_max, self._undertaker.take)
+        self._remover = FileRemover()
+        self._disk: Disk = disk or RealDisk(limits.open_files_max, self._remover.free_later)
         self._open_kv = open_kv or (lambda: RocksKV(data_dir / INDEX_FOLDER))
         sync_all = together if disk is None else one_by_one
         self._folders = ShardFolders(self._disk, self._root, sync_all)
@@ -55,6 +55,7 @@ class SegmentKeeper:
         self._watermarks: dict[ShardName, Offset] = {}
 
     def open(self) -> Sequence[Kept]:
+        self._remover.start()
         self._disk.make_folder(self._root)
         self._kv = self._open_kv()
         self._indexes = IndexStore(self._kv)
@@ -151,7 +152,7 @@ class SegmentKeeper:
         self._stores.clear()
         self._empty.clear()
         self._kv.close()
-        self._undertaker.close()
+        self._remover.close()
 
     # -- opening -------------------------------------------------------------------------------
 

@@ -16,9 +16,10 @@ import mmap
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar, cast
 
 from stratamq.log.freeing import hold, remove_tree
+from stratamq.log.open_files import OpenFiles
 
 Buffer = bytes | bytearray | memoryview | mmap.mmap
 
@@ -26,23 +27,24 @@ IOV_MAX = 1024
 """Most buffers that one writev takes (Linux)."""
 
 WRITE_DURABLY: int = getattr(os, "RWF_DSYNC", 0)
-"""Write and sync in one call (Linux). The interpreter is given up once instead of twice, so that
-what others do meanwhile hides behind the whole of it. 0 where there is no such call."""
+"""One call for write and sync (Linux): the GIL is released once, for both. 0 where there is no such
+call."""
 
 UNKNOWN_FLAG = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
-"""What systems say that have the call but not the flag, such as some sandboxes for containers."""
+"""Errors of systems that have the call but not the flag, such as some sandboxes for containers."""
 
 READ_AT_ONCE: int = getattr(os, "RWF_NOWAIT", 0)
 """Read what is in memory and fail otherwise (Linux). 0 where there is no such call."""
 
 OPEN_FILES_MAX = 4096
 
-GENERATIONS = 1024
-"""Counters that all paths share by their hash: a change of one name may cost another its place in
-the cache, and nothing else."""
+OUT_OF_DESCRIPTORS = {errno.EMFILE, errno.ENFILE}
+"""The process, or the system, has as many files open as it may."""
 
-Key = tuple[Path, bool, int]
-"""A path, whether it is mapped, and its generation."""
+OPEN_ATTEMPTS_MAX = 4
+"""Each evicts half of the open files that are only kept for later."""
+
+T = TypeVar("T")
 
 
 class Readable(Protocol):
@@ -53,7 +55,7 @@ class Readable(Protocol):
 
 
 class File(Readable, Protocol):
-    """An open file. Closes itself when nobody holds it any more."""
+    """An open file. It is closed when its last holder drops it."""
 
     def read_at_once(self, size: int, position: int) -> bytes | None:
         """The same if all of it is in memory, else None: never waits for the disk."""
@@ -77,6 +79,9 @@ class Disk(Protocol):
     def map(self, path: Path) -> Buffer:
         """The content of a file that never changes again."""
 
+    def size(self, path: Path) -> int:
+        """Bytes of a file, without opening it."""
+
     def rename(self, source: Path, target: Path) -> None: ...
 
     def unlink(self, path: Path) -> None: ...
@@ -94,18 +99,23 @@ class Disk(Protocol):
 
 
 class RealFile:
-    """A file descriptor. Owned by reference: the last holder to let go closes it, so that evicting
-    an open file from a cache can never pull it away under a reader."""
+    """A file descriptor. Owned by reference: the last holder to drop it closes it, so that evicting
+    an open file from a cache never takes it away from a reader.
 
-    __slots__ = ("_fd",)
+    `close` is called with the descriptor then. A file that was removed gets another one than
+    `os.close`, which would free all its blocks in one call, on the thread of its last reader.
+    """
+
+    __slots__ = ("_fd", "close")
 
     def __init__(self, path: Path, flags: int) -> None:
+        self.close: Callable[[int], None] = os.close
         self._fd = -1
         self._fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
 
     def __del__(self) -> None:
         if self._fd >= 0:
-            os.close(self._fd)
+            self.close(self._fd)
 
     def read(self, size: int, position: int) -> bytes:
         return os.pread(self._fd, size, position)
@@ -113,12 +123,12 @@ class RealFile:
     def read_at_once(self, size: int, position: int) -> bytes | None:
         if not READ_AT_ONCE:
             return None
-        room = bytearray(size)
+        buffer = bytearray(size)
         try:
-            found = os.preadv(self._fd, [room], position, READ_AT_ONCE)
-        except OSError:  # not there yet, or a file system that cannot tell: `read` will say
+            found = os.preadv(self._fd, [buffer], position, READ_AT_ONCE)
+        except OSError:  # not in memory, or the file system does not know the flag
             return None
-        return bytes(room) if found == size else None
+        return bytes(buffer) if found == size else None
 
     def write(self, buffers: Sequence[Buffer], position: int, *, durable: bool = False) -> None:
         flags = WRITE_DURABLY if durable else 0
@@ -162,107 +172,106 @@ class RealFile:
 class RealDisk:
     """The machine's own file system, with a bounded number of files kept open or mapped.
 
-    Readers in many threads share the cache without a lock. What keeps them from the wrong file is
-    the generation: it is part of the key, is taken before a file is opened, and goes up after a
-    name changed its meaning. So a file that was opened meanwhile is never found again.
+    Readers in many threads share the open files without a lock; `OpenFiles` says who may hold one
+    and what a change of its name does. Each change of a name here comes first, and the cache
+    forgets the name afterwards. Where the process runs out of descriptors, the cache makes some
+    free before the caller gets an error.
     """
 
     def __init__(
-        self, open_files_max: int = OPEN_FILES_MAX, let_go: Callable[[int], None] = os.close
+        self, open_files_max: int = OPEN_FILES_MAX, free_later: Callable[[int], None] = os.close
     ) -> None:
-        """`let_go` is given large files that have lost their names, open."""
-        self._let_go = let_go
-        self._open: dict[Key, RealFile | mmap.mmap] = {}
-        self._open_files_max = open_files_max
-        self._generations = [0] * GENERATIONS
+        """`free_later` gets the descriptors of large files that were removed; see
+        `stratamq.log.freeing`."""
+        self._free_later = free_later
+        self._cache: OpenFiles[RealFile | Buffer] = OpenFiles(open_files_max)
 
     def open(self, path: Path, *, create: bool = False) -> File:
-        key = self._key(path, mapped=False)
-        file = self._open.pop(key, None)  # and in again below, at the young end
-        if not isinstance(file, RealFile):
-            file = RealFile(path, os.O_RDWR | (os.O_CREAT if create else 0))
-        self._keep(key, file)
-        return file
+        key = str(path), False
+        file = self._cache.find(key)
+        if file is None:
+            flags = os.O_RDWR | (os.O_CREAT if create else 0)
+            file = self._cache.add(key, lambda: self._with_descriptor(RealFile, path, flags))
+        return cast(RealFile, file)
 
     def map(self, path: Path) -> Buffer:
-        key = self._key(path, mapped=True)
-        content = self._open.pop(key, None)
-        if not isinstance(content, mmap.mmap):
-            content = _mapped(path)
-            if content is None:
-                return b""
-        self._keep(key, content)
-        return content
+        key = str(path), True
+        content = self._cache.find(key)
+        if content is None:
+            content = self._cache.add(key, lambda: self._with_descriptor(_mapped, path))
+        return cast(Buffer, content)
+
+    def size(self, path: Path) -> int:
+        return path.stat().st_size
 
     def rename(self, source: Path, target: Path) -> None:
-        below = self._below(source) if source.is_dir() else []
-        source.replace(target)
-        self._changed(source, target, *below)
+        replaced = hold(target)
+        try:
+            source.replace(target)
+        finally:
+            for inside in self._cache.below(str(source)):
+                self._cache.forget(inside)
+            self._cache.forget(str(source))
+            self._removed(str(target), replaced)
 
     def unlink(self, path: Path) -> None:
         held = hold(path)
         try:
             path.unlink(missing_ok=True)
         finally:
-            self._changed(path)  # and the cache lets go of it
-            if held is not None:
-                self._let_go(held)
+            self._removed(str(path), held)
+
+    def _removed(self, path: str, held: int | None) -> None:
+        """The file that a path meant has no name any more."""
+        file = self._cache.forget(path)
+        if isinstance(file, RealFile):
+            file.close = self._free_later
+        if held is not None:
+            self._free_later(held)
 
     def make_folder(self, path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
 
     def remove_folder(self, path: Path) -> None:
-        self._changed(*self._below(path))
-        remove_tree(path, self._let_go)
-        self._changed(*self._below(path))
+        try:
+            self._with_descriptor(remove_tree, path, self._free_later)
+        finally:
+            for inside in self._cache.below(str(path)):
+                self._removed(inside, None)
 
     def names(self, folder: Path) -> list[str]:
-        return os.listdir(folder)  # noqa: PTH208 - names, not paths
+        return self._with_descriptor(os.listdir, folder)
 
     def exists(self, path: Path) -> bool:
         return path.exists()
 
     def sync_folder(self, path: Path) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = self._with_descriptor(os.open, path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
         finally:
             os.close(fd)
 
-    # -- the cache -----------------------------------------------------------------------------
-
-    def _key(self, path: Path, *, mapped: bool) -> Key:
-        return path, mapped, self._generations[hash(path) % GENERATIONS]
-
-    def _keep(self, key: Key, entry: RealFile | mmap.mmap) -> None:
-        """Dict steps are atomic; two threads that miss together merely open twice."""
-        self._open[key] = entry
-        if self._key(key[0], mapped=key[1]) != key:
-            self._open.pop(key, None)  # nobody would find it: it must not keep a file alive
-        while len(self._open) > self._open_files_max:
+    def _with_descriptor(self, opening: Callable[..., T], *args: object) -> T:
+        """Open something. Where no descriptor is left, files that are only kept for later are
+        closed, half of them at a time."""
+        for _ in range(OPEN_ATTEMPTS_MAX - 1):
             try:
-                self._open.pop(next(iter(self._open)), None)
-            except (RuntimeError, StopIteration):
-                continue  # another thread was faster
-
-    def _changed(self, *paths: Path) -> None:
-        for path in paths:
-            known = [self._key(path, mapped=mapped) for mapped in (False, True)]
-            self._generations[hash(path) % GENERATIONS] += 1
-            for key in known:
-                self._open.pop(key, None)
-
-    def _below(self, folder: Path) -> list[Path]:
-        within = f"{folder}{os.sep}"  # as text: thousands are looked at for every folder that goes
-        return [path for path, _, _ in list(self._open) if str(path).startswith(within)]
+                return opening(*args)
+            except OSError as error:
+                if error.errno not in OUT_OF_DESCRIPTORS:
+                    raise
+                if not self._cache.evict((len(self._cache) + 1) // 2):
+                    raise
+        return opening(*args)
 
 
-def _mapped(path: Path) -> mmap.mmap | None:
-    """The file's content; None when there is none, which cannot be mapped."""
+def _mapped(path: Path) -> Buffer:
+    """The file's content. An empty file cannot be mapped."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         size = os.fstat(fd).st_size
-        return mmap.mmap(fd, size, prot=mmap.PROT_READ) if size else None
+        return mmap.mmap(fd, size, prot=mmap.PROT_READ) if size else b""
     finally:
         os.close(fd)
 

@@ -1,9 +1,9 @@
-"""Large files go a little at a time.
+"""Removing large files a little at a time.
 
-The last one who lets go of a file that has no name any more pays for its end: a file system takes
-ten milliseconds to free 64 MB, in one call, and the processor serves nobody else meanwhile. So
-whoever removes a file keeps hold of it (`hold`) and then shortens it step by step (`free`). Only
-when nobody else has it: a reader who still does reads on, and its end is his to pay for.
+Closing the last handle of an unlinked file frees its blocks: about ten milliseconds for 64 MB, in
+one call that keeps a processor busy. So the code that removes a large file opens it first (`hold`)
+and shortens it step by step afterwards (`free`). A file that another reader has open, in any
+process, is left as it is: that reader's own last handle ends it.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from pathlib import Path
 
 STEP_BYTES = 1 << 20
 PAUSE_S = 0.001
-"""A thread that goes from call to call has the interpreter back before those who wait for it have
-woken up. So it sleeps in between."""
+"""A thread that goes from call to call takes the GIL back before waiting threads have woken up. So
+it sleeps between two steps."""
 
 SET_LEASE: int | None = getattr(fcntl, "F_SETLEASE", None)
 """Linux grants a lease for writing only on a file that is open once."""
 
 
 def hold(path: Path) -> int | None:
-    """A file that is about to lose its name, open, if its end is worth the trouble."""
+    """A descriptor of a file that is about to be removed; None for a small one, which is freed at
+    once, and where no descriptor is left."""
     with suppress(OSError):
         if SET_LEASE is not None and path.lstat().st_size > STEP_BYTES:
             return os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -33,7 +34,7 @@ def hold(path: Path) -> int | None:
 
 
 def free(fd: int) -> None:
-    """Let go of a file that was held. Takes its time."""
+    """Close a descriptor. If it is the last of a removed file, shorten the file before, slowly."""
     try:
         if _is_alone(fd):
             for size in range(os.fstat(fd).st_size - STEP_BYTES, 0, -STEP_BYTES):
@@ -44,7 +45,7 @@ def free(fd: int) -> None:
 
 
 def _is_alone(fd: int) -> bool:
-    """Whether the file has no name and nobody else has it open or mapped, in any process."""
+    """Whether the file has no name and no process has it open or mapped besides."""
     if os.fstat(fd).st_nlink or SET_LEASE is None:
         return False
     try:
@@ -55,29 +56,29 @@ def _is_alone(fd: int) -> bool:
     return True
 
 
-def remove_tree(folder: Path, let_go: Callable[[int], None] = free) -> None:
-    """A folder and all below it, if it is there."""
+def remove_tree(folder: Path, free_with: Callable[[int], None] = free) -> None:
+    """Remove a folder and all below it, if it exists."""
     with suppress(FileNotFoundError):
         for found in list(os.scandir(folder)):
             path = Path(found.path)
             if found.is_dir(follow_symlinks=False):
-                remove_tree(path, let_go)
+                remove_tree(path, free_with)
             else:
-                remove_file(path, let_go)
+                remove_file(path, free_with)
         folder.rmdir()
 
 
-def remove_file(path: Path, let_go: Callable[[int], None] = free) -> None:
-    """A file, if it is there."""
+def remove_file(path: Path, free_with: Callable[[int], None] = free) -> None:
+    """Remove a file, if it exists."""
     fd = hold(path)
     try:
         path.unlink(missing_ok=True)
     finally:
         if fd is not None:
-            let_go(fd)
+            free_with(fd)
 
 
 def clear_away(folder: Path) -> None:
-    """As `remove_tree`, as far as it can be done: for what is in nobody's way."""
+    """As `remove_tree`, but failures are ignored: for temporary files."""
     with suppress(OSError):
         remove_tree(folder)

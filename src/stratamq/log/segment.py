@@ -291,7 +291,7 @@ class SealedSegment(Segment):
     ) -> None:
         super().__init__(disk, folder, index, base)
         self._pinned: File | None = None
-        self.size = self.file().size()
+        self.size = disk.size(self.path)
         self.end = end
         self._offsets: OffsetSidecar | None = None
         self._times: TimeSidecar | None = None
@@ -340,7 +340,7 @@ class SealedSegment(Segment):
         """Whether both are there and of a possible size."""
         entries = (sidecar.OFFSET_ENTRY, sidecar.TIME_ENTRY)
         return all(
-            self.disk.exists(path) and not self.disk.open(path).size() % entry.size
+            self.disk.exists(path) and not self.disk.size(path) % entry.size
             for path, entry in zip(map(self.sidecar, SIDECARS), entries, strict=True)
         )
 

@@ -1,4 +1,4 @@
-"""Removed files are freed, soon and by somebody else, whatever comes first."""
+"""Removed files are freed soon, by a thread of their own."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.engine import undertaker as module
-from stratamq.engine.undertaker import Undertaker
+from stratamq.engine import file_remover as module
+from stratamq.engine.file_remover import FileRemover
 from stratamq.log.disk import RealDisk
 from stratamq.log.freeing import STEP_BYTES
 
@@ -34,24 +34,30 @@ def removed(disk: RealDisk, path: Path) -> None:
     disk.unlink(path)
 
 
-def test_a_removed_segment_is_let_go_of(tmp_path: Path) -> None:
-    undertaker = Undertaker()
-    disk, path = RealDisk(let_go=undertaker.take), tmp_path / "segment"
+def started() -> FileRemover:
+    remover = FileRemover()
+    remover.start()
+    return remover
+
+
+def test_a_removed_segment_is_closed(tmp_path: Path) -> None:
+    remover = started()
+    disk, path = RealDisk(free_later=remover.free_later), tmp_path / "segment"
     removed(disk, path)
     ends = time.monotonic() + 30
     while held(path):
-        assert time.monotonic() < ends, "nobody freed it"
+        assert time.monotonic() < ends, "not freed"
         time.sleep(0.01)
-    undertaker.close()
+    remover.close()
 
 
 def test_closing_leaves_nothing_open(tmp_path: Path) -> None:
-    undertaker = Undertaker()
-    disk = RealDisk(let_go=undertaker.take)
+    remover = started()
+    disk = RealDisk(free_later=remover.free_later)
     paths = [tmp_path / f"{number}" for number in range(20)]
     for path in paths:
         removed(disk, path)
-    undertaker.close()
+    remover.close()
     assert not any(map(held, paths))
 
 
@@ -63,18 +69,41 @@ def test_files_are_not_hoarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         os.close(fd)
 
     monkeypatch.setattr(module, "free", slow)
-    undertaker = Undertaker()
-    disk = RealDisk(let_go=undertaker.take)
+    remover = started()
+    disk = RealDisk(free_later=remover.free_later)
     paths = [tmp_path / f"{number}" for number in range(9)]
     for path in paths:
         removed(disk, path)
     assert sum(map(held, paths)) <= 3
-    undertaker.close()
+    remover.close()
+
+
+@pytest.mark.parametrize("change", ["unlink", "rename", "rmdir"])
+def test_the_last_reader_of_a_removed_file_does_not_free_it(tmp_path: Path, change: str) -> None:
+    """It hands its descriptor over: closing it would free all blocks on the reader's thread."""
+    given: list[int] = []
+    disk, path = RealDisk(free_later=given.append), tmp_path / "shard" / "segment"
+    path.parent.mkdir()
+    path.write_bytes(bytes(2 * STEP_BYTES))
+    reader = disk.open(path)
+    if change == "unlink":
+        disk.unlink(path)
+    elif change == "rename":
+        (tmp_path / "new").write_bytes(b"new")
+        disk.rename(tmp_path / "new", path)
+    else:
+        disk.remove_folder(path.parent)
+    assert len(given) == 1
+    assert reader.size() == 2 * STEP_BYTES
+    del reader
+    assert len(given) == 2
+    for fd in given:
+        os.close(fd)
 
 
 def test_a_folder_goes_the_same_way(tmp_path: Path) -> None:
     given: list[int] = []
-    disk, folder = RealDisk(let_go=given.append), tmp_path / "shard.gone"
+    disk, folder = RealDisk(free_later=given.append), tmp_path / "shard.gone"
     folder.mkdir()
     (folder / "segment").write_bytes(bytes(2 * STEP_BYTES))
     (folder / "spec").write_bytes(b"{}")
