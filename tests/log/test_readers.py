@@ -25,7 +25,7 @@ from stratamq.model.record import Record
 from stratamq.model.types import Offset, TimestampMs
 from stratamq.wire.kafka.records import BatchHeader, decode_batch, drop_records, iter_batches
 from tests.log.support import NOW, ROOM, batch, commit, open_log
-from tests.log.test_real_disk import eager_switching, run_threads
+from tests.log.test_open_files import eager_switching, run_threads
 
 __all__ = ["eager_switching"]
 
