@@ -195,3 +195,25 @@ def test_what_goes_with_its_topic(admin: AdminClient, kafka: str, topic: str) ->
         isolation = IsolationLevel.READ_UNCOMMITTED
         assert done(admin.list_offsets(spec, isolation_level=isolation)).offset == count
         done(admin.delete_topics([topic], operation_timeout=SECONDS_MAX))
+
+
+def test_a_brokers_configs(admin: AdminClient) -> None:
+    def altered(name: str, operation: AlterConfigOpType, value: str | None) -> ConfigResource:
+        entry = ConfigEntry(name, value, incremental_operation=operation)
+        return ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
+
+    def described() -> ConfigEntry:
+        return done(admin.describe_configs([ConfigResource(ResourceType.BROKER, "1")]))[name]
+
+    name = "transaction.max.timeout.ms"
+    before = described()
+    assert not before.is_read_only
+    done(admin.incremental_alter_configs([altered(name, AlterConfigOpType.SET, "800000")]))
+    assert (described().value, described().source) == (
+        "800000",
+        ConfigSource.DYNAMIC_BROKER_CONFIG.value,
+    )
+    done(admin.incremental_alter_configs([altered(name, AlterConfigOpType.DELETE, None)]))
+    assert (described().value, described().source) == (before.value, before.source)
+    dirs = altered("log.dirs", AlterConfigOpType.SET, "/x")
+    assert refused(admin.incremental_alter_configs([dirs])) == KafkaError.INVALID_REQUEST

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ from confluent_kafka.admin import (
 from tests.clients.node import Node, running
 
 SECONDS_MAX = 20
+API_VERSIONS = bytes.fromhex("0000000a0012000000000001ffff")
+"""A request in version 0, without a client id."""
 
 
 def done(futures: dict[Any, Any]) -> Any:
@@ -61,3 +65,44 @@ def test_it_is_all_there_after_a_crash(tmp_path: Path) -> None:
     assert {name: len(one.partitions) for name, one in topics.items()} == {"kept": 3}
     assert (configs["retention.ms"].value, configs["segment.bytes"].value) == ("60000", "4096")
     assert (start, end) == (2, 5)
+
+
+def test_a_brokers_configs_hold_at_once_and_after_a_crash(tmp_path: Path) -> None:
+    given = {"max.connections.per.ip": "3", "log.level": "info"}
+    with running(tmp_path, "--log-level", "warning") as node:
+        with AdminClient({"bootstrap.servers": node.address}) as admin:
+            entries = [
+                ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+                for name, value in given.items()
+            ]
+            one = ConfigResource(ResourceType.BROKER, "1", incremental_configs=entries)
+            done(admin.incremental_alter_configs([one]))
+        while served_at_once(node) < 3:  # the administrator's connection may not be gone yet
+            pass
+        assert served_at_once(node) <= 3
+        node = node.restarted(signal.SIGKILL)
+        try:
+            assert served_at_once(node) == 3
+            assert "started" in node.logged(), "the level was raised before the node was ready"
+        finally:
+            assert node.end() == 0, node.logged()
+
+
+def served_at_once(node: Node) -> int:
+    """How many of five connections are answered while the others are open."""
+    with contextlib.ExitStack() as opened:
+        sockets = [
+            opened.enter_context(socket.create_connection((node.host, node.port), SECONDS_MAX))
+            for _ in range(5)
+        ]
+        for one in sockets:
+            with contextlib.suppress(OSError):
+                one.sendall(API_VERSIONS)
+        return sum(_is_answered(one) for one in sockets)
+
+
+def _is_answered(one: socket.socket) -> bool:
+    try:
+        return bool(one.recv(4))
+    except ConnectionResetError:
+        return False

@@ -137,6 +137,26 @@ def test_configs_are_set_and_unset(tool: Tool, topic: str) -> None:
     assert "advertised.listeners=" in broker
 
 
+def test_brokers_are_configured_while_they_run(tool: Tool, new_topic: Callable[[], str]) -> None:
+    one, every = ("--entity-type", "brokers", "--entity-name", "1"), ("--entity-type", "brokers")
+    every = (*every, "--entity-default")
+    tool("kafka-configs", *every, "--alter", "--add-config", "num.partitions=4")
+    assert "num.partitions=4" in tool("kafka-configs", *every, "--describe")
+    tool("kafka-configs", *one, "--alter", "--add-config", "num.partitions=5,log.retention.ms=7")
+    described = tool("kafka-configs", *one, "--describe")
+    assert "DYNAMIC_BROKER_CONFIG:num.partitions=5" in described
+    assert "DYNAMIC_DEFAULT_BROKER_CONFIG:num.partitions=4" in described
+    topic = new_topic()
+    tool("kafka-topics", "--create", "--topic", topic)
+    assert "PartitionCount: 5" in tool("kafka-topics", "--describe", "--topic", topic)
+    names = "num.partitions,log.retention.ms"
+    tool("kafka-configs", *one, "--alter", "--delete-config", names)
+    tool("kafka-configs", *every, "--alter", "--delete-config", "num.partitions")
+    assert "num.partitions" not in tool("kafka-configs", *one, "--describe")
+    refused = tool("kafka-configs", *one, "--alter", "--add-config", "log.dirs=/x", status=1)
+    assert "log.dirs cannot be altered while the node runs" in refused
+
+
 def test_offsets_are_told_and_records_deleted(tool: Tool, topic: str, tmp_path: Path) -> None:
     tool("kafka-console-producer", "--topic", topic, stdin="1\n2\n3\n")
     assert f"{topic}:0:3" in tool("kafka-get-offsets", "--topic", topic)
