@@ -180,7 +180,7 @@ def test_a_wrong_password_is_told(guarded: Node, mechanism: str, user: str) -> N
 
 def test_users_come_and_go(guarded: Node, admin: AdminClient, owned: str) -> None:
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 8192)
-    added = UserScramCredentialUpsertion("carol", info, PASSWORD.encode())
+    added = UserScramCredentialUpsertion("carol", info, PASSWORD.encode(), salt=b"s")
     admin.alter_user_scram_credentials([added])["carol"].result(SECONDS_MAX)
     described = admin.describe_user_scram_credentials(["carol"])["carol"].result(SECONDS_MAX)
     (told,) = described.scram_credential_infos

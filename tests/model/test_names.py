@@ -43,7 +43,12 @@ def test_two_topic_configs_are_equal_when_the_same_was_given() -> None:
 
 @pytest.mark.parametrize(
     ("policy", "compacts", "deletes"),
-    [("delete", False, True), ("compact", True, False), ("compact,delete", True, True)],
+    [
+        ("", False, False),
+        ("delete", False, True),
+        ("compact", True, False),
+        ("compact,delete", True, True),
+    ],
 )
 def test_cleanup_policies(policy: str, compacts: bool, deletes: bool) -> None:
     config = TopicConfig.of({"cleanup.policy": policy})

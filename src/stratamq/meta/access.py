@@ -19,7 +19,9 @@ NAME_BYTES_MAX = 1024
 """Of users, principals, hosts and names in rules: a row's key must stay small."""
 
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16_384
-SALT_BYTES_MIN = 8
+SALT_BYTES_MIN, SALT_BYTES_MAX = 1, 1024
+"""Clients cannot read an empty one."""
+
 DEFAULT = ""
 """As the name in a quota's scope: everybody who has no quota of their own."""
 
@@ -139,8 +141,8 @@ def check_credential(credential: Credential) -> None:
     check_name(credential.user)
     if not ITERATIONS_MIN <= credential.iterations <= ITERATIONS_MAX:
         raise InvalidInput(f"iterations are {ITERATIONS_MIN} to {ITERATIONS_MAX}")
-    if len(credential.salt) < 2 * SALT_BYTES_MIN:
-        raise InvalidInput(f"a salt has at least {SALT_BYTES_MIN} bytes")
+    if not SALT_BYTES_MIN <= len(credential.salt) // 2 <= SALT_BYTES_MAX:
+        raise InvalidInput(f"a salt has {SALT_BYTES_MIN} to {SALT_BYTES_MAX} bytes")
 
 
 def check_quota(command: AlterQuota) -> None:

@@ -69,8 +69,9 @@ class Setting:
         return text
 
     def _parse_list(self, text: str) -> str:
-        """In the order of the choices, so that the same list is always the same text."""
-        given = [item.strip() for item in text.split(",")]
+        """In the order of the choices, so that the same list is always the same text. Empty text
+        is the empty list."""
+        given = [item.strip() for item in text.split(",")] if text else []
         for item in given:
             if item not in self.choices:
                 known = ", ".join(self.choices)

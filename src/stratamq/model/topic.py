@@ -82,7 +82,8 @@ TOPIC_SETTINGS: dict[str, Setting] = {
             default="delete",
             choices=("compact", "delete"),
             many=True,
-            doc="delete: by retention. compact: keep the newest record of each key. Or both.",
+            doc="delete: by retention. compact: keep the newest record of each key. Or both. "
+            "Empty: neither, everything is kept.",
         ),
         Setting(
             name="delete.retention.ms",

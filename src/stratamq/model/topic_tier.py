@@ -10,6 +10,14 @@ LIKE_RETENTION = -2
 
 TIER_SETTINGS: tuple[Setting, ...] = (
     Setting(
+        name="remote.storage.enable",
+        default=True,
+        doc=(
+            "true: `local.retention.ms` and `local.retention.bytes` decide which segments move to "
+            "the object store. false: none does; those that have moved are still read from there."
+        ),
+    ),
+    Setting(
         name="local.retention.ms",
         default=LIKE_RETENTION,
         minimum=LIKE_RETENTION,

@@ -223,7 +223,7 @@ REFUSED: dict[str, list[tuple[str, int, str | None]]] = {
     "fixed, deleted": [("index.tag", DELETE, None)],
     "no list": [("retention.ms", APPEND, "1")],
     "not in the list": [("cleanup.policy", APPEND, "burn")],
-    "nothing left": [("cleanup.policy", SUBTRACT, "delete")],
+    "an empty item": [("cleanup.policy", SET, "delete,")],
     "one of two": [("retention.ms", SET, "9"), ("segment.ms", SET, "x")],
 }
 
@@ -365,6 +365,21 @@ async def test_compaction_begins_when_it_is_switched_on(rig: Rig, engine: str) -
     await change(rig, ("cleanup.policy", SET, "compact"))
     await house(rig)
     assert len(await _values(rig)) < 30
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_topic_without_a_cleanup_policy_keeps_everything(rig: Rig, engine: str) -> None:
+    limits = {"segment.bytes": 1024, "retention.bytes": 1024, "retention.ms": 1}
+    await rig.core.topics.create("t", config={"storage.type": engine, **limits})
+    assert (await change(rig, ("cleanup.policy", SUBTRACT, "delete"))).error_code == 0
+    assert (await configs(rig))["cleanup.policy"].value == ""
+    await write(rig, 20)
+    await write(rig, 20)
+    rig.clock.advance(60_000)
+    assert await house(rig) == 0
+    assert len(await _values(rig)) == 40
+    await change(rig, ("cleanup.policy", APPEND, "delete"))
+    assert await house(rig) > 0
 
 
 async def _values(rig: Rig) -> list[Record]:

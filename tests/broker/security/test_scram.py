@@ -20,7 +20,10 @@ from stratamq.broker.kafka.security.passwords import (
     salted_password,
 )
 from stratamq.broker.kafka.security.scram import Exchange, Unproven, read_first, read_plain
-from stratamq.meta.access import Credential, Mechanism
+from stratamq.broker.kafka.security.users_api import commands_of
+from stratamq.meta.access import Credential, Mechanism, SaveCredential
+from stratamq.model.errors import InvalidInput
+from stratamq.wire.kafka.protocol.messages.sasl import ScramCredentialUpsertion
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -165,3 +168,29 @@ def test_what_is_kept_is_not_the_password() -> None:
     assert kept.stored_key != again.stored_key
     assert "hunter2" not in f"{kept.salt}{kept.stored_key}{kept.server_key}"
     assert b"hunter2".hex() not in f"{kept.salt}{kept.stored_key}{kept.server_key}"
+
+
+@pytest.mark.parametrize("mechanism", [1, 2])
+@pytest.mark.parametrize(("salt", "salted"), [(1, 32), (7, 64), (1024, 33), (24, 1), (24, 500)])
+def test_salts_and_salted_passwords_of_any_size_are_kept(
+    mechanism: int, salt: int, salted: int
+) -> None:
+    (command,) = commands_of([upsertion(mechanism, salt, salted)])
+    assert isinstance(command, SaveCredential)
+    assert len(command.credential.salt) == 2 * salt
+
+
+@pytest.mark.parametrize(("salt", "salted"), [(0, 32), (1025, 32), (24, 0)])
+def test_sizes_that_no_client_could_use_are_refused(salt: int, salted: int) -> None:
+    with pytest.raises(InvalidInput):
+        commands_of([upsertion(1, salt, salted)])
+
+
+def upsertion(mechanism: int, salt: int, salted: int) -> ScramCredentialUpsertion:
+    return ScramCredentialUpsertion(
+        name="eve",
+        mechanism=mechanism,
+        iterations=4096,
+        salt=b"s" * salt,
+        salted_password=b"p" * salted,
+    )

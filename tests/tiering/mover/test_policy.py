@@ -243,6 +243,8 @@ def test_records_from_the_future_stay() -> None:
         ({"retention.ms": 5, "retention.bytes": 5}, LocalLimits(None, None)),
         ({"local.retention.ms": 0}, LocalLimits(0, None)),
         ({"local.retention.bytes": 7}, LocalLimits(None, 7)),
+        ({"local.retention.bytes": 7, "remote.storage.enable": True}, LocalLimits(None, 7)),
+        ({"local.retention.ms": 0, "remote.storage.enable": False}, LocalLimits(None, None)),
     ],
 )
 def test_limits_of_a_topic(given: dict[str, int], expected: LocalLimits) -> None:

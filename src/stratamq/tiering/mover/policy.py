@@ -74,6 +74,8 @@ Action = Drop | Offload | Upload
 
 
 def local_limits(config: TopicConfig) -> LocalLimits:
+    if not config.flag("remote.storage.enable"):
+        return LocalLimits(None, None)
     age_ms, size_bytes = config.number("local.retention.ms"), config.number("local.retention.bytes")
     return LocalLimits(age_ms if age_ms >= 0 else None, size_bytes if size_bytes >= 0 else None)
 

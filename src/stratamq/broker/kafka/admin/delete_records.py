@@ -61,7 +61,7 @@ class DeleteRecords:
         services = self._services
         topic = services.broker_cache.topic(name)
         lead(services, topic, partition)
-        if not topic.config.deletes:
+        if topic.config.compacts and not topic.config.deletes:
             raise Refused(ErrorCode.POLICY_VIOLATION, "only compaction deletes from this topic")
         start, committed, _ = await services.drivers.offsets(name, partition)
         if offset == HIGH_WATERMARK:
