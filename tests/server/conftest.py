@@ -13,9 +13,25 @@ from stratamq.broker.kafka.contract import Beginner, Caller, Handled
 from stratamq.broker.kafka.room import Room
 from stratamq.server.kafka.server import KafkaServer, ServerLimits
 from stratamq.wire.kafka.protocol import decode_response, encode_request
+from stratamq.wire.kafka.protocol.messages.produce import (
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
 from stratamq.wire.kafka.protocol.schema import message_of
 
+VERSION = 9
 Answer = Callable[[Any, Caller], Awaitable[Any]]
+
+
+def numbered(number: int) -> ProduceRequest:
+    """One of those requests that may be under way at the same time."""
+    return ProduceRequest(acks=-1, timeout_ms=number, topic_data=[])
+
+
+def echo(request: ProduceRequest) -> ProduceResponse:
+    named = TopicProduceResponse(name=str(request.timeout_ms), partition_responses=[])
+    return ProduceResponse(responses=[named])
 
 
 class Table:
@@ -56,6 +72,11 @@ class Peer:
     async def answer(self, request: type, version: int) -> tuple[int, Any]:
         response = decode_response(await self.frame(), message_of(request).key, version)
         return response.correlation_id, response.body
+
+    async def echoed(self) -> int:
+        """The number of the request that is answered next."""
+        _, response = await self.answer(ProduceRequest, VERSION)
+        return int(response.responses[0].name)
 
     async def is_closed(self) -> bool:
         try:

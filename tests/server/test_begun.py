@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,11 +10,24 @@ import pytest
 from stratamq.broker.kafka.contract import Answered, Caller
 from stratamq.server.kafka.server import ServerLimits
 from stratamq.server.kafka.throttle import Usage
-from stratamq.wire.kafka.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
-from tests.server.conftest import connected, serving
-from tests.server.test_session import GOOD, numbered
+from stratamq.wire.kafka.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from tests.server.conftest import VERSION, Peer, connected, echo, numbered, serving
+from tests.waiting import until
 
 ODD = 1
+UNREADABLE = ProduceResponse(
+    responses=[
+        TopicProduceResponse(
+            name="", partition_responses=[PartitionProduceResponse(index=1 << 40, base_offset=0)]
+        )
+    ]
+)
+"""It cannot be encoded: that fails after the handler."""
 
 
 class Both:
@@ -27,46 +39,38 @@ class Both:
         self.waiting: list[Answered] = []
 
     def begin(self, request: Any, caller: Caller, answered: Answered) -> bool:
-        if request.generation_id % 2 == ODD:
+        if request.timeout_ms % 2 == ODD:
             return False
-        self.order.append(("at once", request.generation_id))
-        answered(HeartbeatResponse(error_code=request.generation_id))
+        self.order.append(("at once", request.timeout_ms))
+        answered(echo(request))
         return True
 
     def begin_and_wait(self, request: Any, caller: Caller, answered: Answered) -> bool:
         self.waiting.append(answered)
         return True
 
-    async def serve(self, request: Any, caller: Caller) -> HeartbeatResponse:
+    async def serve(self, request: Any, caller: Caller) -> ProduceResponse:
         await self.gate.wait()
-        self.order.append(("a task", request.generation_id))
-        return HeartbeatResponse(error_code=request.generation_id)
+        self.order.append(("a task", request.timeout_ms))
+        return echo(request)
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    for _ in range(500):
-        if holds():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it did not come about")
-
-
-async def answers(peer: Any, count: int) -> list[int]:
-    return [(await peer.answer(HeartbeatRequest, 4))[1].error_code for _ in range(count)]
+async def answers(peer: Peer, count: int) -> list[int]:
+    return [await peer.echoed() for _ in range(count)]
 
 
 async def test_nobody_overtakes_one_of_its_kind_that_had_a_task() -> None:
     both = Both()
-    handlers, beginners = {HeartbeatRequest: both.serve}, {HeartbeatRequest: both.begin}
+    handlers, beginners = {ProduceRequest: both.serve}, {ProduceRequest: both.begin}
     async with serving(handlers, beginners=beginners) as (_, port), connected(port) as peer:
         for number in (0, 1, 2, 4):
-            peer.send(numbered(number), 4)
+            peer.send(numbered(number), VERSION)
         assert await answers(peer, 1) == [0]
         await asyncio.sleep(0.05)
         assert both.order == [("at once", 0)]
         both.gate.set()
         assert await answers(peer, 3) == [1, 2, 4]
-        peer.send(numbered(6), 4)
+        peer.send(numbered(6), VERSION)
         assert await answers(peer, 1) == [6]
     kinds = [kind for kind, _ in both.order]
     assert kinds == ["at once", "a task", "a task", "a task", "at once"]
@@ -77,14 +81,14 @@ async def test_thousands_that_are_answered_at_once() -> None:
     """They come in one piece, wait for two that fill the line, and are then taken one by one: the
     stack must not grow with them."""
     both = Both()
-    handlers, beginners = {HeartbeatRequest: both.serve}, {HeartbeatRequest: both.begin}
+    handlers, beginners = {ProduceRequest: both.serve}, {ProduceRequest: both.begin}
     limits = ServerLimits(requests_max=2)
     async with (
         serving(handlers, limits, beginners=beginners) as (_, port),
         connected(port) as peer,
     ):
         for number in (1, 3, *([0] * 5000)):
-            peer.send(numbered(number), 4)
+            peer.send(numbered(number), VERSION)
         await asyncio.sleep(0.1)
         both.gate.set()
         assert await answers(peer, 5002) == [1, 3, *([0] * 5000)]
@@ -92,44 +96,44 @@ async def test_thousands_that_are_answered_at_once() -> None:
 
 async def test_answers_that_come_later_leave_in_order() -> None:
     both = Both()
-    handlers, beginners = {HeartbeatRequest: both.serve}, {HeartbeatRequest: both.begin_and_wait}
+    handlers, beginners = {ProduceRequest: both.serve}, {ProduceRequest: both.begin_and_wait}
     async with serving(handlers, beginners=beginners) as (_, port), connected(port) as peer:
         for number in range(3):
-            peer.send(numbered(number), 4)
+            peer.send(numbered(number), VERSION)
         await until(lambda: len(both.waiting) == 3)
         for number in (2, 0, 1):
-            both.waiting[number](HeartbeatResponse(error_code=number))
+            both.waiting[number](echo(numbered(number)))
         assert await answers(peer, 3) == [0, 1, 2]
 
 
 async def test_an_answer_to_somebody_who_left() -> None:
     both = Both()
-    handlers, beginners = {HeartbeatRequest: both.serve}, {HeartbeatRequest: both.begin_and_wait}
+    handlers, beginners = {ProduceRequest: both.serve}, {ProduceRequest: both.begin_and_wait}
     async with serving(handlers, beginners=beginners) as (server, port):
         async with connected(port) as peer:
-            peer.send(numbered(0), 4)
+            peer.send(numbered(0), VERSION)
             await until(lambda: bool(both.waiting))
         await until(lambda: not server.connection_count)
-        both.waiting[0](GOOD)
+        both.waiting[0](echo(numbered(0)))
 
 
 @pytest.mark.parametrize("bad_answer", [False, True])
 async def test_a_failure_closes_its_own_connection_only(bad_answer: bool) -> None:
     def fail(request: Any, caller: Caller, answered: Answered) -> bool:
-        if request.generation_id and not bad_answer:
+        if request.timeout_ms and not bad_answer:
             raise RuntimeError("a bug")
-        answered(HeartbeatResponse(error_code=1 << 20 if request.generation_id else 0))
+        answered(UNREADABLE if request.timeout_ms else echo(request))
         return True
 
-    handlers, beginners = {HeartbeatRequest: Both().serve}, {HeartbeatRequest: fail}
+    handlers, beginners = {ProduceRequest: Both().serve}, {ProduceRequest: fail}
     async with (
         serving(handlers, beginners=beginners) as (_, port),
         connected(port) as bad,
         connected(port) as good,
     ):
-        bad.send(numbered(1), 4)
+        bad.send(numbered(1), VERSION)
         assert await bad.is_closed()
-        good.send(numbered(0), 4)
+        good.send(numbered(0), VERSION)
         assert await answers(good, 1) == [0]
 
 
@@ -144,11 +148,11 @@ class Timed:
 async def test_whoever_is_timed_has_a_task() -> None:
     both = Both()
     both.gate.set()
-    handlers, beginners = {HeartbeatRequest: both.serve}, {HeartbeatRequest: both.begin}
+    handlers, beginners = {ProduceRequest: both.serve}, {ProduceRequest: both.begin}
     async with (
         serving(handlers, beginners=beginners, quotas=Timed()) as (_, port),
         connected(port) as peer,
     ):
-        peer.send(numbered(0), 4)
+        peer.send(numbered(0), VERSION)
         assert await answers(peer, 1) == [0]
     assert both.order == [("a task", 0)]

@@ -14,14 +14,17 @@ from stratamq.server.kafka.server import ServerLimits
 from stratamq.server.kafka.throttle import Usage
 from stratamq.wire.kafka.protocol import Served, Versions
 from stratamq.wire.kafka.protocol.messages.api_versions import ApiVersionsRequest
+from stratamq.wire.kafka.protocol.messages.fetch import FetchRequest, FetchResponse
 from stratamq.wire.kafka.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
+from stratamq.wire.kafka.protocol.messages.produce import ProduceRequest, ProduceResponse
 from stratamq.wire.kafka.protocol.messages.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from tests.server.conftest import connected, serving
+from tests.server.conftest import VERSION, connected, echo, serving
+from tests.server.conftest import numbered as appended
 from tests.waiting import let_pass, until
 
 BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
@@ -42,20 +45,19 @@ async def test_answers_leave_in_the_order_of_requests() -> None:
     taken: list[int] = []
     gates = [asyncio.Event() for _ in range(10)]
 
-    async def held(request: Any, caller: Caller) -> HeartbeatResponse:
-        taken.append(request.generation_id)
-        await gates[request.generation_id].wait()
-        return HeartbeatResponse(error_code=request.generation_id)
+    async def held(request: Any, caller: Caller) -> ProduceResponse:
+        taken.append(request.timeout_ms)
+        await gates[request.timeout_ms].wait()
+        return echo(request)
 
-    async with serving({HeartbeatRequest: held}) as (_, port), connected(port) as peer:
+    async with serving({ProduceRequest: held}) as (_, port), connected(port) as peer:
         for number in range(10):
-            peer.send(numbered(number), 4, number)
+            peer.send(appended(number), VERSION)
         await until(lambda: len(taken) == 10)
         for gate in reversed(gates):
             gate.set()
             await asyncio.sleep(0)
-        order = [await peer.answer(HeartbeatRequest, 4) for _ in range(10)]
-    assert [(one, body.error_code) for one, body in order] == [(n, n) for n in range(10)]
+        assert [await peer.echoed() for _ in range(10)] == list(range(10))
     assert taken == list(range(10))
 
 
@@ -63,25 +65,77 @@ async def test_no_more_requests_are_taken_than_allowed() -> None:
     under_way = most = 0
     gate = asyncio.Event()
 
-    async def wait(request: Any, caller: Caller) -> HeartbeatResponse:
+    async def wait(request: Any, caller: Caller) -> ProduceResponse:
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)
         await gate.wait()
         under_way -= 1
-        return GOOD
+        return echo(request)
 
     limits = ServerLimits(requests_max=3)
-    async with serving({HeartbeatRequest: wait}, limits) as (_, port), connected(port) as peer:
+    async with serving({ProduceRequest: wait}, limits) as (_, port), connected(port) as peer:
         for number in range(50):
-            peer.send(numbered(number), 4)
+            peer.send(appended(number), VERSION)
         await until(lambda: under_way == 3)
         await asyncio.sleep(0.05)  # time for a fourth
         assert under_way == 3
         gate.set()
-        for _ in range(50):
-            await peer.answer(HeartbeatRequest, 4)
+        assert [await peer.echoed() for _ in range(50)] == list(range(50))
     assert most == 3
+
+
+async def test_a_request_begins_when_those_before_it_are_answered() -> None:
+    """Changes one after the other, and a waiting Fetch holds up none of them."""
+    begun: list[str] = []
+    gates = {name: asyncio.Event() for name in ("fetch", "0", "1")}
+
+    async def change(request: Any, caller: Caller) -> HeartbeatResponse:
+        begun.append(str(request.generation_id))
+        await gates[begun[-1]].wait()
+        return GOOD
+
+    async def wait(request: Any, caller: Caller) -> FetchResponse:
+        begun.append("fetch")
+        await gates["fetch"].wait()
+        return FetchResponse(responses=[])
+
+    handlers = {HeartbeatRequest: change, FetchRequest: wait}
+    async with serving(handlers) as (_, port), connected(port) as peer:
+        peer.send(FetchRequest(max_wait_ms=1, min_bytes=1, topics=[]), 11)
+        peer.send(numbered(0), 4)
+        peer.send(numbered(1), 4)
+        await until(lambda: len(begun) == 2)
+        await asyncio.sleep(0.05)  # time for the third
+        assert begun == ["fetch", "0"]
+        gates["0"].set()
+        await until(lambda: len(begun) == 3)  # though no answer can leave before the Fetch's
+        gates["1"].set()
+        gates["fetch"].set()
+        await peer.answer(FetchRequest, 11)
+        await peer.answer(HeartbeatRequest, 4)
+        await peer.answer(HeartbeatRequest, 4)
+
+
+async def test_what_waits_to_begin_is_dropped_with_its_connection() -> None:
+    begun: list[int] = []
+    gate = asyncio.Event()
+
+    async def change(request: Any, caller: Caller) -> HeartbeatResponse:
+        begun.append(request.generation_id)
+        await gate.wait()
+        return GOOD
+
+    async with serving({HeartbeatRequest: change}) as (server, port):
+        async with connected(port) as peer:
+            peer.send(numbered(0), 4)
+            peer.send(numbered(1), 4)
+            await until(lambda: begun == [0])
+            stopping = asyncio.create_task(server.stop(0.1))
+            assert await peer.is_closed()
+        await stopping
+        gate.set()
+    assert begun == [0]
 
 
 async def test_no_answer_where_there_is_none() -> None:

@@ -1,7 +1,7 @@
 """One Kafka connection: frames in, answers out, in order.
 
-Requests of a connection run side by side; their answers leave in the order in which they came.
-Handlers are called in that order too, so what a handler starts at once (a write) is in order.
+Handlers are called in the order in which requests came, each when the `ordering` table lets it
+begin; answers leave in the same order. No further request is taken while one waits to begin.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from stratamq.broker.kafka.contract import ANONYMOUS, Caller
 from stratamq.broker.kafka.produce_answers import Unanswered
 from stratamq.net.connection import Connection, Hold
 from stratamq.server.kafka.auth import BEFORE_AUTHENTICATION, SASL_REQUESTS
+from stratamq.server.kafka.ordering import FETCHES, Kind, UnderWay, kind_of
 from stratamq.server.kafka.throttle import Stopwatch, Usage, record_bytes
 from stratamq.wire.kafka.protocol import (
     Buffer,
-    Frame,
     FrameReceiver,
     ProtocolError,
     Request,
@@ -31,7 +31,6 @@ from stratamq.wire.kafka.protocol import (
     encode_unsupported_version,
 )
 from stratamq.wire.kafka.protocol.headers import API_VERSIONS_KEY
-from stratamq.wire.kafka.protocol.messages.fetch import FetchRequest
 
 if TYPE_CHECKING:
     from stratamq.server.kafka.server import KafkaServer
@@ -49,11 +48,10 @@ class Slot:
     """A request's place in the line. `answer` is None until it is known, [] where none is sent.
     `lags`: another of its kind could overtake it."""
 
-    __slots__ = ("answer", "lags", "size_bytes", "task", "waits")
+    __slots__ = ("answer", "kind", "lags", "size_bytes", "task")
 
-    def __init__(self, size_bytes: int, waits: bool = False) -> None:
-        self.size_bytes = size_bytes
-        self.waits = waits
+    def __init__(self, kind: int, size_bytes: int) -> None:
+        self.kind, self.size_bytes = kind, size_bytes
         self.lags = False
         self.answer: list[Buffer] | None = None
         self.task: asyncio.Task[None] | None = None
@@ -70,6 +68,8 @@ class KafkaSession:
         strangers = min(limit, STRANGERS_BYTES_MAX)
         self._frames = FrameReceiver(server.rooms, strangers if self._is_stranger else limit)
         self._line: deque[Slot] = deque()
+        self._under_way = UnderWay()
+        self._next: tuple[Slot, Request] | None = None
         self._lagging = 0
         self._known: Caller | None = None
         self._charged = 0
@@ -119,7 +119,7 @@ class KafkaSession:
         for slot in self._line:
             if slot.answer is not None:
                 self._server.room.give(_size(slot.answer))
-            elif slot.waits and slot.task is not None:
+            elif slot.kind & FETCHES and slot.task is not None:
                 slot.task.cancel()  # nobody is there to read what it waits for
         self._frames.close()
         self._server.memory.forget(self)
@@ -149,14 +149,13 @@ class KafkaSession:
             self._frames.frame_bytes_max = self._server.limits.frame_bytes_max
         self._pumps = True
         while self._may_take():
-            try:
-                frame = self._frames.next_frame()
-            except ProtocolError as error:
-                self.cut_off(str(error))
+            if self._next is None and not self._take_frame():
                 break
-            if frame is None:
-                break
-            self._take(frame)
+            if (waiting := self._next) is not None:
+                if not self._under_way.may_begin(waiting[0].kind):
+                    break
+                self._next = None
+                self._start(*waiting)
         self._pumps = False
         self._steer()
 
@@ -172,7 +171,7 @@ class KafkaSession:
         connection = self._connection
         if self._finishing:
             return
-        held_back = not self._may_take()
+        held_back = self._next is not None or not self._may_take()
         if held_back is not self._held_back:
             self._held_back = held_back
             if held_back:
@@ -183,38 +182,49 @@ class KafkaSession:
             self._starved = True
             connection.hold(Hold.MEMORY)
 
-    def _take(self, frame: Frame) -> None:
+    def _take_frame(self) -> bool:
+        """Make the next frame the request that waits to begin. False: there is none."""
+        try:
+            frame = self._frames.next_frame()
+        except ProtocolError as error:
+            self.cut_off(str(error))
+            return False
+        if frame is None:
+            return False
         size_bytes = len(frame) + SIZE_BYTES
         try:
             request = decode_request(frame, self._server.served, exact=False)
         except UnsupportedVersion as error:
             if error.api_key != API_VERSIONS_KEY:
                 self._refuse(error, size_bytes)
-                return
-            slot = Slot(size_bytes)
-            self._line.append(slot)
-            self._settle(slot, encode_unsupported_version(error, self._server.served))
-            return
+            else:
+                slot = self._in_line(Slot(Kind.READ, size_bytes))
+                self._settle(slot, encode_unsupported_version(error, self._server.served))
         except ProtocolError as error:
             self._refuse(error, size_bytes)
-            return
-        self._start(request, size_bytes)
+        else:
+            self._next = Slot(kind_of(*request), size_bytes), request
+        return True
 
     def _refuse(self, error: ProtocolError, size_bytes: int) -> None:
         """As Kafka does: there is no answer to what cannot be read."""
         self._discharge(size_bytes)
         self.cut_off(str(error))
 
-    def _start(self, request: Request, size_bytes: int) -> None:
+    def _in_line(self, slot: Slot) -> Slot:
+        self._line.append(slot)
+        self._under_way.began(slot.kind)
+        return slot
+
+    def _start(self, slot: Slot, request: Request) -> None:
         header, body = request
         handle = self._handler(type(body))
         if handle is None:
-            self._discharge(size_bytes)
+            self._discharge(slot.size_bytes)
             self.cut_off(f"API key {header.api_key} before authentication")
             return
         caller = self._caller(header)
-        slot = Slot(size_bytes, waits=isinstance(body, FetchRequest))
-        self._line.append(slot)
+        self._in_line(slot)
         if not self._begin(slot, header, caller, body):
             work = self._serve(slot, header, caller, handle(body, caller))
             slot.task = self._loop.create_task(work)
@@ -327,11 +337,12 @@ class KafkaSession:
     def _settle(self, slot: Slot, answer: list[Buffer]) -> None:
         slot.answer = answer
         self._lagging -= slot.lags
+        self._under_way.answered(slot.kind)
         self._discharge(slot.size_bytes)
         if self._connection.session is None:
             return
         self._server.room.take(_size(answer))
-        if slot is self._line[0] and not self._flushes:
+        if (slot is self._line[0] or self._next is not None) and not self._flushes:
             if len(self._line) == 1 and not self._pumps:  # nobody to wait for
                 self._flush_and_pump()
             else:

@@ -1,0 +1,130 @@
+"""Which requests of one connection may be under way at the same time.
+
+A client that sends several requests without waiting for answers counts on their order: Kafka
+handles a connection's requests one after the other. So does a node, unless nobody can tell the
+difference. Requests begin in the order in which they came; each begins when every request before it
+that it may not pass has its answer, and with it all its effects. The request after one that waits
+waits as well.
+
+Pure: the tables say what passes what, `UnderWay` counts. Nothing here knows a socket.
+
+    kind            may begin while these are unanswered, because
+    APPEND          APPEND: the engine stores batches in the order in which it gets them, and one
+                    sync serves many. A waiting fetch: that it returns what was appended while it
+                    waits is its purpose. FLUSH
+    FETCH           other fetches and READ: none of them changes what another one reads. FLUSH
+    SESSION_FETCH   the same, but for SESSION_FETCH: what a session was last sent decides what the
+                    next answer leaves out
+    READ            READ, both fetches: none changes anything. FLUSH
+    CHANGE          both fetches: group, offset and transaction state is not part of their answers.
+                    FLUSH
+    FLUSH           READ, both fetches: it writes what they leave as it is. It may take minutes, and
+                    only the APIs of tables see its effect
+    ALONE           nothing, and nothing passes it
+
+JoinGroup and SyncGroup wait for other members and hold up their connection meanwhile, as in Kafka:
+clients have a connection of its own for their coordinator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from stratamq.wire.kafka.protocol import APIS, RequestHeader
+from stratamq.wire.kafka.protocol.messages.fetch import FetchRequest
+
+
+class Kind:
+    """Bits, and plain numbers: they are looked at with every request."""
+
+    APPEND: Final = 1
+    FETCH: Final = 2
+    SESSION_FETCH: Final = 4
+    READ: Final = 8
+    CHANGE: Final = 16
+    FLUSH: Final = 32
+    ALONE: Final = 64
+
+
+FETCHES = Kind.FETCH | Kind.SESSION_FETCH
+ALL = 127
+
+MAY_PASS: Mapping[int, int] = {
+    Kind.APPEND: Kind.APPEND | FETCHES | Kind.FLUSH,
+    Kind.FETCH: FETCHES | Kind.READ | Kind.FLUSH,
+    Kind.SESSION_FETCH: Kind.FETCH | Kind.READ | Kind.FLUSH,
+    Kind.READ: FETCHES | Kind.READ | Kind.FLUSH,
+    Kind.CHANGE: FETCHES | Kind.FLUSH,
+    Kind.FLUSH: FETCHES | Kind.READ,
+    Kind.ALONE: 0,
+}
+
+NAMES: Mapping[int, tuple[str, ...]] = {
+    Kind.APPEND: ("Produce",),
+    Kind.FETCH: ("Fetch",),
+    Kind.READ: (  # what they read is changed by other requests only
+        *("ApiVersions", "DescribeCluster", "DescribeTopicPartitions", "DescribeLogDirs"),
+        *("ListOffsets", "OffsetForLeaderEpoch", "OffsetFetch", "FindCoordinator"),
+        *("DescribeGroups", "ListGroups", "ConsumerGroupDescribe"),
+        *("DescribeConfigs", "ListConfigResources", "ListPartitionReassignments"),
+        *("DescribeAcls", "DescribeClientQuotas", "DescribeUserScramCredentials"),
+        *("DescribeProducers", "DescribeTransactions", "ListTransactions"),
+    ),
+    Kind.CHANGE: (
+        "Metadata",  # it may create topics
+        *("OffsetCommit", "OffsetDelete", "DeleteGroups"),
+        *("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "ConsumerGroupHeartbeat"),
+        *("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit"),
+        *("EndTxn", "WriteTxnMarkers"),
+    ),
+    Kind.FLUSH: ("FlushLake",),
+    Kind.ALONE: (
+        # A waiting fetch could fail because of them, or be answered with something else.
+        *("CreateTopics", "DeleteTopics", "CreatePartitions", "DeleteRecords"),
+        *("AlterConfigs", "IncrementalAlterConfigs"),
+        *("ElectLeaders", "AlterPartitionReassignments"),
+        *("CreateAcls", "DeleteAcls", "AlterClientQuotas", "AlterUserScramCredentials"),
+        # Who the caller is decides about every request after them.
+        *("SaslHandshake", "SaslAuthenticate"),
+        # They see what a flush wrote.
+        *("DescribeLake", "CommitLake"),
+    ),
+}
+
+_KEYS = {api.name: api.key for api in APIS.values()}
+_KINDS = {_KEYS[name]: kind for kind, names in NAMES.items() for name in names}
+_WAITS_FOR = {kind: ALL & ~passed for kind, passed in MAY_PASS.items()}
+
+NO_SESSION_EPOCH = -1
+
+
+def kind_of(header: RequestHeader, body: object) -> int:
+    """An API that the table does not name runs alone."""
+    kind = _KINDS.get(header.api_key, Kind.ALONE)
+    if kind == Kind.FETCH and isinstance(body, FetchRequest):
+        in_session = body.session_id or body.session_epoch != NO_SESSION_EPOCH
+        return Kind.SESSION_FETCH if in_session else Kind.FETCH
+    return kind
+
+
+class UnderWay:
+    """The requests of one connection that began and have no answer yet, by kind."""
+
+    __slots__ = ("_counts", "_kinds")
+
+    def __init__(self) -> None:
+        self._counts = dict.fromkeys(MAY_PASS, 0)
+        self._kinds = 0
+
+    def may_begin(self, kind: int) -> bool:
+        return not self._kinds & _WAITS_FOR[kind]
+
+    def began(self, kind: int) -> None:
+        self._counts[kind] += 1
+        self._kinds |= kind
+
+    def answered(self, kind: int) -> None:
+        self._counts[kind] -= 1
+        if not self._counts[kind]:
+            self._kinds &= ~kind

@@ -1,0 +1,84 @@
+"""What passes what on one connection."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from stratamq.server.kafka.ordering import MAY_PASS, NAMES, Kind, UnderWay, kind_of
+from stratamq.wire.kafka.protocol import APIS, RequestHeader
+from stratamq.wire.kafka.protocol.messages.fetch import FetchRequest
+
+KINDS = {
+    name: value for name, value in vars(Kind).items() if isinstance(value, int) and name.isupper()
+}
+
+ALLOWED = {
+    "APPEND": "APPEND FETCH SESSION_FETCH FLUSH",
+    "FETCH": "FETCH SESSION_FETCH READ FLUSH",
+    "SESSION_FETCH": "FETCH READ FLUSH",
+    "READ": "FETCH SESSION_FETCH READ FLUSH",
+    "CHANGE": "FETCH SESSION_FETCH FLUSH",
+    "FLUSH": "FETCH SESSION_FETCH READ",
+    "ALONE": "",
+}
+
+
+@pytest.mark.parametrize(("later", "earlier"), list(product(KINDS, KINDS)))
+def test_what_may_begin_while_another_is_under_way(later: str, earlier: str) -> None:
+    under_way = UnderWay()
+    under_way.began(KINDS[earlier])
+    assert under_way.may_begin(KINDS[later]) is (earlier in ALLOWED[later].split())
+    under_way.answered(KINDS[earlier])
+    assert under_way.may_begin(KINDS[later])
+
+
+def test_each_of_several_has_to_be_answered() -> None:
+    under_way = UnderWay()
+    for kind in (Kind.CHANGE, Kind.APPEND, Kind.APPEND):
+        under_way.began(kind)
+    for kind in (Kind.APPEND, Kind.CHANGE):
+        under_way.answered(kind)
+        assert not under_way.may_begin(Kind.READ)
+    under_way.answered(Kind.APPEND)
+    assert under_way.may_begin(Kind.READ)
+
+
+def header(name: str) -> RequestHeader:
+    (key,) = (api.key for api in APIS.values() if api.name == name)
+    return RequestHeader(key, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [(name, kind) for kind, names in NAMES.items() for name in names]
+)
+def test_every_row_names_an_api(name: str, kind: int) -> None:
+    assert kind_of(header(name), None) == kind
+    assert kind in MAY_PASS
+
+
+def test_no_api_has_two_rows() -> None:
+    names = [name for row in NAMES.values() for name in row]
+    assert len(names) == len(set(names)) > 50
+
+
+def test_what_the_table_does_not_name_runs_alone() -> None:
+    assert kind_of(RequestHeader(12_345, 0, 0), None) == Kind.ALONE
+
+
+@pytest.mark.parametrize(
+    ("session", "epoch", "kind"),
+    [
+        (0, -1, Kind.FETCH),
+        (0, 0, Kind.SESSION_FETCH),
+        (7, 0, Kind.SESSION_FETCH),
+        (7, 3, Kind.SESSION_FETCH),
+        (7, -1, Kind.SESSION_FETCH),
+    ],
+)
+def test_fetches_of_a_session_keep_their_order(session: int, epoch: int, kind: int) -> None:
+    request = FetchRequest(
+        max_wait_ms=0, min_bytes=0, topics=[], session_id=session, session_epoch=epoch
+    )
+    assert kind_of(header("Fetch"), request) == kind
