@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -354,6 +355,17 @@ async def test_too_many_offsets_are_refused_but_known_ones_may_move(cached: Cach
     with pytest.raises(CapacityExceeded):
         await manager.commit("h", [at(A, 1)])
     await manager.delete_group("g")
+    await manager.commit("h", [at(A, 1)])
+    await manager.close()
+
+
+async def test_metadata_of_offsets_has_a_size_too(cached: Cached) -> None:
+    manager = await cached.open(offset_bytes_max=1000)
+    text = replace(at(A, 1), metadata="x" * 500)
+    await manager.commit("g", [text])
+    with pytest.raises(CapacityExceeded):
+        await manager.commit("h", [at(A, 1)])
+    await manager.commit("g", [at(A, 1)])
     await manager.commit("h", [at(A, 1)])
     await manager.close()
 

@@ -9,14 +9,22 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
-from stratamq.wire.kafka.protocol import APIS, decode_response, encode_request
+from stratamq.wire.kafka.protocol import APIS, ErrorCode, decode_response, encode_request
 from stratamq.wire.kafka.protocol.messages.api_versions import ApiVersionsRequest
 from stratamq.wire.kafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from stratamq.wire.kafka.protocol.messages.groups import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
 from stratamq.wire.kafka.protocol.messages.metadata import MetadataRequest
+from stratamq.wire.kafka.protocol.schema import message_of
 from tests.clients.node import Node, running
 
 MIB = 1 << 20
@@ -247,3 +255,47 @@ def test_half_open_connections_are_closed_when_idle(node: Node) -> None:
         began = time.monotonic()
         assert is_closed(peer)
         assert 2 < time.monotonic() - began < 10
+
+
+def test_members_that_say_too_much_leave_nothing_behind(node: Node) -> None:
+    """What JoinGroup and SyncGroup bring is refused above the limits, whatever the frame allows."""
+    before = node.memory_bytes()
+    with connected(node) as peer:
+        for number in range(4):
+            peer.sendall(asked(joining(f"large-{number}", bytes(20 * MIB))))
+            assert response(peer, JoinGroupRequest, 3).error_code == ErrorCode.MESSAGE_TOO_LARGE
+        peer.sendall(asked(joining("small", b"m")))
+        joined = response(peer, JoinGroupRequest, 3)
+        assert joined.error_code == 0
+        assignment = SyncGroupRequestAssignment(
+            member_id=joined.member_id, assignment=bytes(20 * MIB)
+        )
+        sync = SyncGroupRequest(
+            group_id="small",
+            generation_id=joined.generation_id,
+            member_id=joined.member_id,
+            assignments=[assignment],
+        )
+        peer.sendall(asked(sync))
+        assert response(peer, SyncGroupRequest, 3).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert node.memory_bytes() - before < 40 * MIB
+    assert "group.member.bytes.max" in node.logged()
+
+
+def joining(group: str, metadata: bytes) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
+    )
+
+
+def asked(request: object, version: int = 3) -> bytes:
+    return b"".join(encode_request(request, version, 1, "test"))
+
+
+def response(peer: socket.socket, kind: type, version: int) -> Any:
+    return decode_response(answered(peer), message_of(kind).key, version).body

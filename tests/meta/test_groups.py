@@ -14,7 +14,16 @@ from stratamq.meta.commands import (
     RemoveTopic,
     SaveGroup,
 )
-from stratamq.model.errors import InvalidInput, InvalidName, NotFound, ShardNotFound, StaleEpoch
+from stratamq.meta.entities import OFFSET_BYTES
+from stratamq.meta.limits import MetaLimits, check_limits
+from stratamq.model.errors import (
+    CapacityExceeded,
+    InvalidInput,
+    InvalidName,
+    NotFound,
+    ShardNotFound,
+    StaleEpoch,
+)
 from stratamq.model.shard import shard_name
 from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
 from tests.meta.support import T1, after, topic, with_topic
@@ -113,3 +122,20 @@ def test_pending_offsets_go_with_their_group_and_topic() -> None:
     assert not after(DeleteGroup(group="g"), state=state).pending
     gone = after(DeleteTopic(topic_id=T1), RemoveTopic(topic_id=T1), state=state)
     assert not gone.pending
+
+
+def test_offsets_have_a_size_together() -> None:
+    state = after(commit(a=1), state=with_topic(topic(partitions=2)))
+    limits = MetaLimits(offset_bytes_max=2 * OFFSET_BYTES + 10)
+    for command in (commit(a=2), commit("h", a=2), commit(b=3), pend(a=3)):
+        check_limits(state, command, limits)
+    state = after(pend(a=3), state=state)
+    check_limits(state, commit(a=2), limits)
+    for command in (commit(b=1), commit("h", a=1), pend(8, a=1)):
+        with pytest.raises(CapacityExceeded, match="offset_bytes_max"):
+            check_limits(state, command, limits)
+    text = CommitOffset(shard=A, offset=Offset(1), metadata="x" * 11)
+    with pytest.raises(CapacityExceeded):
+        check_limits(state, CommitOffsets(group="g", offsets=(text,)), limits)
+    state = after(EndPendingOffsets(producer_id=7, commit=True), state=state)
+    check_limits(state, commit("h", a=2), limits)

@@ -37,7 +37,10 @@ shards = st.builds(shard_name, ids, numbers)
 replicas = st.lists(nodes, min_size=1, max_size=3).map(tuple)
 groups = st.sampled_from(["g", "ü/h", ""])
 offsets = st.integers(-1, 5).map(Offset)
-entries = st.lists(st.builds(c.CommitOffset, shard=shards, offset=offsets), max_size=3).map(tuple)
+texts = st.sampled_from(["", "text"])
+entries = st.lists(
+    st.builds(c.CommitOffset, shard=shards, offset=offsets, metadata=texts), max_size=3
+).map(tuple)
 segment = {"shard": shards, "seq": numbers}
 at_epoch = {**segment, "epoch": numbers}
 
@@ -229,6 +232,10 @@ def check_laws(state: MetaState) -> None:
 
 
 def check_segments(state: MetaState) -> None:
+    kept = [one for some in state.groups.values() for one in some.values()]
+    waiting = [one for some in state.pending.values() for one in some.values()]
+    sizes = [one.size_bytes for one in kept] + [one.size_bytes for one in waiting]
+    assert state.offset_bytes == sum(sizes)
     led: Counter[NodeId] = Counter()
     held: Counter[NodeId] = Counter()
     for several in state.segments.values():

@@ -15,7 +15,7 @@ from typing import TypeVar
 from stratamq.adapter.offsets import OffsetManager
 from stratamq.log.kv import KVStore
 from stratamq.meta.commands import CommitOffset
-from stratamq.meta.entities import GroupOffset, OffsetKey
+from stratamq.meta.entities import OFFSET_BYTES, GroupOffset, OffsetKey
 from stratamq.meta.names import check_group_name
 from stratamq.meta.rows import entity_of, row_key, row_value
 from stratamq.meta.rules_groups import check_offset
@@ -36,6 +36,7 @@ class OffsetCacheLimits:
     flush_offsets_max: int = 10_000  # stored by one write; the rest goes with the next
     dirty_offsets_max: int = 100_000  # met: commits wait for a flush
     offsets_max: int = 1_000_000  # met: CapacityExceeded
+    offset_bytes_max: int = 128 << 20  # met: CapacityExceeded
 
 
 class OffsetCacheManager(OffsetManager):
@@ -57,7 +58,7 @@ class OffsetCacheManager(OffsetManager):
         self._limits = limits or OffsetCacheLimits()
         self._kv: KVStore | None = None
         self._groups: dict[str, dict[ShardName, GroupOffset]] = {}
-        self._count = 0
+        self._count = self._bytes = 0
         self._dirty: dict[OffsetKey, GroupOffset] = {}
         self._flushing = asyncio.Lock()
         self._flusher: asyncio.Task[None] | None = None
@@ -119,6 +120,10 @@ class OffsetCacheManager(OffsetManager):
         new = {entry.shard for entry in offsets if entry.shard not in old}
         if self._count + len(new) > self._limits.offsets_max:
             raise CapacityExceeded(f"offsets_max is {self._limits.offsets_max}")
+        growth = sum(OFFSET_BYTES + len(entry.metadata) for entry in offsets)
+        growth -= sum(old[entry.shard].size_bytes for entry in offsets if entry.shard in old)
+        if growth > 0 and self._bytes + growth > self._limits.offset_bytes_max:
+            raise CapacityExceeded(f"offset_bytes_max is {self._limits.offset_bytes_max}")
 
     async def committed(self, group: str) -> Offsets:
         self._open_kv()
@@ -157,13 +162,16 @@ class OffsetCacheManager(OffsetManager):
 
     def _keep(self, offset: GroupOffset) -> None:
         offsets = self._groups.setdefault(offset.group, {})
-        self._count += offset.shard not in offsets
+        old = offsets.get(offset.shard)
+        self._count += old is None
+        self._bytes += offset.size_bytes - (0 if old is None else old.size_bytes)
         offsets[offset.shard] = offset
 
     def _drop(self, offset: GroupOffset) -> None:
         offsets = self._groups[offset.group]
         del offsets[offset.shard]
         self._count -= 1
+        self._bytes -= offset.size_bytes
         if not offsets:
             del self._groups[offset.group]
         self._dirty[offset.key] = _gone(offset.key)

@@ -115,6 +115,10 @@ class NodeMeta:
         return self.node_id
 
 
+OFFSET_BYTES = 400
+"""Memory of an offset without its metadata."""
+
+
 class OffsetKey(NamedTuple):
     group: str
     shard: ShardName
@@ -134,6 +138,10 @@ class GroupOffset:
     @property
     def key(self) -> OffsetKey:
         return OffsetKey(self.group, self.shard)
+
+    @property
+    def size_bytes(self) -> int:
+        return OFFSET_BYTES + len(self.metadata)
 
 
 class PendingKey(NamedTuple):
@@ -156,6 +164,10 @@ class PendingOffset:
     @property
     def key(self) -> PendingKey:
         return PendingKey(self.producer_id, self.group, self.shard)
+
+    @property
+    def size_bytes(self) -> int:
+        return OFFSET_BYTES + len(self.metadata)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

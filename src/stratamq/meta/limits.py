@@ -3,16 +3,21 @@ choice, and a state that was reached under larger ones is still a state."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stratamq.meta.access import AlterQuota, CreateAcl, SaveCredential
 from stratamq.meta.commands import (
+    AddPendingOffsets,
     Command,
+    CommitOffset,
     CommitOffsets,
     CreateShard,
     CreateTopic,
     SaveGroup,
 )
+from stratamq.meta.entities import OFFSET_BYTES
 from stratamq.meta.resource_configs import AlterResourceConfig
-from stratamq.meta.state import MetaState
+from stratamq.meta.state import MetaState, Offsets
 from stratamq.meta.tier import CommitFiles
 from stratamq.meta.transactions import SaveTransaction
 from stratamq.model.dataclass import dataclass
@@ -27,6 +32,7 @@ class MetaLimits:
     partitions_per_topic_max: int = 10_000
     shards_max: int = 1_000_000
     groups_max: int = 100_000
+    offset_bytes_max: int = 128 << 20
     transactions_max: int = 100_000
     acls_max: int = 10_000
     credentials_max: int = 100_000
@@ -45,8 +51,12 @@ def check_limits(state: MetaState, command: Command, limits: MetaLimits) -> None
         case CreateShard(partition=partition):
             _check("shards_max", len(state.shards) + 1, limits.shards_max)
             _check("partitions_per_topic_max", partition + 1, limits.partitions_per_topic_max)
-        case CommitOffsets(group=group) if group not in state.groups:
-            _check("groups_max", len(state.groups) + 1, limits.groups_max)
+        case CommitOffsets(group=group, offsets=offsets):
+            _check_offsets(state, offsets, state.groups.get(group, {}), limits)
+            if group not in state.groups:
+                _check("groups_max", len(state.groups) + 1, limits.groups_max)
+        case AddPendingOffsets(offsets=offsets):
+            _check_offsets(state, offsets, {}, limits)
         case SaveGroup(group=group) if group not in state.members:
             _check("groups_max", len(state.members) + 1, limits.groups_max)
         case SaveTransaction(transaction=one) if one.transactional_id not in state.transactions:
@@ -64,6 +74,17 @@ def check_limits(state: MetaState, command: Command, limits: MetaLimits) -> None
             _check("files_max", there + len(add) - len(gone), limits.files_max)
         case _:
             pass
+
+
+def _check_offsets(
+    state: MetaState, added: Sequence[CommitOffset], there: Offsets, limits: MetaLimits
+) -> None:
+    """A group that commits what it committed before, or less, is never refused."""
+    replaced = [there[one.shard] for one in added if one.shard in there]
+    growth = sum(OFFSET_BYTES + len(one.metadata) for one in added)
+    growth -= sum(one.size_bytes for one in replaced)
+    if growth > 0:
+        _check("offset_bytes_max", state.offset_bytes + growth, limits.offset_bytes_max)
 
 
 def _check(name: str, wanted: int, maximum: int) -> None:

@@ -64,7 +64,7 @@ class NodeLoad:
 
 @dataclass(frozen=True, slots=True)
 class MetaState:
-    """See the laws above. `ids` and `loads` are derived from the other tables."""
+    """See the laws above. `ids`, `loads` and `offset_bytes` are derived from the other tables."""
 
     revision: int = 0
     topics: PMap[TopicId, TopicMeta] = field(default_factory=PMap)
@@ -84,6 +84,8 @@ class MetaState:
     configs: PMap[ConfigScope, ResourceConfig] = field(default_factory=PMap)
     ids: PMap[str, TopicId] = field(default_factory=PMap)
     loads: Mapping[NodeId, NodeLoad] = field(default_factory=dict)
+    offset_bytes: int = 0
+    """Memory of all offsets of groups, those of open transactions too."""
 
     def topic(self, topic_id: TopicId) -> TopicMeta:
         try:
@@ -135,10 +137,12 @@ def evolve(state: MetaState, events: Sequence[Event]) -> MetaState:
     watched = any(not isinstance(event.entity, _UNWATCHED) for event in events)
     for event in events:
         state = _moved(state, event)
+    groups, growth = _groups_moved(state.groups, offsets)
     return replace(
         state,
         revision=state.revision + watched,
-        groups=_groups_moved(state.groups, offsets),
+        groups=groups,
+        offset_bytes=state.offset_bytes + growth,
         files=_files_moved(state.files, files),
     )
 
@@ -220,27 +224,37 @@ def _load(loads: dict[NodeId, NodeLoad], segment: SegmentMeta, sign: int) -> Non
 
 def _pending_moved(state: MetaState, pending: PendingOffset, present: bool) -> MetaState:
     kept = dict(state.pending.get(pending.producer_id, {}))
-    kept.pop(OffsetKey(pending.group, pending.shard), None)
+    old = kept.pop(OffsetKey(pending.group, pending.shard), None)
+    growth = 0 if old is None else -old.size_bytes
     if present:
         kept[OffsetKey(pending.group, pending.shard)] = pending
-    return replace(state, pending=_table(state.pending, pending.producer_id, kept, bool(kept)))
+        growth += pending.size_bytes
+    return replace(
+        state,
+        pending=_table(state.pending, pending.producer_id, kept, bool(kept)),
+        offset_bytes=state.offset_bytes + growth,
+    )
 
 
-def _groups_moved(groups: PMap[str, Offsets], events: Sequence[Event]) -> PMap[str, Offsets]:
-    """Each group's offsets are copied once, not once per offset."""
+def _groups_moved(
+    groups: PMap[str, Offsets], events: Sequence[Event]
+) -> tuple[PMap[str, Offsets], int]:
+    """Each group's offsets are copied once, not once per offset. And how many bytes they grew."""
+    growth = 0
     changed: dict[str, dict[ShardName, GroupOffset]] = {}
     for event in events:
         offset = event.entity
         assert isinstance(offset, GroupOffset), "the caller sorted them out"
         if offset.group not in changed:
             changed[offset.group] = dict(groups.get(offset.group, {}))
+        old = changed[offset.group].pop(offset.shard, None)
+        growth -= 0 if old is None else old.size_bytes
         if isinstance(event, Put):
             changed[offset.group][offset.shard] = offset
-        else:
-            changed[offset.group].pop(offset.shard, None)
+            growth += offset.size_bytes
     for group, offsets in changed.items():
         groups = _table(groups, group, offsets, bool(offsets))
-    return groups
+    return groups, growth
 
 
 def _files_moved(
@@ -285,6 +299,7 @@ def restored(entities: Iterable[Entity], revision: int) -> MetaState:
     """The state that holds these entities: what `evolve` would give step by step, at once."""
     kinds = _Kinds(entities)
     topics, segments = kinds.of(TopicMeta), kinds.of(SegmentMeta)
+    offsets, pending = kinds.of(GroupOffset), kinds.of(PendingOffset)
     state = MetaState(
         revision=revision,
         topics=PMap({one.key: one for one in topics}),
@@ -293,9 +308,9 @@ def restored(entities: Iterable[Entity], revision: int) -> MetaState:
         files=_gathered(kinds.of(TierFile), lambda one: one.shard, _by_offset),
         retired=PMap({one.key: one for one in kinds.of(RetiredObject)}),
         nodes=PMap({one.key: one for one in kinds.of(NodeMeta)}),
-        groups=_gathered(kinds.of(GroupOffset), lambda one: one.group, _by_shard),
+        groups=_gathered(offsets, lambda one: one.group, _by_shard),
         members=PMap({one.key: one for one in kinds.of(GroupMeta)}),
-        pending=_gathered(kinds.of(PendingOffset), lambda one: one.producer_id, _by_place),
+        pending=_gathered(pending, lambda one: one.producer_id, _by_place),
         transactions=PMap({one.key: one for one in kinds.of(TransactionMeta)}),
         next_producer_id=max((one.next_id for one in kinds.of(ProducerIds)), default=0),
         acls=PMap({one: one for one in kinds.of(AclRule)}),
@@ -304,6 +319,8 @@ def restored(entities: Iterable[Entity], revision: int) -> MetaState:
         configs=PMap({one.scope: one for one in kinds.of(ResourceConfig)}),
         ids=PMap({collision_key(one.topic.name): one.key for one in topics}),
         loads=_loads(segments),
+        offset_bytes=sum(one.size_bytes for one in offsets)
+        + sum(one.size_bytes for one in pending),
     )
     kinds.check_taken()
     return state

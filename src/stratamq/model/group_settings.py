@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from stratamq.model.settings import Setting
 
+MIB = 1 << 20
+
 CONSUMER_GROUPS: tuple[Setting, ...] = (
     Setting(
         name="group.min.session.timeout.ms",
@@ -31,7 +33,40 @@ CONSUMER_GROUPS: tuple[Setting, ...] = (
         default=10_000,
         minimum=1,
         dynamic=True,
-        doc="Members a group may have. Met: one more gets GROUP_MAX_SIZE_REACHED.",
+        doc="Members a group may have. When it is reached, one more gets GROUP_MAX_SIZE_REACHED.",
+    ),
+    Setting(
+        name="group.member.bytes.max",
+        default=MIB,
+        minimum=1024,
+        dynamic=True,
+        doc="What one member says about itself: ids, protocols with their metadata, topic names, "
+        "and 100 bytes for each. Above: JoinGroup gets MESSAGE_TOO_LARGE, ConsumerGroupHeartbeat "
+        "INVALID_REQUEST.",
+    ),
+    Setting(
+        name="group.assignment.bytes.max",
+        default=MIB,
+        minimum=1024,
+        dynamic=True,
+        doc="What the leader of a classic group assigns to one member. Above: SyncGroup gets "
+        "MESSAGE_TOO_LARGE and the group rebalances.",
+    ),
+    Setting(
+        name="group.bytes.max",
+        default=2 * MIB,
+        minimum=4096,
+        dynamic=True,
+        doc="What all members of a group say and are assigned. When it is reached, members that "
+        "join, or rejoin with more than before, get GROUP_MAX_SIZE_REACHED.",
+    ),
+    Setting(
+        name="groups.bytes.max",
+        default=32 * MIB,
+        minimum=MIB,
+        dynamic=True,
+        doc="The same over all groups, and 2500 bytes for each group. When it is reached, who "
+        "joins gets COORDINATOR_NOT_AVAILABLE: clients retry until members have left.",
     ),
     Setting(
         name="group.consumer.session.timeout.ms",
@@ -74,6 +109,13 @@ CONSUMER_GROUPS: tuple[Setting, ...] = (
         minimum=1,
         dynamic=True,
         doc="Most that a group's own `consumer.heartbeat.interval.ms` may be; more is refused.",
+    ),
+    Setting(
+        name="meta.offset.bytes.max",
+        default=128 * MIB,
+        minimum=MIB,
+        doc="Committed offsets of all groups: 400 bytes and the metadata of each. When it is "
+        "reached, commits for further partitions get COORDINATOR_NOT_AVAILABLE.",
     ),
     Setting(
         name="offsets.retention.minutes",

@@ -51,6 +51,7 @@ _META_LIMITS = {
     "partitions_per_topic_max": "meta.partitions.per.topic.max",
     "shards_max": "meta.shards.max",
     "groups_max": "meta.groups.max",
+    "offset_bytes_max": "meta.offset.bytes.max",
     "transactions_max": "meta.transactions.max",
     "acls_max": "meta.acls.max",
     "credentials_max": "meta.credentials.max",
@@ -112,5 +113,6 @@ def offset_manager(
             flush_interval_s=seconds(config, "offset.flush.interval.ms"),
             dirty_offsets_max=config.number("offset.dirty.max"),
             offsets_max=config.number("offset.cache.max"),
+            offset_bytes_max=config.number("meta.offset.bytes.max"),
         ),
     )

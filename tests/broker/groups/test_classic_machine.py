@@ -11,6 +11,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from stratamq.broker.kafka.groups.classic.document import dump, load
 from stratamq.broker.kafka.groups.classic.members import JoinReply, SyncReply
 from stratamq.broker.kafka.groups.classic.states import State
+from stratamq.broker.kafka.groups.limits import GROUP_BYTES, weight
 from stratamq.wire.kafka.protocol import ErrorCode
 from tests.broker.groups.classic_support import Driver
 
@@ -150,6 +151,12 @@ class ClassicMachine(RuleBasedStateMachine):
         given[client.instance or client.name] = assignment
         owned = [partition for one in given.values() for partition in one]
         assert len(owned) == len(set(owned)), f"read twice in {client.generation}: {given}"
+
+    @invariant()
+    def the_size_is_that_of_its_members(self) -> None:
+        roster = self.driver.group.roster
+        sizes = [one.size_bytes for one in roster] + [weight(one) for one in roster.pending]
+        assert roster.size_bytes == GROUP_BYTES + sum(sizes)
 
     @invariant()
     def generations_only_grow(self) -> None:

@@ -8,6 +8,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from stratamq.broker.kafka.groups.consumer.document import dump, load
 from stratamq.broker.kafka.groups.consumer.members import Partitions
+from stratamq.broker.kafka.groups.limits import GROUP_BYTES
 from stratamq.wire.kafka.protocol import ErrorCode
 from tests.broker.groups.consumer_support import REBALANCE_MS, Rig, report
 
@@ -112,6 +113,12 @@ class ConsumerMachine(RuleBasedStateMachine):
         self.rig.group = load(dump(group), group.epoch, group.limits, self.rig.now_ms)
 
     # -- what must hold ------------------------------------------------------------------------
+
+    @invariant()
+    def the_size_is_that_of_its_members(self) -> None:
+        group = self.rig.group
+        sizes = [member.size_bytes for member in group.members.values()]
+        assert group.size_bytes == GROUP_BYTES + sum(sizes)
 
     @invariant()
     def nobody_reads_what_another_reads(self) -> None:

@@ -43,7 +43,8 @@ class AdminApi:
         self, request: DescribeGroupsRequest, caller: Caller
     ) -> DescribeGroupsResponse:
         offset_groups = set(await self._coordinator.services.offsets.groups())
-        groups = [self._described(name, offset_groups, caller.version) for name in request.groups]
+        names = dict.fromkeys(request.groups)  # an answer is large, and named twice it is the same
+        groups = [self._described(name, offset_groups, caller.version) for name in names]
         if request.include_authorized_operations:
             for group in groups:
                 group.authorized_operations = NOT_ASKED if group.error_code else GROUP_OPERATIONS
@@ -91,7 +92,7 @@ class AdminApi:
     async def delete(self, request: DeleteGroupsRequest, caller: Caller) -> DeleteGroupsResponse:
         results = [
             DeletableGroupResult(group_id=name, error_code=await self._delete(name))
-            for name in request.groups_names
+            for name in dict.fromkeys(request.groups_names)
         ]
         return DeleteGroupsResponse(results=results)
 

@@ -47,6 +47,14 @@ class Cell:
         self._work: set[asyncio.Task[Any]] = set()
         self._waiting: set[asyncio.Future[Reply]] = set()
         self._closing = False
+        self._counted_bytes = 0
+        self.count()
+
+    def count(self) -> None:
+        """Put the group's size into the node's. A group that is dead has none."""
+        size = 0 if self.machine.is_dead else self.machine.size_bytes
+        self.machine.limits.usage.used += size - self._counted_bytes
+        self._counted_bytes = size
 
     async def run(self, act: Callable[[int], T]) -> T:
         """`act` on the machine, given the time. What it did is stored when this returns."""
@@ -91,6 +99,7 @@ class Cell:
         async with self._lock:
             self.machine.limits = self._limits(self.name)
             result = act(self._clock.now_ms())
+            self.count()
             await self._settle()
             return result
 

@@ -17,7 +17,7 @@ from stratamq.broker.kafka.groups.configs import GroupConfigs
 from stratamq.broker.kafka.groups.consumer import document as consumer_document
 from stratamq.broker.kafka.groups.consumer.group import ConsumerGroup
 from stratamq.broker.kafka.groups.consumer.members import TopicInfo, Topics
-from stratamq.broker.kafka.groups.limits import GroupLimits
+from stratamq.broker.kafka.groups.limits import GROUP_BYTES, GroupLimits, GroupUsage, Limit
 from stratamq.broker.kafka.groups.pending import PendingOffsets
 from stratamq.meta.commands import DeleteGroup, SaveGroup
 from stratamq.meta.entities import GroupMeta
@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 SWEEP_S = 600.0
 """How often offsets are looked at for expiry, as in Kafka."""
 
+WARN_MS = 60_000
+
 M = TypeVar("M", ClassicGroup, ConsumerGroup)
 
 
@@ -38,7 +40,9 @@ class GroupCoordinator:
 
     def __init__(self, services: Services) -> None:
         self.services = services
-        self.limits = GroupLimits.of(services.config)
+        self._usage = GroupUsage()
+        self.limits = GroupLimits.of(services.config, self._usage)
+        self._logged: dict[Limit, int] = {}
         self._configs = GroupConfigs(services)
         self.pending = PendingOffsets(services.meta, services.offsets, services.clock)
         self._cells: dict[str, Cell] = {}
@@ -74,7 +78,7 @@ class GroupCoordinator:
             await cell.stop()
 
     def _reconfigure(self) -> None:
-        self.limits = GroupLimits.of(self.services.config)
+        self.limits = GroupLimits.of(self.services.config, self._usage)
 
     # -- groups --------------------------------------------------------------------------------
 
@@ -93,12 +97,23 @@ class GroupCoordinator:
             groups_max = self.services.config.number("meta.groups.max")
             if len(self._cells) >= groups_max:
                 raise CapacityExceeded(f"meta.groups.max is {groups_max}")
+            limit = self.limits.reached_by(0, GROUP_BYTES)
+            if limit is not None:
+                self.warn(name, limit)
+                raise CapacityExceeded(f"{limit} is reached")
             cell = self._cells[name] = self._cell(name, ClassicGroup(self.limits))
         return cell
 
     def limits_of(self, name: str) -> GroupLimits:
         """What holds for this group now."""
         return self.limits.over(self._configs.config(name))
+
+    def warn(self, group: str, limit: Limit | None) -> None:
+        """Log that a request was refused, if by a limit; not more than a line a minute for each."""
+        now_ms = self.services.clock.now_ms()
+        if limit is not None and now_ms - self._logged.get(limit, -WARN_MS) >= WARN_MS:
+            self._logged[limit] = now_ms
+            log.warning("group %r: a member is refused, %s is reached", group[:100], limit)
 
     def machine(self, cell: Cell, kind: type[M], now_ms: int) -> M | None:
         """The group if it speaks this protocol. An empty one starts to speak it, and its epoch

@@ -31,7 +31,10 @@ class Finder:
         self, request: FindCoordinatorRequest, caller: Caller
     ) -> FindCoordinatorResponse:
         if caller.version >= BATCHED_FROM:
-            found = [self._coordinator(key, request.key_type) for key in request.coordinator_keys]
+            found = [
+                self._coordinator(key, request.key_type)
+                for key in dict.fromkeys(request.coordinator_keys)
+            ]
             return FindCoordinatorResponse(coordinators=found)
         one = self._coordinator(request.key, request.key_type)
         return FindCoordinatorResponse(

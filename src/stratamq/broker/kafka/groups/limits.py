@@ -1,12 +1,81 @@
-"""What an operator may choose about groups."""
+"""What an operator may choose about groups, and how much clients may make a node remember of them.
+
+What members say about themselves (ids, protocols with their metadata, topic names) and what leaders
+assign to them is kept in memory and in the Meta Service, so all of it is weighed:
+
+limit                       of what                        over it
+--------------------------  -----------------------------  -----------------------------------------
+group.member.bytes.max      one member                     JoinGroup gets MESSAGE_TOO_LARGE,
+                                                           ConsumerGroupHeartbeat INVALID_REQUEST
+group.assignment.bytes.max  a leader's assignment of one   SyncGroup gets MESSAGE_TOO_LARGE, and the
+                            member                         group rebalances
+group.max.size              members of a group             GROUP_MAX_SIZE_REACHED
+group.bytes.max             members of a group, and ids    GROUP_MAX_SIZE_REACHED
+                            that wait to be used
+groups.bytes.max            all groups of the node         COORDINATOR_NOT_AVAILABLE: clients retry
+                                                           until it fits
+
+librdkafka, kafka-python, aiokafka and the Java client pass MESSAGE_TOO_LARGE, INVALID_REQUEST and
+GROUP_MAX_SIZE_REACHED on to the application. JoinGroup's answer has no text, so the log says which
+limit was reached. Only growth is refused: a group that was stored under larger limits loads and
+goes on, and its members may rejoin with what they had.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
+from enum import StrEnum
 
 from stratamq.model.config import NodeConfig
 from stratamq.model.dataclass import dataclass
 from stratamq.model.group import HEARTBEAT, SESSION, GroupConfig
+from stratamq.wire.kafka.protocol import ErrorCode
+
+ITEM_BYTES = 100
+"""Memory of a small Python object beside its text: many tiny things are not small."""
+
+GROUP_BYTES = 2_500
+"""Memory of a group without members."""
+
+
+class Limit(StrEnum):
+    """By the names of their settings."""
+
+    MEMBER = "group.member.bytes.max"
+    ASSIGNMENT = "group.assignment.bytes.max"
+    MEMBERS = "group.max.size"
+    GROUP = "group.bytes.max"
+    ALL_GROUPS = "groups.bytes.max"
+
+    @property
+    def error(self) -> ErrorCode:
+        return _ERRORS[self]
+
+
+_ERRORS = {
+    Limit.MEMBER: ErrorCode.MESSAGE_TOO_LARGE,
+    Limit.ASSIGNMENT: ErrorCode.MESSAGE_TOO_LARGE,
+    Limit.MEMBERS: ErrorCode.GROUP_MAX_SIZE_REACHED,
+    Limit.GROUP: ErrorCode.GROUP_MAX_SIZE_REACHED,
+    Limit.ALL_GROUPS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+}
+
+
+def weight(*parts: str | bytes | None) -> int:
+    """About the memory that these take."""
+    total = 0
+    for part in parts:
+        if part is not None:
+            wide = isinstance(part, str) and not part.isascii()
+            total += ITEM_BYTES + len(part) * (4 if wide else 1)
+    return total
+
+
+@dataclass(slots=True)
+class GroupUsage:
+    """Bytes of all groups of a node."""
+
+    used: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,18 +90,28 @@ class GroupLimits:
     consumer_heartbeat_ms: int = 5_000
     retention_ms: int = 10_080 * 60_000
     metadata_bytes_max: int = 4096
+    member_bytes_max: int = 1 << 20
+    assignment_bytes_max: int = 1 << 20
+    group_bytes_max: int = 2 << 20
+    all_groups_bytes_max: int = 32 << 20
+    usage: GroupUsage = field(default_factory=GroupUsage)
 
     @classmethod
-    def of(cls, config: NodeConfig) -> GroupLimits:
+    def of(cls, config: NodeConfig, usage: GroupUsage) -> GroupLimits:
         return cls(
             session_ms_min=config.number("group.min.session.timeout.ms"),
             session_ms_max=config.number("group.max.session.timeout.ms"),
             initial_delay_ms=config.number("group.initial.rebalance.delay.ms"),
-            members_max=config.number("group.max.size"),
+            members_max=config.number(Limit.MEMBERS),
             consumer_session_ms=config.number("group.consumer.session.timeout.ms"),
             consumer_heartbeat_ms=config.number("group.consumer.heartbeat.interval.ms"),
             retention_ms=config.number("offsets.retention.minutes") * 60_000,
             metadata_bytes_max=config.number("offset.metadata.max.bytes"),
+            member_bytes_max=config.number(Limit.MEMBER),
+            assignment_bytes_max=config.number(Limit.ASSIGNMENT),
+            group_bytes_max=config.number(Limit.GROUP),
+            all_groups_bytes_max=config.number(Limit.ALL_GROUPS),
+            usage=usage,
         )
 
     def over(self, config: GroupConfig) -> GroupLimits:
@@ -44,3 +123,11 @@ class GroupLimits:
             consumer_session_ms=config.number(SESSION),
             consumer_heartbeat_ms=config.number(HEARTBEAT),
         )
+
+    def reached_by(self, group_bytes: int, growth: int) -> Limit | None:
+        """The limit that keeps a group of this size from growing so much."""
+        if growth <= 0:
+            return None
+        if group_bytes + growth > self.group_bytes_max:
+            return Limit.GROUP
+        return Limit.ALL_GROUPS if self.usage.used + growth > self.all_groups_bytes_max else None

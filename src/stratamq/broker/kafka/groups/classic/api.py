@@ -19,6 +19,7 @@ from stratamq.broker.kafka.groups.classic.members import (
 )
 from stratamq.broker.kafka.groups.coordinator import GroupCoordinator
 from stratamq.broker.kafka.groups.failures import group_code
+from stratamq.broker.kafka.groups.limits import Limit
 from stratamq.model.errors import StrataError
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.groups import (
@@ -53,6 +54,7 @@ class ClassicApi:
             reply = await self._join(request, caller)
         except StrataError as error:
             reply = JoinReply(error=group_code(error), member_id=request.member_id)
+        self._coordinator.warn(request.group_id, reply.limit)
         nothing = None if caller.version >= NULL_PROTOCOL_FROM else ""
         return JoinGroupResponse(
             error_code=reply.error,
@@ -76,8 +78,11 @@ class ClassicApi:
         known = self._coordinator.find(request.group_id)
         if known is None and request.member_id:
             return JoinReply(error=ErrorCode.UNKNOWN_MEMBER_ID, member_id=request.member_id)
-        cell = self._coordinator.find_or_make(request.group_id)
         call = _join_call(request, caller)
+        if call.size_bytes > self._coordinator.limits.member_bytes_max:  # before a group is made
+            limit = Limit.MEMBER
+            return JoinReply(error=limit.error, member_id=request.member_id, limit=limit)
+        cell = self._coordinator.find_or_make(request.group_id)
 
         def act(now_ms: int, ticket: Ticket) -> None:
             group = self._coordinator.machine(cell, ClassicGroup, now_ms)
@@ -98,6 +103,7 @@ class ClassicApi:
             reply = await self._sync(request, caller)
         except StrataError as error:
             reply = SyncReply(error=group_code(error))
+        self._coordinator.warn(request.group_id, reply.limit)
         return SyncGroupResponse(
             error_code=reply.error,
             protocol_type=reply.protocol_type,
@@ -142,6 +148,8 @@ class ClassicApi:
     async def leave(self, request: LeaveGroupRequest, caller: Caller) -> LeaveGroupResponse:
         batch = caller.version >= BATCH_LEAVE_FROM
         leaving = request.members if batch else [LeavingMember(member_id=request.member_id)]
+        if len(leaving) > self._coordinator.limits.members_max:
+            return LeaveGroupResponse(error_code=ErrorCode.INVALID_REQUEST)
         results = []
         for member in leaving:
             who = Identity(member.member_id, member.group_instance_id)

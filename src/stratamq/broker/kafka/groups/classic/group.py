@@ -29,7 +29,7 @@ from stratamq.broker.kafka.groups.classic.roster import Roster
 from stratamq.broker.kafka.groups.classic.selection import fits, selected
 from stratamq.broker.kafka.groups.classic.states import Event, State, step
 from stratamq.broker.kafka.groups.classic.timing import JoinTimer
-from stratamq.broker.kafka.groups.limits import GroupLimits
+from stratamq.broker.kafka.groups.limits import GroupLimits, Limit, weight
 from stratamq.wire.kafka.protocol import ErrorCode
 
 NEW_MEMBER_MS = 300_000
@@ -57,12 +57,18 @@ class ClassicGroup:
     def is_dead(self) -> bool:
         return self.state is State.DEAD
 
+    @property
+    def size_bytes(self) -> int:
+        return self.roster.size_bytes
+
     # -- join ----------------------------------------------------------------------------------
 
     def join(self, now_ms: int, call: JoinCall, ticket: Ticket) -> None:
-        error = self._join_error(call)
+        error, limit = self._join_error(call), self._join_limit(call)
         if error is not ErrorCode.NONE:
             self._refuse(ticket, call.member_id, error)
+        elif limit is not None:
+            self._refuse(ticket, call.member_id, limit.error, limit)
         elif call.member_id == "":
             self._join_anew(now_ms, call, ticket)
         elif call.member_id in self.roster.pending:
@@ -80,18 +86,25 @@ class ClassicGroup:
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if not fits(list(self.roster), call.protocols):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        return ErrorCode.NONE if self._has_room(call) else ErrorCode.GROUP_MAX_SIZE_REACHED
+        return ErrorCode.NONE
 
-    def _has_room(self, call: JoinCall) -> bool:
-        known = call.member_id in self.roster or self.roster.by_instance(call.instance_id)
-        return bool(known) or len(self.roster) < self.limits.members_max
+    def _join_limit(self, call: JoinCall) -> Limit | None:
+        if call.size_bytes > self.limits.member_bytes_max:
+            return Limit.MEMBER
+        known = self.roster.get(call.member_id) or self.roster.by_instance(call.instance_id)
+        if known is not None:
+            growth = call.size_bytes + weight(known.assignment) - known.counted_bytes
+            return self.limits.reached_by(self.size_bytes, growth)
+        if len(self.roster) >= self.limits.members_max:
+            return Limit.MEMBERS
+        return self.limits.reached_by(self.size_bytes, call.size_bytes)
 
     def _join_anew(self, now_ms: int, call: JoinCall, ticket: Ticket) -> None:
         known = self.roster.by_instance(call.instance_id)
         if known is not None:
             self._come_back(now_ms, known, call, ticket)
         elif call.instance_id is None and call.id_required:
-            self.roster.pending[call.new_id] = now_ms + call.session_ms
+            self.roster.reserve(call.new_id, now_ms + call.session_ms)
             self._refuse(ticket, call.new_id, ErrorCode.MEMBER_ID_REQUIRED)
         else:
             self._add(now_ms, call, call.new_id, ticket)
@@ -136,6 +149,7 @@ class ClassicGroup:
         member.client_id, member.client_host = call.client_id, call.client_host
         member.joining = ticket
         member.heard(now_ms)
+        self.roster.count(member)
 
     def _come_back(self, now_ms: int, member: Member, call: JoinCall, ticket: Ticket) -> None:
         """A static member that restarted: it takes its place, and who held it is fenced."""
@@ -193,8 +207,13 @@ class ClassicGroup:
         if self.state is State.STABLE:
             self.replies.append((ticket, self._synced(member)))
             return
-        member.syncing = ticket
-        if member.member_id == self.roster.leader:
+        if member.member_id != self.roster.leader:
+            member.syncing = ticket
+        elif (limit := self._sync_limit(call)) is not None:
+            self.replies.append((ticket, SyncReply(error=limit.error, limit=limit)))
+            self._rebalance(now_ms)  # or those who wait for their assignments would wait on
+        else:
+            member.syncing = ticket
             self._assign(now_ms, call.assignments)
 
     def _sync_error(self, call: SyncCall) -> ErrorCode:
@@ -208,10 +227,18 @@ class ClassicGroup:
         rebalancing = self.state is State.PREPARING
         return ErrorCode.REBALANCE_IN_PROGRESS if rebalancing else ErrorCode.NONE
 
+    def _sync_limit(self, call: SyncCall) -> Limit | None:
+        given = [call.assignments.get(one.member_id, b"") for one in self.roster]
+        if any(len(one) > self.limits.assignment_bytes_max for one in given):
+            return Limit.ASSIGNMENT
+        growth = weight(*given) - weight(*(one.assignment for one in self.roster))
+        return self.limits.reached_by(self.size_bytes, growth)
+
     def _assign(self, now_ms: int, assignments: dict[str, bytes]) -> None:
         self._step(now_ms, Event.ASSIGNED)
         for member in self.roster:
             member.assignment = assignments.get(member.member_id, b"")
+            self.roster.count(member)
             if member.syncing is not None:
                 ticket, member.syncing = member.syncing, None
                 member.heard(now_ms)
@@ -253,7 +280,7 @@ class ClassicGroup:
         if self.state is State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if who.member_id in self.roster.pending:
-            del self.roster.pending[who.member_id]
+            self.roster.release(who.member_id)
             self._join_perhaps(now_ms)
             return ErrorCode.NONE
         member = self.roster.by_instance(who.instance_id)
@@ -301,7 +328,7 @@ class ClassicGroup:
     def tick(self, now_ms: int) -> None:
         for member_id, deadline in list(self.roster.pending.items()):
             if now_ms >= deadline:
-                del self.roster.pending[member_id]
+                self.roster.release(member_id)
         self._remove(now_ms, [one for one in self.roster if one.silent(now_ms)])
         if self.sync_deadline_ms is not None and now_ms >= self.sync_deadline_ms:
             self.sync_deadline_ms = None
@@ -377,8 +404,6 @@ class ClassicGroup:
     def _tell_joined(self, now_ms: int, joined: list[Member]) -> None:
         self.unsynced = {one.member_id for one in joined}
         self.sync_deadline_ms = now_ms + self._rebalance_ms()
-        for member in self.roster:
-            member.assignment = b""
         for member in joined:
             ticket, member.joining = member.joining, None
             member.is_new = False
@@ -392,8 +417,10 @@ class ClassicGroup:
         self.since_ms = now_ms
         self.changed |= self.state is not State.PREPARING
 
-    def _refuse(self, ticket: Ticket, member_id: str, error: ErrorCode) -> None:
-        self.replies.append((ticket, JoinReply(error=error, member_id=member_id)))
+    def _refuse(
+        self, ticket: Ticket, member_id: str, error: ErrorCode, limit: Limit | None = None
+    ) -> None:
+        self.replies.append((ticket, JoinReply(error=error, member_id=member_id, limit=limit)))
 
     def _end_waits(self, member: Member, error: ErrorCode) -> None:
         if member.joining is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from stratamq.broker.kafka.groups.limits import Limit, weight
 from stratamq.model.dataclass import dataclass
 from stratamq.wire.kafka.protocol import ErrorCode
 
@@ -46,6 +47,12 @@ class JoinCall:
     skips_assignment: bool = True
     """Version 9 and later: a leader can be told to leave the assignment alone."""
 
+    @property
+    def size_bytes(self) -> int:
+        """What the group has to remember of this member."""
+        said = (self.member_id or self.new_id, self.instance_id, self.client_id, self.client_host)
+        return weight(*said) + sum(weight(*one) for one in self.protocols)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncCall:
@@ -71,6 +78,8 @@ class JoinReply:
     leader: str = ""
     members: tuple[JoinedMember, ...] = ()
     skip_assignment: bool = False
+    limit: Limit | None = None
+    """The limit that the error stands for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +88,7 @@ class SyncReply:
     protocol_type: str | None = None
     protocol: str | None = None
     assignment: bytes = b""
+    limit: Limit | None = None
 
 
 Reply = JoinReply | SyncReply
@@ -100,6 +110,13 @@ class Member:
     is_new: bool = False
     joining: Ticket | None = None
     syncing: Ticket | None = None
+    counted_bytes: int = 0
+    """What the roster counts for this member."""
+
+    @property
+    def size_bytes(self) -> int:
+        said = (self.member_id, self.instance_id, self.client_id, self.client_host)
+        return weight(*said, self.assignment) + sum(weight(*one) for one in self.protocols)
 
     @property
     def is_static(self) -> bool:

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stratamq.broker.kafka.groups.classic.members import Identity, Member
+from stratamq.broker.kafka.groups.limits import GROUP_BYTES, weight
 from stratamq.wire.kafka.protocol import ErrorCode
 
 
 class Roster:
-    """Members in the order they came. The leader is one of them while there are any."""
+    """Members in the order they came. The leader is one of them while there are any.
+
+    `size_bytes` is the weight of all of it. A member that was changed has to be counted again.
+    """
 
     def __init__(self) -> None:
         self.leader: str | None = None
         self.pending: dict[str, int] = {}
         """Ids that were given out and not used yet, with the time until which they hold."""
+        self.size_bytes = GROUP_BYTES
         self._members: dict[str, Member] = {}
         self._instances: dict[str, str] = {}
 
@@ -47,16 +52,32 @@ class Roster:
                 return ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if who.member_id in self else ErrorCode.UNKNOWN_MEMBER_ID
 
+    def reserve(self, member_id: str, until_ms: int) -> None:
+        """Give out an id that holds until then."""
+        self.pending[member_id] = until_ms
+        self.size_bytes += weight(member_id)
+
+    def release(self, member_id: str) -> None:
+        """An id that was given out is used, or will not be."""
+        if self.pending.pop(member_id, None) is not None:
+            self.size_bytes -= weight(member_id)
+
     def add(self, member: Member) -> None:
         self._members[member.member_id] = member
-        self.pending.pop(member.member_id, None)
+        self.release(member.member_id)
+        self.count(member)
         if member.instance_id is not None:
             self._instances[member.instance_id] = member.member_id
         if self.leader is None:
             self.leader = member.member_id
 
+    def count(self, member: Member) -> None:
+        self.size_bytes += member.size_bytes - member.counted_bytes
+        member.counted_bytes = member.size_bytes
+
     def remove(self, member: Member) -> None:
         del self._members[member.member_id]
+        self.size_bytes -= member.counted_bytes
         if member.instance_id is not None:
             self._instances.pop(member.instance_id, None)
         if self.leader == member.member_id:
@@ -72,3 +93,4 @@ class Roster:
         }
         self._instances[member.instance_id] = new_id
         member.member_id = new_id
+        self.count(member)

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.groups.cell import Cell
-from stratamq.broker.kafka.groups.consumer.group import ConsumerGroup
+from stratamq.broker.kafka.groups.consumer.group import ConsumerGroup, over_limit
 from stratamq.broker.kafka.groups.consumer.members import (
     JOINING,
     NOTHING,
@@ -20,6 +20,7 @@ from stratamq.broker.kafka.groups.consumer.members import (
 from stratamq.broker.kafka.groups.consumer.validation import complaint
 from stratamq.broker.kafka.groups.coordinator import GroupCoordinator
 from stratamq.broker.kafka.groups.failures import group_code
+from stratamq.broker.kafka.groups.limits import Limit, weight
 from stratamq.broker.kafka.groups.rights import GROUP_OPERATIONS
 from stratamq.model.errors import StrataError, TopicNotFound
 from stratamq.model.types import TopicId
@@ -43,6 +44,9 @@ OWN_ID_FROM = 1
 
 CONSUMER_MEMBER = 1
 
+PARTITION_BYTES = 16
+"""Of what a member says it owns, which is not kept. With the usual limit, 65,000 fit."""
+
 
 class ConsumerApi:
     def __init__(self, coordinator: GroupCoordinator) -> None:
@@ -53,13 +57,8 @@ class ConsumerApi:
     async def heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, caller: Caller
     ) -> ConsumerGroupHeartbeatResponse:
-        report = _report(request, caller)
-        try:
-            order = complaint(request.group_id, report)
-            if order is None:
-                order = await self._heartbeat(request.group_id, report)
-        except StrataError as error:
-            order = Order(error=group_code(error), message=str(error), member_id=report.member_id)
+        order = await self._order(request, caller)
+        self._coordinator.warn(request.group_id, order.limit)
         failed = order.error is not ErrorCode.NONE
         interval_ms = self._coordinator.limits_of(request.group_id).consumer_heartbeat_ms
         assigned = order.assigned
@@ -71,6 +70,17 @@ class ConsumerApi:
             heartbeat_interval_ms=0 if failed else interval_ms,
             assignment=None if assigned is None else Assignment(topic_partitions=_by_id(assigned)),
         )
+
+    async def _order(self, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> Order:
+        if _weight(request) > self._coordinator.limits.member_bytes_max:
+            return over_limit(request.member_id, Limit.MEMBER)
+        report = _report(request, caller)
+        try:
+            return complaint(request.group_id, report) or await self._heartbeat(
+                request.group_id, report
+            )
+        except StrataError as error:
+            return Order(error=group_code(error), message=str(error), member_id=report.member_id)
 
     async def _heartbeat(self, name: str, report: Report) -> Order:
         joins = report.epoch == JOINING
@@ -101,7 +111,7 @@ class ConsumerApi:
         self, request: ConsumerGroupDescribeRequest, caller: Caller
     ) -> ConsumerGroupDescribeResponse:
         asked = request.include_authorized_operations
-        groups = [self._described(name, asked) for name in request.group_ids]
+        groups = [self._described(name, asked) for name in dict.fromkeys(request.group_ids)]
         return ConsumerGroupDescribeResponse(groups=groups)
 
     def _described(self, name: str, asked: bool) -> DescribedConsumerGroup:
@@ -158,6 +168,12 @@ class ConsumerApi:
                 )
             )
         return ConsumerGroupMemberAssignment(topic_partitions=named)
+
+
+def _weight(request: ConsumerGroupHeartbeatRequest) -> int:
+    """About the memory that the request takes as a report."""
+    owned = sum(PARTITION_BYTES * len(one.partitions) for one in request.topic_partitions or ())
+    return owned + weight(*(request.subscribed_topic_names or ()))
 
 
 def _report(request: ConsumerGroupHeartbeatRequest, caller: Caller) -> Report:

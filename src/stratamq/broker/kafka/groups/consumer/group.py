@@ -36,7 +36,7 @@ from stratamq.broker.kafka.groups.consumer.members import (
 )
 from stratamq.broker.kafka.groups.consumer.reconcile import reconcile
 from stratamq.broker.kafka.groups.consumer.subscriptions import Subscriptions
-from stratamq.broker.kafka.groups.limits import GroupLimits
+from stratamq.broker.kafka.groups.limits import GROUP_BYTES, GroupLimits, Limit
 from stratamq.wire.kafka.protocol import ErrorCode
 
 
@@ -56,6 +56,7 @@ class ConsumerGroup:
         self.replies: list[tuple[Any, Any]] = []  # always empty: nobody waits in this protocol
         self.changed = False
         self.is_dead = False
+        self.size_bytes = GROUP_BYTES
         self._seen_revision = -1
         self._subscriptions = Subscriptions()
         self._holders: dict[Partition, str] = {}
@@ -82,6 +83,9 @@ class ConsumerGroup:
         error = self._error(report)
         if error is not ErrorCode.NONE:
             return Order(error=error, member_id=report.member_id, message=error.text)
+        limit = self._limit(report)
+        if limit is not None:
+            return over_limit(report.member_id, limit)
         before = self._admit(report)
         member = _updated(before, report)
         if member != before:
@@ -112,11 +116,20 @@ class ConsumerGroup:
             gone = holder.epoch == LEAVING_FOR_NOW
             return ErrorCode.NONE if gone else ErrorCode.UNRELEASED_INSTANCE_ID
         if member is None or (report.instance_id is not None and holder is None):
-            if not joins:
-                return ErrorCode.UNKNOWN_MEMBER_ID
-            full = member is None and len(self.members) >= self.limits.members_max
-            return ErrorCode.GROUP_MAX_SIZE_REACHED if full else ErrorCode.NONE
+            return ErrorCode.NONE if joins else ErrorCode.UNKNOWN_MEMBER_ID
         return ErrorCode.NONE if joins else _epoch_error(member, report)
+
+    def _limit(self, report: Report) -> Limit | None:
+        known = self.by_instance(report.instance_id) or self.members.get(report.member_id)
+        if known is None and len(self.members) >= self.limits.members_max:
+            return Limit.MEMBERS
+        after = _updated(known or Member(member_id=report.member_id), report)
+        if after == known:
+            return None
+        if after.size_bytes > self.limits.member_bytes_max:
+            return Limit.MEMBER
+        growth = after.size_bytes - (0 if known is None else known.size_bytes)
+        return self.limits.reached_by(self.size_bytes, growth)
 
     def _admit(self, report: Report) -> Member:
         """The member as it was, a new one, or a static one under its new id."""
@@ -231,6 +244,7 @@ class ConsumerGroup:
     def resume(self, now_ms: int) -> None:
         """After a restart: everyone has all its time again."""
         for member in self.members.values():
+            self.size_bytes += member.size_bytes
             self._holders |= dict.fromkeys(member.holds, member.member_id)
             self._deadlines_ms[member.member_id] = now_ms + self.limits.consumer_session_ms
             if member.state is MemberState.UNREVOKED:
@@ -290,12 +304,15 @@ class ConsumerGroup:
         old = self.members.get(member.member_id)
         if old is not None:
             self._release(old)
+            self.size_bytes -= old.size_bytes
+        self.size_bytes += member.size_bytes
         self.members[member.member_id] = member
         self._holders |= dict.fromkeys(member.holds, member.member_id)
         self.changed = True
 
     def _forget(self, member: Member) -> None:
         self._release(member)
+        self.size_bytes -= member.size_bytes
         del self.members[member.member_id]
         self._deadlines_ms.pop(member.member_id, None)
         self._revoke_deadlines_ms.pop(member.member_id, None)
@@ -304,6 +321,11 @@ class ConsumerGroup:
         for partition in member.holds:
             if self._holders.get(partition) == member.member_id:
                 del self._holders[partition]
+
+
+def over_limit(member_id: str, limit: Limit) -> Order:
+    error = ErrorCode.INVALID_REQUEST if limit is Limit.MEMBER else limit.error
+    return Order(error=error, message=f"{limit} is reached.", member_id=member_id, limit=limit)
 
 
 def _epoch_error(member: Member, report: Report) -> ErrorCode:

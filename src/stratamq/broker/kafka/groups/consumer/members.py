@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
+from stratamq.broker.kafka.groups.limits import Limit, weight
 from stratamq.model.dataclass import dataclass
 from stratamq.model.types import TopicId
 from stratamq.wire.kafka.protocol import ErrorCode
@@ -73,6 +74,12 @@ class Member:
     revoking: Partitions = NOTHING
 
     @property
+    def size_bytes(self) -> int:
+        """The weight of what the member says about itself."""
+        said = (self.member_id, self.instance_id, self.rack_id, self.client_id, self.client_host)
+        return weight(*said, self.wants.regex, self.wants.assignor, *self.wants.names)
+
+    @property
     def holds(self) -> Partitions:
         """What nobody else may be given."""
         return self.assigned | self.revoking
@@ -110,3 +117,5 @@ class Order:
     member_id: str = ""
     epoch: int = 0
     assigned: Partitions | None = None
+    limit: Limit | None = None
+    """The limit that the error stands for."""

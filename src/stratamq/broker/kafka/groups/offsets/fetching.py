@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.groups.coordinator import GroupCoordinator
@@ -48,7 +49,7 @@ class FetchApi:
 
     async def fetch(self, request: OffsetFetchRequest, caller: Caller) -> OffsetFetchResponse:
         if caller.version >= BATCHED_FROM:
-            groups = [await self._group(one, request, caller) for one in request.groups]
+            groups = [await self._group(one, request, caller) for one in _merged(request.groups)]
             return OffsetFetchResponse(groups=groups)
         found = await self._group(_as_group(request), request, caller)
         response = _as_single(found)
@@ -79,7 +80,7 @@ class FetchApi:
         self, view: _View, asked: Iterable[OffsetFetchRequestTopics]
     ) -> list[OffsetFetchResponseTopics]:
         topics = []
-        for one in asked:
+        for one in _merged_topics(asked):
             topic = view.places.topic(one.name, one.topic_id)
             partitions = []
             for number in one.partition_indexes:
@@ -125,6 +126,32 @@ class FetchApi:
             metadata="" if found is None else found.metadata,
             error_code=error,
         )
+
+
+def _merged(groups: Sequence[OffsetFetchRequestGroup]) -> list[OffsetFetchRequestGroup]:
+    """Each group once: an offset's metadata may be a thousand times larger than its place in a
+    request, so nothing is answered twice."""
+    topics: dict[str, list[OffsetFetchRequestTopics] | None] = {}
+    for group in groups:
+        if group.topics is None:
+            topics[group.group_id] = None
+        elif (some := topics.setdefault(group.group_id, [])) is not None:
+            some.extend(group.topics)
+    first = {group.group_id: group for group in reversed(groups)}
+    return [replace(first[name], topics=some) for name, some in topics.items()]
+
+
+def _merged_topics(
+    topics: Iterable[OffsetFetchRequestTopics],
+) -> list[OffsetFetchRequestTopics]:
+    numbers: dict[tuple[str, bytes], dict[int, None]] = {}
+    for topic in topics:
+        some = numbers.setdefault((topic.name, bytes(topic.topic_id)), {})
+        some.update(dict.fromkeys(topic.partition_indexes))
+    return [
+        OffsetFetchRequestTopics(name=name, topic_id=topic_id, partition_indexes=list(some))
+        for (name, topic_id), some in numbers.items()
+    ]
 
 
 def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
