@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from stratamq.broker.kafka import fetch_sessions
@@ -10,6 +12,7 @@ from stratamq.broker.kafka.topics import Refused
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
+ALICE, MALLORY = "User:alice", "User:mallory"
 SETTINGS = {"max_wait_ms": 0, "min_bytes": 1}
 
 
@@ -20,14 +23,14 @@ def topics(*numbers: int) -> list[FetchTopic]:
 
 def opened(sessions: FetchSessions, now_ms: int, *numbers: int) -> Plan:
     request = FetchRequest(topics=topics(*(numbers or (0,))), session_epoch=0, **SETTINGS)
-    return sessions.plan(request, by_id=False, now_ms=now_ms)
+    return sessions.plan(request, ALICE, by_id=False, now_ms=now_ms)
 
 
 def going_on(sessions: FetchSessions, plan: Plan, epoch: int, *numbers: int, now: int = 0) -> Plan:
     request = FetchRequest(
         topics=topics(*numbers), session_id=plan.session_id, session_epoch=epoch, **SETTINGS
     )
-    return sessions.plan(request, by_id=False, now_ms=now)
+    return sessions.plan(request, ALICE, by_id=False, now_ms=now)
 
 
 def test_no_more_than_allowed_and_the_idle_go_first() -> None:
@@ -59,7 +62,7 @@ def test_names_and_ids_do_not_mix() -> None:
     plan = opened(sessions, 0)
     request = FetchRequest(topics=[], session_id=plan.session_id, session_epoch=1, **SETTINGS)
     with pytest.raises(Refused) as refusal:
-        sessions.plan(request, by_id=True, now_ms=0)
+        sessions.plan(request, ALICE, by_id=True, now_ms=0)
     assert refusal.value.code is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 
@@ -79,5 +82,32 @@ def test_opening_a_new_one_closes_the_old() -> None:
     request = FetchRequest(
         topics=topics(0), session_id=plan.session_id, session_epoch=0, **SETTINGS
     )
-    assert sessions.plan(request, by_id=False, now_ms=0).session_id != plan.session_id
+    assert sessions.plan(request, ALICE, by_id=False, now_ms=0).session_id != plan.session_id
     assert len(sessions) == 1
+
+
+def test_the_session_of_another_principal_does_not_exist() -> None:
+    """Going on with it, closing it and a number that no session has: one answer."""
+    sessions = FetchSessions(10)
+    plan = opened(sessions, 0)
+    for number, epoch in ((plan.session_id, 1), (plan.session_id, 7), (12_345, 1)):
+        request = FetchRequest(topics=[], session_id=number, session_epoch=epoch, **SETTINGS)
+        with pytest.raises(Refused) as refusal:
+            sessions.plan(request, MALLORY, by_id=False, now_ms=0)
+        assert refusal.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    for epoch in (-1, 0):
+        request = FetchRequest(
+            topics=[], session_id=plan.session_id, session_epoch=epoch, **SETTINGS
+        )
+        assert sessions.plan(request, MALLORY, by_id=False, now_ms=0).session_id == 0
+    assert going_on(sessions, plan, 1).session_id == plan.session_id
+
+
+def test_ids_cannot_be_guessed() -> None:
+    sessions = FetchSessions(100)
+    ids = [opened(sessions, 0).session_id for _ in range(100)]
+    assert len(set(ids)) == 100
+    assert all(0 < one < 1 << 31 for one in ids)
+    steps = {later - earlier for earlier, later in itertools.pairwise(ids)}
+    assert len(steps) > 90
+    assert max(ids) > 1 << 28, "drawn from all numbers"

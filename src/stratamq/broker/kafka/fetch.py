@@ -70,7 +70,8 @@ class Fetch:
     async def fetch(self, request: FetchRequest, caller: Caller) -> FetchResponse:
         by_id = caller.version >= BY_ID_SINCE
         try:
-            plan = self._sessions.plan(request, by_id, self._services.clock.now_ms())
+            now_ms = self._services.clock.now_ms()
+            plan = self._sessions.plan(request, caller.principal, by_id, now_ms)
         except Refused as refusal:
             return FetchResponse(error_code=refusal.code, responses=[])
         told = (await self._read(plan, request)).told

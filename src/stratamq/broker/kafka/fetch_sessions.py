@@ -9,11 +9,14 @@ and an epoch that must go up by one with each request.
     id N,  epoch 0           close N, then as above
     id N,  epoch -1          close N, no session from now on
     id N,  epoch n > 0       the session's partitions, with these changes
+
+A session belongs to the principal that opened it, and its id is drawn at random: for every other
+principal it does not exist.
 """
 
 from __future__ import annotations
 
-import itertools
+import secrets
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import field
@@ -60,6 +63,7 @@ class Kept:
 @dataclass(slots=True)
 class FetchSession:
     session_id: int
+    principal: str
     by_id: bool
     partitions: OrderedDict[PartitionKey, Kept] = field(default_factory=OrderedDict)
     epoch: int = INITIAL_EPOCH + 1
@@ -77,31 +81,36 @@ class Plan(NamedTuple):
 class FetchSessions:
     """All sessions of a node, within `sessions_max`; those unused longest go first."""
 
-    def __init__(self, sessions_max: int, ids: Iterator[int] | None = None) -> None:
+    def __init__(self, sessions_max: int) -> None:
         self._max = sessions_max
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
         self._partitions = 0
-        self._ids = ids or itertools.cycle(range(1, SESSION_ID_MAX))
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def plan(self, request: FetchRequest, by_id: bool, now_ms: int) -> Plan:
+    def plan(self, request: FetchRequest, principal: str, by_id: bool, now_ms: int) -> Plan:
         """Refused, with a code for the response as a whole, when the session is not as the client
         thinks."""
+        session = self._sessions.get(request.session_id)
+        if session is not None and session.principal != principal:
+            session = None
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
-            self._close(request.session_id)
+            if session is not None:
+                self._close(session)
             wanted = list(_asked(request))
             if request.session_epoch == FINAL_EPOCH:
                 return Plan(wanted, NO_SESSION, None)
-            return Plan(wanted, self._open(wanted, by_id, now_ms), None)
-        session = self._session(request, by_id)
+            return Plan(wanted, self._open(wanted, principal, by_id, now_ms), None)
+        if session is None:
+            raise Refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        _advance(session, request, by_id)
         self._update(session, request)
         session.used_ms = now_ms
         self._sessions.move_to_end(session.session_id)
         kept = [(key, one.wanted) for key, one in session.partitions.items()]
         if not kept:
-            self._close(session.session_id)
+            self._close(session)
             return Plan([], NO_SESSION, None)
         return Plan(kept, session.session_id, session)
 
@@ -117,12 +126,18 @@ class FetchSessions:
     # -- opening and closing -------------------------------------------------------------------
 
     def _open(
-        self, wanted: list[tuple[PartitionKey, FetchPartition]], by_id: bool, now_ms: int
+        self,
+        wanted: list[tuple[PartitionKey, FetchPartition]],
+        principal: str,
+        by_id: bool,
+        now_ms: int,
     ) -> int:
         if not wanted or not self._has_room(len(wanted), now_ms):
             return NO_SESSION
-        session_id = next(one for one in self._ids if one not in self._sessions)
-        session = FetchSession(session_id, by_id, used_ms=now_ms)
+        session_id = NO_SESSION
+        while session_id == NO_SESSION or session_id in self._sessions:
+            session_id = secrets.randbelow(SESSION_ID_MAX + 1)
+        session = FetchSession(session_id, principal, by_id, used_ms=now_ms)
         for key, partition in wanted:
             session.partitions[key] = Kept(partition)
         self._partitions += len(session.partitions)
@@ -137,26 +152,14 @@ class FetchSessions:
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None or now_ms - oldest.used_ms < IDLE_MS_MIN:
             return False
-        self._close(oldest.session_id)
+        self._close(oldest)
         return True
 
-    def _close(self, session_id: int) -> None:
-        session = self._sessions.pop(session_id, None)
-        if session is not None:
-            self._partitions -= len(session.partitions)
+    def _close(self, session: FetchSession) -> None:
+        del self._sessions[session.session_id]
+        self._partitions -= len(session.partitions)
 
     # -- going on ------------------------------------------------------------------------------
-
-    def _session(self, request: FetchRequest, by_id: bool) -> FetchSession:
-        session = self._sessions.get(request.session_id)
-        if session is None:
-            raise Refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        if request.session_epoch != session.epoch:
-            raise Refused(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        if session.by_id is not by_id:
-            raise Refused(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        session.epoch = 1 if session.epoch == EPOCH_MAX else session.epoch + 1
-        return session
 
     def _update(self, session: FetchSession, request: FetchRequest) -> None:
         partitions = session.partitions
@@ -171,8 +174,16 @@ class FetchSessions:
                 partitions.pop(PartitionKey(topic.topic, topic.topic_id, number), None)
         self._partitions += len(partitions) - before
         if self._partitions > PARTITIONS_MAX:
-            self._close(session.session_id)
+            self._close(session)
             raise Refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+
+
+def _advance(session: FetchSession, request: FetchRequest, by_id: bool) -> None:
+    if request.session_epoch != session.epoch:
+        raise Refused(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+    if session.by_id is not by_id:
+        raise Refused(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+    session.epoch = 1 if session.epoch == EPOCH_MAX else session.epoch + 1
 
 
 def changed(session: FetchSession, key: PartitionKey, answer: FetchablePartitionResponse) -> bool:
