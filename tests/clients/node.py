@@ -46,12 +46,21 @@ class Node:
     def logged(self) -> str:
         return Path(self.log.name).read_text()
 
-    def memory_bytes(self) -> int:
+    def memory_bytes(self, field: str = "VmRSS") -> int:
         """What is resident."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+) kB", status)
+        found = re.search(rf"{field}:\s+(\d+) kB", status)
         assert found
         return int(found[1]) * 1024
+
+    @contextmanager
+    def grows_by_less_than(self, limit_bytes: int) -> Iterator[None]:
+        """At its peak, within the block."""
+        before = self.memory_bytes()
+        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
+        yield
+        grown = self.memory_bytes("VmHWM") - before
+        assert grown < limit_bytes, f"{grown >> 20} MiB"
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         if self.process.poll() is None:

@@ -248,6 +248,19 @@ def test_slow_readers_share_one_limit(node: Node) -> None:
         assert len(response.responses[0].partitions[0].records) > 4 * MIB
 
 
+def test_fetches_that_wait_for_more_share_one_limit(node: Node) -> None:
+    """Each has 5 MiB and wants one byte more."""
+    filled(node, "gathered", bytes(500_000), 10)
+    ask = fetch("gathered", max_wait_ms=1000)
+    ask.min_bytes = ask.max_bytes = 6 * MIB
+    with node.grows_by_less_than(80 * MIB), contextlib.ExitStack() as open_:
+        peers = [open_.enter_context(connected(node)) for _ in range(40)]
+        for peer in peers:
+            peer.sendall(b"".join(encode_request(ask, 11, 1)))
+        for peer in peers:
+            assert answered(peer)
+
+
 def test_half_open_connections_are_closed_when_idle(node: Node) -> None:
     with connected(node) as peer:
         peer.sendall(API_VERSIONS)

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from stratamq.broker.kafka.answer_budget import AnswerBudget
 from stratamq.broker.kafka.broker import KafkaBroker
 from stratamq.broker.kafka.contract import Beginner, Caller, Handled
-from stratamq.broker.kafka.room import Room
 from stratamq.server.kafka.server import KafkaServer, ServerLimits
 from stratamq.wire.kafka.protocol import decode_response, encode_request
 from stratamq.wire.kafka.protocol.messages.produce import (
@@ -94,14 +94,14 @@ async def serving(
 ) -> AsyncIterator[tuple[KafkaServer, int]]:
     security = options.get("security")
     broker = KafkaBroker([Table(handlers, beginners)], security.served if security else None)
-    server = KafkaServer(broker, Room(1 << 20), limits, **options)
+    server = KafkaServer(broker, AnswerBudget(1 << 20), limits, **options)
     _, port = await server.start("127.0.0.1", 0)
     try:
         yield server, port
     finally:
         await server.stop(1)
         assert server.memory.used_bytes == 0
-        assert server.room.used_bytes == 0
+        assert server.answer_budget.used_bytes == 0
 
 
 @asynccontextmanager

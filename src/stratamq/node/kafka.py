@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stratamq.broker.kafka.admin.family import Admin
+from stratamq.broker.kafka.answer_budget import AnswerBudget
 from stratamq.broker.kafka.broker import KafkaBroker
 from stratamq.broker.kafka.contract import Family, Services
 from stratamq.broker.kafka.fetch import Fetch
@@ -22,7 +23,6 @@ from stratamq.broker.kafka.producers import Producers
 from stratamq.broker.kafka.quotas.api import ClientQuotas
 from stratamq.broker.kafka.quotas.keeper import QuotaKeeper
 from stratamq.broker.kafka.quotas.windows import Windows
-from stratamq.broker.kafka.room import Room
 from stratamq.broker.kafka.security.access import Access
 from stratamq.broker.kafka.transactions.family import Transactions
 from stratamq.broker.kafka.transactions.stability import ShardStability
@@ -52,9 +52,9 @@ class KafkaFront:
     async def start(self) -> Address:
         config = self._config
         services = services_of(self._core)
-        room = Room(config.number("kafka.response.bytes.max"))
+        answer_budget = AnswerBudget(config.number("kafka.response.bytes.max"))
         stability = ShardStability(services.drivers)
-        fetch, groups = Fetch(services, room, stability), Groups(services)
+        fetch, groups = Fetch(services, answer_budget, stability), Groups(services)
         transactions = Transactions(services, groups)
         name, secret = await asyncio.gather(  # the first start syncs both
             asyncio.to_thread(cluster_id, config.data_dir),
@@ -72,7 +72,7 @@ class KafkaFront:
         )
         server = KafkaServer(
             broker,
-            room,
+            answer_budget,
             server_limits(config),
             security=access.sasl or NoSasl(access.principals.principal),
             quotas=QuotaKeeper(access.cache, quota_windows(config)),

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from stratamq.broker.kafka.admin.family import Admin
+from stratamq.broker.kafka.answer_budget import AnswerBudget
 from stratamq.broker.kafka.broker import KafkaBroker
 from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.fetch import Fetch
 from stratamq.broker.kafka.groups.family import Groups
 from stratamq.broker.kafka.metadata import Metadata
 from stratamq.broker.kafka.produce import Produce
-from stratamq.broker.kafka.room import Room
 from stratamq.model.clock import ManualClock
 from stratamq.model.config import load
 from stratamq.node.core import NodeCore
@@ -69,7 +69,7 @@ def started(tmp_path: Path) -> Starter:
             Admin(services, "cluster"),
             Metadata(services, "cluster"),
             Produce(services),
-            Fetch(services, Room(64 << 20)),
+            Fetch(services, AnswerBudget(64 << 20)),
             groups,
         ]
         broker = KafkaBroker(families)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from stratamq.broker.kafka.answer_budget import AnswerBudget
 from stratamq.broker.kafka.broker import KafkaBroker
 from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.fetch import Fetch
@@ -16,7 +17,6 @@ from stratamq.broker.kafka.leader_epochs import LeaderEpochs
 from stratamq.broker.kafka.list_offsets import ListOffsets
 from stratamq.broker.kafka.metadata import Metadata
 from stratamq.broker.kafka.produce import Produce
-from stratamq.broker.kafka.room import Room
 from stratamq.model.clock import ManualClock
 from stratamq.model.config import load
 from stratamq.node.core import NodeCore
@@ -35,7 +35,7 @@ class Rig:
     services: Services
     broker: KafkaBroker
     fetch: Fetch
-    room: Room
+    budget: AnswerBudget
     clock: ManualClock
     begins: bool = False
     """Whether to ask without a coroutine, where the broker takes it that way."""
@@ -63,11 +63,11 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     core = NodeCore(config, clock=clock)
     await core.start()
     services = services_of(core)
-    room = Room(64 << 20)
-    fetch = Fetch(services, room)
+    budget = AnswerBudget(64 << 20)
+    fetch = Fetch(services, budget)
     families = [Metadata(services, "cluster"), Produce(services), ListOffsets(services)]
     broker = KafkaBroker([*families, LeaderEpochs(services), fetch])
     await broker.start()
-    yield Rig(core, services, broker, fetch, room, clock)
+    yield Rig(core, services, broker, fetch, budget, clock)
     await broker.stop()
     await core.stop()

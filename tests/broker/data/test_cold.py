@@ -103,7 +103,7 @@ async def test_a_read_goes_on_and_is_picked_up(rig: Rig, history: MemoryHistory)
         await asyncio.sleep(0.01)
     assert values(answer)[0] == b"0"
     assert history.reads == 1, "nobody asked twice"
-    assert rig.room.used_bytes == 0
+    assert rig.budget.used_bytes == 0
 
 
 async def test_a_new_record_wakes_a_fetch_that_waits_for_the_store(
@@ -143,16 +143,16 @@ async def test_answers_that_nobody_picks_up_are_forgotten(
 ) -> None:
     monkeypatch.setattr(cold_fetches, "READS_MAX", 1)
     await fetched(rig, request(part(COLD), max_wait_ms=0))
-    await until(lambda: rig.room.used_bytes > 0)
-    held = rig.room.used_bytes
+    await until(lambda: rig.budget.used_bytes > 0)
+    held = rig.budget.used_bytes
     await fetched(rig, request(part(COLD, 1), max_wait_ms=0))
-    await until(lambda: rig.room.used_bytes == held // 2)
+    await until(lambda: rig.budget.used_bytes == held // 2)
     monkeypatch.setattr(cold_fetches, "READS_MAX", 64)
     monkeypatch.setattr(cold_fetches, "KEPT_S", 0.0)
     await asyncio.sleep(0.01)
     history.gate.clear()
     await fetched(rig, request(part(COLD, 0), max_wait_ms=0))
-    assert rig.room.used_bytes == 0
+    assert rig.budget.used_bytes == 0
     monkeypatch.setattr(cold_fetches, "READS_MAX", 1)
     await until(lambda: history.reads == 3)
     blocked = (await fetched(rig, request(part(COLD, 1), max_wait_ms=0)))[0]

@@ -26,6 +26,7 @@ from stratamq.wire.kafka.protocol.messages.fetch import (
 )
 from stratamq.wire.kafka.records import decode_batch, iter_batches
 from tests.broker.data.conftest import Rig
+from tests.waiting import until
 
 MIB = 1 << 20
 
@@ -168,6 +169,37 @@ async def test_enough_bytes_end_the_wait_and_fewer_do_not(rig: Rig) -> None:
     assert len(answer.records) >= 1200
 
 
+async def test_a_fetch_that_gathers_reads_again_only_when_something_came(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once at first, once for the record that comes, once at the end."""
+    await rig.core.topics.create("t")
+    await write(rig, b"a")
+    drivers, reads = rig.services.drivers, 0
+    fetch_batches = type(drivers).fetch_batches
+
+    async def counted(*args: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        return await fetch_batches(*args)
+
+    monkeypatch.setattr(type(drivers), "fetch_batches", counted)
+    waiting = asyncio.create_task(fetched(rig, request(part(), max_wait_ms=500, min_bytes=MIB)))
+    await until(lambda: reads == 1)
+    await write(rig, b"b")
+    (answer,) = await waiting
+    assert values(answer) == [b"a", b"b"]
+    assert reads <= 3
+
+
+async def test_a_limit_below_what_is_wanted_at_least_is_enough(rig: Rig) -> None:
+    await rig.core.topics.create("t")
+    await write(rig, bytes(1000), bytes(1000))
+    asked = request(part(), max_wait_ms=600_000, min_bytes=MIB, max_bytes=1500)
+    (answer,) = await fetched(rig, asked)
+    assert len(values(answer)) == 1
+
+
 async def test_deletion_of_the_topic_ends_the_wait(rig: Rig) -> None:
     await rig.core.topics.create("t")
     waiting = asyncio.create_task(fetched(rig, request(part(), max_wait_ms=20_000)))
@@ -189,16 +221,16 @@ async def test_a_stop_ends_the_wait(rig: Rig) -> None:
 async def test_without_room_nothing_is_read_until_there_is_some(rig: Rig) -> None:
     await rig.core.topics.create("t")
     await write(rig, b"a")
-    rig.room.take(rig.room.left_bytes)
+    rig.budget.take(rig.budget.left_bytes)
     (answer,) = await fetched(rig, request(part(), max_wait_ms=50))
     assert bytes(answer.records) == b""
     waiting = asyncio.create_task(fetched(rig, request(part(), max_wait_ms=20_000)))
     await asyncio.sleep(0.05)
     assert not waiting.done()
-    rig.room.give(rig.room.used_bytes)
+    rig.budget.give(rig.budget.used_bytes)
     (answer,) = await asyncio.wait_for(waiting, 5)
     assert values(answer) == [b"a"]
-    assert rig.room.used_bytes == 0
+    assert rig.budget.used_bytes == 0
 
 
 async def test_topics_by_id(rig: Rig) -> None:
@@ -253,7 +285,7 @@ class Undecided:
 async def test_read_committed_ends_at_the_last_stable_offset(rig: Rig) -> None:
     await rig.core.topics.create("t")
     await write(rig, b"a", b"b", b"c")
-    fetch = Fetch(rig.services, rig.room, Undecided(2))
+    fetch = Fetch(rig.services, rig.budget, Undecided(2))
     response = await fetch.fetch(request(part(), isolation_level=1), Caller(version=12))
     (answer,) = response.responses[0].partitions
     assert values(answer) == [b"a", b"b"]

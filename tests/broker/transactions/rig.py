@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from stratamq.broker.kafka.answer_budget import AnswerBudget
 from stratamq.broker.kafka.broker import KafkaBroker
 from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.fetch import Fetch
@@ -14,7 +15,6 @@ from stratamq.broker.kafka.groups.family import Groups
 from stratamq.broker.kafka.list_offsets import ListOffsets
 from stratamq.broker.kafka.produce import Produce
 from stratamq.broker.kafka.producers import Producers
-from stratamq.broker.kafka.room import Room
 from stratamq.broker.kafka.transactions.family import Transactions
 from stratamq.broker.kafka.transactions.machine import Producer
 from stratamq.broker.kafka.transactions.stability import ShardStability
@@ -82,7 +82,7 @@ class Rig:
                 ListOffsets(services, stability),
                 self.groups,
                 self.transactions,
-                Fetch(services, Room(64 << 20), stability),
+                Fetch(services, AnswerBudget(64 << 20), stability),
             ]
         )
         await self.broker.start()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from stratamq.broker.kafka.answer_budget import AnswerBudget
 from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.fetch import Fetch
-from stratamq.broker.kafka.room import Room
 from stratamq.model.shard import ShardOffsets
 from stratamq.model.topic import Topic
 from stratamq.model.types import Offset
@@ -39,7 +39,7 @@ async def test_it_is_woken_though_it_was_not_at_the_end(rig: Rig) -> None:
     plain = Producer(-1, -1)
     await rig.produce(plain, b"a", b"b", sequence=-1, transactional=False, transactional_id=None)
     stability = StableUpTo(1)
-    fetch = Fetch(rig.services, Room(1 << 20), stability)
+    fetch = Fetch(rig.services, AnswerBudget(1 << 20), stability)
     part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     asked = FetchRequest(
         max_wait_ms=60_000,

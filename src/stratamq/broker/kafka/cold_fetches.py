@@ -13,7 +13,7 @@ from dataclasses import field
 from typing import NamedTuple
 from uuid import UUID
 
-from stratamq.broker.kafka.room import Room
+from stratamq.broker.kafka.answer_budget import AnswerBudget
 from stratamq.engine.contract import FetchResult
 from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import StrataError
@@ -47,10 +47,10 @@ class ColdRead:
 
 
 class ColdFetches:
-    """Answers count against the room for answers while they wait."""
+    """Answers count against the budget for answers while they wait."""
 
-    def __init__(self, room: Room) -> None:
-        self._room = room
+    def __init__(self, budget: AnswerBudget) -> None:
+        self._budget = budget
         self._reads: dict[Place, ColdRead] = {}
 
     def begin(
@@ -72,7 +72,7 @@ class ColdFetches:
         """Its answer was picked up, or nobody wants it."""
         read = self._reads.pop(place, None)
         if read is not None:
-            self._room.give(read.size_bytes)
+            self._budget.give(read.size_bytes)
 
     async def stop(self) -> None:
         tasks = [read.task for read in self._reads.values()]
@@ -94,7 +94,7 @@ class ColdFetches:
         answer = task.result()
         if isinstance(answer, FetchResult):
             read.size_bytes = len(answer.data)
-            self._room.take(read.size_bytes)
+            self._budget.take(read.size_bytes)
 
     def _forget_old(self) -> None:
         since = asyncio.get_running_loop().time() - KEPT_S

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
+from stratamq.broker.kafka.answer_budget import AnswerBudget
 from stratamq.broker.kafka.cold_fetches import Answer, ColdFetches
 from stratamq.broker.kafka.contract import Caller, Handled, Services
 from stratamq.broker.kafka.fetch_reading import (
@@ -18,7 +19,6 @@ from stratamq.broker.kafka.fetch_reading import (
     refusal,
 )
 from stratamq.broker.kafka.fetch_sessions import FetchSessions, Plan, changed
-from stratamq.broker.kafka.room import Room
 from stratamq.broker.kafka.topics import Refused
 from stratamq.model.errors import StrataError
 from stratamq.wire.kafka.protocol import ErrorCode
@@ -32,20 +32,26 @@ from stratamq.wire.kafka.records import Compression, read_header, walk
 
 BY_ID_SINCE = 13
 ZSTD_SINCE = 10
-GATHER_S = 0.005
-"""Who wants more than one byte waits a little between looks: bytes come in bursts."""
+GATHER_S = (0.005, 0.5)
+"""A fetch that found less than it wants waits at least so long before it reads again, since bytes
+come in bursts; and at most so long."""
+
+GATHER_BYTES_PER_S = 20 << 20
+"""Between the two, so long that no fetch reads the same records faster than this."""
 
 STARVED_S = 0.05
-"""How often to look again while there is no room for answers."""
+"""How often to look again while the budget for answers is used up."""
 
 
 class Fetch:
     """The family of one API. `stop` ends all waiting, so that nobody is kept from leaving."""
 
-    def __init__(self, services: Services, room: Room, stability: Stability | None = None) -> None:
+    def __init__(
+        self, services: Services, budget: AnswerBudget, stability: Stability | None = None
+    ) -> None:
         self._services = services
-        self._room = room
-        self._cold = ColdFetches(room)
+        self._budget = budget
+        self._cold = ColdFetches(budget)
         self._reader = PartitionReader(services, stability or EverythingIsStable(), self._cold)
         self._sessions = FetchSessions(services.config.number("kafka.fetch.sessions.max"))
         self._waiting: set[asyncio.Event] = set()
@@ -93,21 +99,29 @@ class Fetch:
             left_s = deadline - loop.time()
             if self._is_enough(reading, request) or left_s <= 0 or self._stopping:
                 return reading
+            reading.told.clear()  # not held while waiting: it is read again
             if reading.is_starved:
-                await self._room.wait(min(STARVED_S, left_s))
-            elif reading.found_bytes:
-                await asyncio.sleep(min(GATHER_S, left_s))
-            else:
-                await self._wait(reading, left_s)
+                await self._budget.wait(min(STARVED_S, left_s))
+                continue
+            if reading.found_bytes:
+                least_s, most_s = GATHER_S
+                pause_s = max(least_s, reading.found_bytes / GATHER_BYTES_PER_S)
+                await asyncio.sleep(min(pause_s, most_s, left_s))
+            await self._wait(reading, deadline - loop.time())
 
     async def _read_once(self, plan: Plan, request: FetchRequest) -> Reading:
         bytes_max = self._services.config.number("kafka.fetch.bytes.max")
         wanted_bytes = min(request.max_bytes, bytes_max)
-        with self._room.reserved(wanted_bytes) as granted:
+        with self._budget.reserved(wanted_bytes) as granted:
             return await self._reader.read_all(plan.wanted, granted, request.isolation_level)
 
     def _is_enough(self, reading: Reading, request: FetchRequest) -> bool:
-        return reading.failed or reading.found_bytes >= request.min_bytes or not reading.told
+        return (
+            reading.failed
+            or reading.found_bytes >= request.min_bytes
+            or not reading.told
+            or (reading.found_bytes > 0 and reading.is_full(request.isolation_level))
+        )
 
     async def _wait(self, reading: Reading, timeout_s: float) -> None:
         """Until any partition has moved since it was looked at, or object storage has answered."""

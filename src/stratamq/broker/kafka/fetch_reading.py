@@ -97,6 +97,9 @@ class Reading:
     found_bytes: int = 0
     failed: bool = False
     is_starved: bool = False
+    is_cold: bool = False
+    """Something came from object storage."""
+
     waits_for: list[Readable] = field(default_factory=list)
     under_way: list[asyncio.Task[Answer]] = field(default_factory=list)
     """Reads of object storage that are not done yet."""
@@ -111,6 +114,15 @@ class Reading:
         self.found_bytes += len(data)
         self.left_bytes -= len(data)
         return data
+
+    def is_full(self, isolation: int) -> bool:
+        """Whether waiting for more would add nothing: the limits of bytes left records out. What
+        came from object storage does not wait either, since it would have to be read again."""
+        return (
+            self.is_cold
+            or self.left_bytes <= 0
+            or any(_goes_on(answer, isolation) for _, answer in self.told)
+        )
 
     def refused(self, partition: int, error: StrataError) -> FetchablePartitionResponse:
         self.failed = True
@@ -188,8 +200,7 @@ class PartitionReader:
             return seen
         if isinstance(data, StrataError):
             return reading.refused(seen.wanted.partition, data)
-        if not data:
-            reading.waits_for.append(seen)  # caught up, or what is left was compacted away
+        reading.waits_for.append(seen)
         try:
             aborted = await self._aborted(seen, data) if isolation == READ_COMMITTED else None
             # Records are read by name. An id never comes back: if the topic is still the one that
@@ -261,6 +272,7 @@ class PartitionReader:
         taken = reading.taken(data, seen)
         if taken or not data:
             self._cold.forget(place)
+        reading.is_cold = reading.is_cold or bool(taken)
         return taken
 
     async def _aborted(self, seen: Readable, data: bytes) -> Sequence[AbortedTransaction]:
@@ -286,6 +298,14 @@ def below(data: bytes, end: Offset) -> bytes:
         if span.last_offset >= end:
             return data[: span.position]
     return data
+
+
+def _goes_on(answer: FetchablePartitionResponse, isolation: int) -> bool:
+    """Whether there are records after those of the answer."""
+    if not answer.records:
+        return False
+    end = answer.last_stable_offset if isolation == READ_COMMITTED else answer.high_watermark
+    return walk(answer.records)[-1].last_offset + 1 < end
 
 
 def refusal(partition: int, code: ErrorCode) -> FetchablePartitionResponse:

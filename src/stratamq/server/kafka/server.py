@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import field
 
+from stratamq.broker.kafka.answer_budget import AnswerBudget
 from stratamq.broker.kafka.broker import KafkaBroker
-from stratamq.broker.kafka.room import Room
 from stratamq.model.dataclass import dataclass
 from stratamq.net.connection import Connection
 from stratamq.net.limits import ConnectionLimits
@@ -34,14 +34,14 @@ class KafkaServer:
     def __init__(
         self,
         broker: KafkaBroker,
-        room: Room,
+        answer_budget: AnswerBudget,
         limits: ServerLimits | None = None,
         *,
         security: Security | None = None,
         quotas: Quotas | None = None,
         tls: TlsContext | None = None,
     ) -> None:
-        self.broker, self.room = broker, room
+        self.broker, self.answer_budget = broker, answer_budget
         self.limits = limits or ServerLimits()
         self.security: Security = security or NoSasl()
         self.quotas: Quotas = quotas or NoQuotas()

@@ -102,7 +102,7 @@ class KafkaSession:
         self._pump()
 
     def sent(self) -> None:
-        self._server.room.give(self._unsent)
+        self._server.answer_budget.give(self._unsent)
         self._unsent = 0
         self._flush()
         self._pump()
@@ -118,13 +118,13 @@ class KafkaSession:
     def ended(self) -> None:
         for slot in self._line:
             if slot.answer is not None:
-                self._server.room.give(_size(slot.answer))
+                self._server.answer_budget.give(_size(slot.answer))
             elif slot.kind & FETCHES and slot.task is not None:
                 slot.task.cancel()  # nobody is there to read what it waits for
         self._frames.close()
         self._server.memory.forget(self)
         self._discharge(self._charged)
-        self._server.room.give(self._unsent)
+        self._server.answer_budget.give(self._unsent)
         self._unsent = 0
 
     # -- what memory calls ---------------------------------------------------------------------
@@ -341,7 +341,7 @@ class KafkaSession:
         self._discharge(slot.size_bytes)
         if self._connection.session is None:
             return
-        self._server.room.take(_size(answer))
+        self._server.answer_budget.take(_size(answer))
         if (slot is self._line[0] or self._next is not None) and not self._flushes:
             if len(self._line) == 1 and not self._pumps:  # nobody to wait for
                 self._flush_and_pump()
@@ -367,7 +367,7 @@ class KafkaSession:
             self._unsent += _size(ready)
             self._connection.write(ready)
         if not self._connection.is_clogged:
-            self._server.room.give(self._unsent)
+            self._server.answer_budget.give(self._unsent)
             self._unsent = 0
         self._close_when_done()
 

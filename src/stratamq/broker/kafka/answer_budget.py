@@ -1,4 +1,4 @@
-"""How much of what clients asked for may be in memory at once."""
+"""How many bytes of answers may be in memory at once."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import contextlib
 from collections.abc import Iterator
 
 
-class Room:
+class AnswerBudget:
     """Bytes of answers that were read or encoded and have not left yet, over all connections.
 
-    Whoever reads for a client reserves first and reads no more than it got. The connection then
-    counts what it has to send, until it is sent. So a thousand clients that ask for much and read
-    slowly share one limit.
+    A handler that reads for a client reserves bytes first and reads no more than it was granted.
+    The connection then counts what it has to send, until it is sent. So a thousand clients that ask
+    for much and read slowly share one limit. What is counted nowhere may not be held: a fetch that
+    waits for more drops what it has read.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -38,7 +39,7 @@ class Room:
 
     @contextlib.contextmanager
     def reserved(self, wanted_bytes: int) -> Iterator[int]:
-        """As much of it as there is room for; 0 when there is none."""
+        """As much of it as is left; 0 when nothing is."""
         granted = min(wanted_bytes, self.left_bytes)
         self.take(granted)
         try:
@@ -47,7 +48,7 @@ class Room:
             self.give(granted)
 
     async def wait(self, timeout_s: float) -> None:
-        """Until there is room, but no longer than that."""
+        """Until something is left, but no longer than that."""
         self._freed.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
