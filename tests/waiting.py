@@ -4,12 +4,25 @@ longer, and the answer is the same; what never comes about ends with the test's 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable
+
+PAUSE_S = 0.005
 
 
-async def until(met: Callable[[], bool]) -> None:
-    while not met():  # noqa: ASYNC110
-        await asyncio.sleep(0.005)
+async def until(met: Callable[[], bool | Awaitable[bool]]) -> None:
+    """Asked again and again, a plain function or an asyncio one."""
+    while True:
+        found = met()
+        if found if isinstance(found, bool) else await found:
+            return
+        await asyncio.sleep(PAUSE_S)
+
+
+def wait_until(met: Callable[[], bool]) -> None:
+    """The same, in tests that are not asyncio's."""
+    while not met():
+        time.sleep(PAUSE_S)
 
 
 def let_pass(seconds: float) -> None:

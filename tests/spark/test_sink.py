@@ -165,3 +165,18 @@ def test_a_stream_that_lost_what_it_had_not_read_says_so(
     talk.run(lambda client: client.delete_records(TopicPartition(source, 0), 3))
     with pytest.raises(Exception, match="offset 2 was to be read, but the log has 3 to 4"):
         copy.run(source, target)
+
+
+def test_a_stream_whose_target_was_made_again_says_so(
+    spark: SparkSession, node: Node, load: Load, new_topic: NewTopic, talk: Talk, tmp_path: Path
+) -> None:
+    source, target = new_topic(partitions=1), new_topic(partitions=1)
+    talk.send_values(source, 0, ["1", "2"])
+    copy = Copy(spark, node, tmp_path / "checkpoint")
+    copy.run(source, target)
+    talk.run(lambda client: client.delete_topic(target))
+    talk.run(lambda client: client.create_topic(target, 1))
+    talk.send_values(source, 0, ["3"])
+    with pytest.raises(Exception, match=f"topic '{target}' was deleted and made again"):
+        copy.run(source, target)
+    assert values(load(target)) == [], "nothing of that epoch counts"

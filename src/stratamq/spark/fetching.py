@@ -60,7 +60,7 @@ async def _fill(
     queue: asyncio.Queue[Answer | BaseException | None], client: Client, asked: Fetching
 ) -> None:
     try:
-        async for answer in _answers(client, asked):
+        async for answer in fetch_all(client, asked):
             await queue.put(answer)
     except Exception as error:  # raised where the answer is waited for
         await queue.put(error)
@@ -68,7 +68,8 @@ async def _fill(
         await queue.put(None)
 
 
-async def _answers(client: Client, asked: Fetching) -> AsyncIterator[Answer]:
+async def fetch_all(client: Client, asked: Fetching) -> AsyncIterator[Answer]:
+    """Until the range is covered, one after the other."""
     wanted = asked.wanted
     offset, empty = wanted.start, 0
     while offset < wanted.stop:

@@ -39,7 +39,13 @@ STREAMING = (
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
 )
-WRITING = ("checkpointLocation", "transactionTimeoutMs", "transactionalIdPrefix", "compression")
+WRITING = (
+    "checkpointLocation",
+    "transactionTimeoutMs",
+    "transactionalIdPrefix",
+    "compression",
+    "failOnDataLoss",
+)
 SPARKS_OWN = ("queryName",)
 """What Spark itself may add."""
 

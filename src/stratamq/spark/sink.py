@@ -20,7 +20,8 @@ from stratamq.model.errors import InvalidConfig, StrataError
 from stratamq.spark import epochs
 from stratamq.spark.epochs import Part
 from stratamq.spark.failing import plain, plainly
-from stratamq.spark.names import COMMON, WRITING, check_names, choice, number
+from stratamq.spark.losses import Losses
+from stratamq.spark.names import COMMON, WRITING, check_names, choice, flag, number
 from stratamq.spark.options import client_options
 from stratamq.spark.reading import shared_client
 from stratamq.spark.rows import check_schema
@@ -46,6 +47,7 @@ class WriteOptions:
     prefix: str = PREFIX
     timeout_ms: int = TIMEOUT_MS
     compression: Compression = Compression.NONE
+    losses: Losses
 
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
@@ -57,6 +59,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
         prefix=options.get("transactionalidprefix", PREFIX),
         timeout_ms=number(options, "transactionTimeoutMs") or TIMEOUT_MS,
         compression=codecs[choice(options, "compression", "none", codecs)],
+        losses=Losses(fatal=flag(options, "failOnDataLoss", True)),
     )
 
 
@@ -114,14 +117,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
     @plainly
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         client = shared_client(self._options.client)
-        told = [one for one in messages if isinstance(one, Written) and one.query]
-        parts = parts_of(messages)
-        for query in {one.query for one in told if one.query}:
+        written = [one for one in messages if isinstance(one, Written)]
+        parts, losses = parts_of(messages), self._options.losses
+        for query in {one.query for one in written if one.query}:
             if parts:
-                client.call(epochs.decide(client.asyncio, query, batchId, parts))
+                client.call(epochs.decide(client.asyncio, query, batchId, parts, losses))
                 client.call(epochs.fence_losers(client.asyncio, query, parts))
             else:
-                client.call(epochs.finish(client.asyncio, query, batchId))
+                client.call(epochs.finish(client.asyncio, query, batchId, losses))
 
     @plainly
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
@@ -168,8 +171,7 @@ def _write_task(
         if writer is not None:
             _give_up(client, writer)
         raise
-    place = min(writer.transaction.places)
-    part = Part(writer.transaction.handle, task, attempt, place)
+    part = Part(writer.transaction.handle, task, attempt, writer.topics)
     return Written(query=name, part=part, rows=writer.rows)
 
 

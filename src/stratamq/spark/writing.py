@@ -48,6 +48,8 @@ class TransactionWriter:
         self._client, self._transaction = client, transaction
         self._piles: dict[TopicPartition, _Pile] = {}
         self._counts: dict[str, int] = {}
+        self.topics: dict[str, bytes] = {}
+        """By name, with the ids they had before anything was written to them."""
         self._keyless_bytes: dict[str, int] = {}
         self._under_way: deque[Future[int]] = deque()
         self.rows = 0
@@ -125,8 +127,9 @@ class TransactionWriter:
         return found
 
     def _count(self, topic: str) -> int:
-        described = self._client.call(self._client.asyncio.describe_topics([topic]))
-        count = self._counts[topic] = len(described[topic].partitions)
+        described = self._client.call(self._client.asyncio.describe_topics([topic]))[topic]
+        self.topics[topic] = described.topic_id
+        count = self._counts[topic] = len(described.partitions)
         return count
 
 
