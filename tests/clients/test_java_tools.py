@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +23,9 @@ MAINS = {
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "kafka-features": "org.apache.kafka.tools.FeatureCommand",
+    "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
+    "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
     "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
@@ -173,6 +177,34 @@ def test_the_node_tells_about_itself(tool: Tool, topic: str, kafka: str) -> None
     assert re.search(r"Produce\(0\): ", versions)
     assert "Cluster ID: " in tool("kafka-cluster", "cluster-id")
     assert f'"{topic}-0"' in tool("kafka-log-dirs", "--describe", "--topic-list", topic)
+
+
+def test_the_quorum_and_the_features(tool: Tool) -> None:
+    status = tool("kafka-metadata-quorum", "describe", "--status")
+    assert re.search(r"LeaderId:\s+1\n", status)
+    assert re.search(r"MaxFollowerLag:\s+0\n", status)
+    assert re.search(r"CurrentVoters:\s+\[.*1.*\]", status)
+    (row,) = tool("kafka-metadata-quorum", "describe", "--replication").splitlines()[1:]
+    assert re.match(r"1\s+\S+\s+\d+\s+0\s+\d+\s+\d+\s+Leader", row)
+    features = tool("kafka-features", "describe")
+    assert re.search(r"Feature: group.version\s.*FinalizedVersionLevel: 1\s", features)
+    refused = tool("kafka-features", "upgrade", "--feature", "group.version=2", status=1)
+    assert "it is fixed at 1" in refused
+    refused = tool("kafka-cluster", "unregister", "--id", "7", status=1)
+    assert "not currently registered" in refused
+
+
+def test_replicas_are_moved_to_where_they_are(tool: Tool, topic: str, tmp_path: Path) -> None:
+    tool("kafka-topics", "--create", "--topic", topic)
+    told = tool("kafka-log-dirs", "--describe", "--topic-list", topic)
+    (folder,) = re.findall(r'"logDir":"([^"]+)"', told)
+    for place, done in ((folder, True), ("/nowhere", False)):
+        plan = tmp_path / "plan.json"
+        one = {"topic": topic, "partition": 0, "replicas": [1], "log_dirs": [place]}
+        plan.write_text(json.dumps({"version": 1, "partitions": [one]}))
+        file = ("--reassignment-json-file", str(plan), "--timeout", "1")
+        printed = tool("kafka-reassign-partitions", *file, "--execute", status=0 if done else 1)
+        assert ("Successfully started moving log directory" in printed) == done, printed
 
 
 def test_the_load_tools_run(tool: Tool, topic: str) -> None:

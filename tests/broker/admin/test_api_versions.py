@@ -43,3 +43,16 @@ async def test_older_versions_say_nothing(rig: Rig, version: int) -> None:
     assert answer.error_code == 0
     served = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
     assert served[message_of(CreateTopicsRequest).key] == (2, 7)
+
+
+@pytest.mark.parametrize("version", [3, 4])
+async def test_the_features_of_the_cluster(rig: Rig, version: int) -> None:
+    request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+    answer = await rig.ask(request, version)
+    finalized = {one.name: one.max_version_level for one in answer.finalized_features}
+    assert finalized["group.version"] == 1
+    assert answer.finalized_features_epoch >= 0, "clients keep what has the highest epoch"
+    for one in answer.supported_features:
+        assert 1 <= one.min_version <= finalized[one.name] <= one.max_version, (
+            "older Java clients cannot read a lowest version of 0"
+        )

@@ -16,6 +16,9 @@ from stratamq.model.shard import shard_name
 from stratamq.model.types import NodeId
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.cluster_admin import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
     ElectLeadersRequest,
@@ -27,6 +30,14 @@ from stratamq.wire.kafka.protocol.messages.metadata import (
     DescribeClusterRequest,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsTopic,
+)
+from stratamq.wire.kafka.protocol.messages.quorum import (
+    DescribeQuorumRequest,
+    FeatureUpdate,
+    QuorumPartition,
+    QuorumTopic,
+    UnregisterBrokerRequest,
+    UpdateFeaturesRequest,
 )
 from stratamq.wire.kafka.protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -97,6 +108,97 @@ async def test_only_the_partitions_asked_for(rig: Rig) -> None:
     assert [(one.name, [p.partition_index for p in one.partitions]) for one in folder.topics] == [
         ("t", [0, 1])
     ]
+
+
+async def test_partitions_are_in_the_one_folder_and_in_no_other(rig: Rig, tmp_path: Path) -> None:
+    await rig.core.topics.create("t", partitions=2)
+
+    async def moved(path: str, version: int) -> list[tuple[str, int, ErrorCode]]:
+        topics = [
+            AlterReplicaLogDirTopic(name="t", partitions=[0, 1, 2]),
+            AlterReplicaLogDirTopic(name="u", partitions=[0]),
+        ]
+        one = AlterReplicaLogDir(path=path, topics=topics)
+        answer = await rig.ask(AlterReplicaLogDirsRequest(dirs=[one]), version)
+        return [
+            (topic.topic_name, part.partition_index, ErrorCode(part.error_code))
+            for topic in answer.results
+            for part in topic.partitions
+        ]
+
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    for version in (1, 2):
+        assert await moved(str(tmp_path), version) == [
+            *(("t", 0, ErrorCode.NONE), ("t", 1, ErrorCode.NONE)),
+            *(("t", 2, unknown), ("u", 0, unknown)),
+        ]
+        codes = {code for _, _, code in await moved("/elsewhere", version)}
+        assert codes == {ErrorCode.LOG_DIR_NOT_FOUND}
+
+
+# -- the quorum and the features -------------------------------------------------------------------
+
+
+async def quorum(rig: Rig, *wanted: tuple[str, int], version: int = 2) -> Any:
+    topics = [
+        QuorumTopic(topic_name=topic, partitions=[QuorumPartition(partition_index=partition)])
+        for topic, partition in wanted
+    ]
+    return await rig.ask(DescribeQuorumRequest(topics=topics), version)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_one_voter_that_has_all_of_the_metadata(rig: Rig, version: int) -> None:
+    await rig.core.meta.submit(RegisterNode(node_id=NodeId(2), address="there:9"))
+    answer = await quorum(rig, ("__cluster_metadata", 0), version=version)
+    (found,) = answer.topics[0].partitions
+    revision = rig.services.meta.state.revision
+    assert (found.leader_id, found.leader_epoch, found.high_watermark) == (1, 1, revision)
+    (voter,), (observer,) = found.current_voters, found.observers
+    assert (voter.replica_id, observer.replica_id) == (1, 2)
+    assert {voter.log_end_offset, observer.log_end_offset} == {revision}
+    now_ms = rig.clock.now_ms() if version else -1
+    assert voter.last_caught_up_timestamp == now_ms
+    assert [one.node_id for one in answer.nodes] == ([1] if version == 2 else [])
+
+
+async def test_there_is_one_partition_of_metadata(rig: Rig) -> None:
+    for wanted in (("__cluster_metadata", 1), ("t", 0)):
+        (found,) = (await quorum(rig, wanted)).topics[0].partitions
+        assert ErrorCode(found.error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    for several in ((), (("__cluster_metadata", 0),) * 2):
+        answer = await quorum(rig, *several)
+        assert ErrorCode(answer.error_code) is ErrorCode.INVALID_REQUEST
+        assert answer.topics == []
+
+
+async def test_a_broker_is_not_forgotten_while_it_may_hold_replicas(rig: Rig) -> None:
+    async def unregistered(broker: int) -> ErrorCode:
+        return ErrorCode((await rig.ask(UnregisterBrokerRequest(broker_id=broker))).error_code)
+
+    assert await unregistered(7) is ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert await unregistered(1) is ErrorCode.INVALID_REQUEST
+    assert rig.services.meta.state.live_nodes() == [1]
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_features_are_fixed(rig: Rig, version: int) -> None:
+    async def updated(**levels: int) -> list[ErrorCode]:
+        asked = [
+            FeatureUpdate(feature=name.replace("_", "."), max_version_level=level)
+            for name, level in levels.items()
+        ]
+        answer = await rig.ask(UpdateFeaturesRequest(feature_updates=asked), version)
+        if version < 2 and not answer.error_code:
+            return [ErrorCode(one.error_code) for one in answer.results]
+        return [ErrorCode(answer.error_code)]
+
+    refused = ErrorCode.INVALID_UPDATE_VERSION
+    assert await updated(group_version=1) == [ErrorCode.NONE]
+    assert await updated(group_version=0) == [refused]
+    assert await updated(metadata_version=27) == [refused]
+    many = {f"f{number}": 1 for number in range(101)}
+    assert await updated(**many) == [ErrorCode.INVALID_REQUEST]
 
 
 # -- leaders ---------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from stratamq.wire.kafka.protocol.messages import (
     log_offsets,
     metadata,
     produce,
+    quorum,
     quotas,
     reassignments,
     sasl,
@@ -249,6 +250,12 @@ def users_altered(version: int, topic_id: bytes) -> Any:
     return sasl.AlterUserScramCredentialsRequest(deletions=[], upsertions=[one])
 
 
+def disks_altered(version: int, topic_id: bytes) -> Any:
+    topic = cluster_admin.AlterReplicaLogDirTopic(name="t", partitions=[0])
+    one = cluster_admin.AlterReplicaLogDir(path="/x", topics=[topic])
+    return cluster_admin.AlterReplicaLogDirsRequest(dirs=[one])
+
+
 def quotas_altered(version: int, topic_id: bytes) -> Any:
     entity = [quotas.QuotaEntity(entity_type="user", entity_name="eve")]
     op = quotas.QuotaOperation(key="producer_byte_rate", value=1.0, remove=False)
@@ -415,6 +422,16 @@ SAMPLES: Mapping[type, Sample] = {
         fixed(cluster_admin.DescribeLogDirsRequest(topics=None)), NO_CLUSTER
     ),
     cluster_admin.ElectLeadersRequest: Sample(election, NO_CLUSTER),
+    cluster_admin.AlterReplicaLogDirsRequest: Sample(disks_altered, NO_CLUSTER),
+    quorum.DescribeQuorumRequest: Sample(
+        fixed(quorum.DescribeQuorumRequest(topics=[])), NO_CLUSTER
+    ),
+    quorum.UnregisterBrokerRequest: Sample(
+        fixed(quorum.UnregisterBrokerRequest(broker_id=1)), NO_CLUSTER
+    ),
+    quorum.UpdateFeaturesRequest: Sample(
+        fixed(quorum.UpdateFeaturesRequest(feature_updates=[])), NO_CLUSTER
+    ),
     reassignments.AlterPartitionReassignmentsRequest: Sample(
         fixed(reassignments.AlterPartitionReassignmentsRequest(topics=[])), NO_CLUSTER
     ),

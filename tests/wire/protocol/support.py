@@ -17,6 +17,7 @@ from stratamq.wire.kafka.protocol.schema import (
     FLOAT64,
     RECORDS,
     STRING,
+    UINT16,
     UUID,
     Array,
     Field,
@@ -127,6 +128,8 @@ def _fixed(kind: Fixed) -> st.SearchStrategy[Any]:
         return st.floats(allow_nan=False, allow_infinity=False)
     if kind is UUID:
         return st.binary(min_size=16, max_size=16)
+    if kind is UINT16:
+        return st.sampled_from([0, 1, 9092, (1 << 16) - 1])
     return signed(8 * kind.width)
 
 

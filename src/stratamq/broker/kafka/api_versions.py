@@ -1,9 +1,10 @@
-"""ApiVersions: what is served, and nothing else."""
+"""ApiVersions: what is served, and nothing else; and the features of the cluster."""
 
 from __future__ import annotations
 
 import re
 
+from stratamq.broker.kafka.admin.features import FEATURES_EPOCH, FINALIZED, SUPPORTED
 from stratamq.broker.kafka.contract import Caller
 from stratamq.wire.kafka.protocol import ErrorCode, Served, api_versions_response
 from stratamq.wire.kafka.protocol.messages.api_versions import (
@@ -22,4 +23,9 @@ def answer(request: ApiVersionsRequest, caller: Caller, served: Served) -> ApiVe
     )
     if caller.version >= _NAMES_SINCE and not named:
         return api_versions_response({}, error_code=ErrorCode.INVALID_REQUEST)
-    return api_versions_response(served)
+    return api_versions_response(
+        served,
+        supported_features=SUPPORTED,
+        finalized_features=FINALIZED,
+        finalized_features_epoch=FEATURES_EPOCH,
+    )

@@ -12,12 +12,20 @@ from stratamq.broker.kafka.admin.delete_records import DeleteRecords
 from stratamq.broker.kafka.admin.delete_topics import DeleteTopics
 from stratamq.broker.kafka.admin.describe_cluster import DescribeCluster
 from stratamq.broker.kafka.admin.describe_configs import DescribeConfigs
+from stratamq.broker.kafka.admin.features import update_features
 from stratamq.broker.kafka.admin.leaders import Leaders
-from stratamq.broker.kafka.admin.log_dirs import DescribeLogDirs
+from stratamq.broker.kafka.admin.log_dirs import LogDirs
+from stratamq.broker.kafka.admin.quorum import Quorum
 from stratamq.broker.kafka.admin.topic_partitions import DescribeTopicPartitions
 from stratamq.broker.kafka.contract import Handled, Services
 from stratamq.broker.kafka.groups.configs import GroupConfigs
-from stratamq.wire.kafka.protocol.messages import cluster_admin, configs, log_offsets, topics
+from stratamq.wire.kafka.protocol.messages import (
+    cluster_admin,
+    configs,
+    log_offsets,
+    quorum,
+    topics,
+)
 from stratamq.wire.kafka.protocol.messages.metadata import (
     DescribeClusterRequest,
     DescribeTopicPartitionsRequest,
@@ -64,11 +72,16 @@ class Admin:
 
     def _of_cluster(self) -> Mapping[type, Handled]:
         services, leaders = self._services, Leaders(self._services)
-        cluster = DescribeCluster(services, self._cluster_id)
+        cluster, disks = DescribeCluster(services, self._cluster_id), LogDirs(services)
+        voters = Quorum(services)
         return {
             DescribeClusterRequest: Handled(cluster.describe),
-            cluster_admin.DescribeLogDirsRequest: Handled(DescribeLogDirs(services).describe),
+            cluster_admin.DescribeLogDirsRequest: Handled(disks.describe),
+            cluster_admin.AlterReplicaLogDirsRequest: Handled(disks.alter),
             cluster_admin.ElectLeadersRequest: Handled(leaders.elect),
             cluster_admin.ListPartitionReassignmentsRequest: Handled(leaders.list_reassignments),
             AlterPartitionReassignmentsRequest: Handled(leaders.reassign),
+            quorum.DescribeQuorumRequest: Handled(voters.describe),
+            quorum.UnregisterBrokerRequest: Handled(voters.unregister),
+            quorum.UpdateFeaturesRequest: Handled(update_features),
         }

@@ -1,16 +1,23 @@
-"""DescribeLogDirs: how much each partition takes of the one folder there is."""
+"""DescribeLogDirs and AlterReplicaLogDirs: the one folder that every partition is in."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
+from stratamq.broker.kafka.admin.answers import failure
 from stratamq.broker.kafka.contract import Caller, Services
-from stratamq.model.errors import NotFound
+from stratamq.broker.kafka.topics import lead
+from stratamq.model.errors import NotFound, StrataError
 from stratamq.model.topic import Topic
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.cluster_admin import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
@@ -18,8 +25,10 @@ from stratamq.wire.kafka.protocol.messages.cluster_admin import (
     DescribeLogDirsTopic,
 )
 
+_NO_DIR = ErrorCode.LOG_DIR_NOT_FOUND
 
-class DescribeLogDirs:
+
+class LogDirs:
     def __init__(self, services: Services) -> None:
         self._services = services
 
@@ -78,3 +87,35 @@ class DescribeLogDirs:
     async def _size_bytes(self, topic: str, partition: int) -> int:
         segments = await self._services.drivers.segments(topic, partition)
         return sum(segment.size_bytes for segment in segments)
+
+    async def alter(
+        self, request: AlterReplicaLogDirsRequest, caller: Caller
+    ) -> AlterReplicaLogDirsResponse:
+        """Every partition is where it is asked to be, or it is asked to be where no folder is."""
+        ours = self._services.config.data_dir.absolute()
+        codes: dict[str, dict[int, ErrorCode]] = {}
+        for wanted in request.dirs:
+            is_ours = Path(wanted.path) == ours
+            for topic in wanted.topics:
+                for number in topic.partitions:
+                    code = self._exists(topic.name, number) if is_ours else _NO_DIR
+                    codes.setdefault(topic.name, {})[number] = code
+        return AlterReplicaLogDirsResponse(
+            results=[
+                AlterReplicaLogDirTopicResult(
+                    topic_name=name,
+                    partitions=[
+                        AlterReplicaLogDirPartitionResult(partition_index=number, error_code=code)
+                        for number, code in some.items()
+                    ],
+                )
+                for name, some in codes.items()
+            ]
+        )
+
+    def _exists(self, name: str, partition: int) -> ErrorCode:
+        try:
+            lead(self._services, self._services.broker_cache.topic(name), partition)
+        except StrataError as error:
+            return failure(error).code
+        return ErrorCode.NONE

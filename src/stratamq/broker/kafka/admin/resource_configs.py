@@ -43,7 +43,8 @@ async def alter_resource(
 ) -> None:
     """`settings` are those that the resource may have, by the names that clients know."""
     names = {setting.name: name for name, setting in settings.items()}
-    given = {names[one]: value for one, value in services.configs.given(scope).items()}
+    stored = services.configs.given(scope)
+    given = {names[one]: value for one, value in stored.items() if one in names}
     values = {name: setting.default for name, setting in settings.items()} | given
     change = plan(Configured(settings, values, given))
     command = AlterResourceConfig(

@@ -9,7 +9,14 @@ from stratamq.broker.kafka.security.rights import Rights
 from stratamq.broker.kafka.security.verdicts import Verdict, refused
 from stratamq.model.access import Operation
 from stratamq.wire.kafka.protocol import ErrorCode
-from stratamq.wire.kafka.protocol.messages import acls, cluster_admin, configs, quotas, sasl
+from stratamq.wire.kafka.protocol.messages import (
+    acls,
+    cluster_admin,
+    configs,
+    quorum,
+    quotas,
+    sasl,
+)
 from stratamq.wire.kafka.protocol.messages.metadata import (
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -81,6 +88,38 @@ def no_quotas_altered(request: quotas.AlterClientQuotasRequest, code: ErrorCode)
 
 def no_disks(request: cluster_admin.DescribeLogDirsRequest, code: ErrorCode) -> Any:
     return cluster_admin.DescribeLogDirsResponse(error_code=code, results=[])
+
+
+def not_moved(request: cluster_admin.AlterReplicaLogDirsRequest, code: ErrorCode) -> Any:
+    wanted: dict[str, set[int]] = {}
+    for topic in (topic for one in request.dirs for topic in one.topics):
+        wanted.setdefault(topic.name, set()).update(topic.partitions)
+    return cluster_admin.AlterReplicaLogDirsResponse(
+        results=[
+            cluster_admin.AlterReplicaLogDirTopicResult(
+                topic_name=name,
+                partitions=[
+                    cluster_admin.AlterReplicaLogDirPartitionResult(
+                        partition_index=number, error_code=code
+                    )
+                    for number in sorted(numbers)
+                ],
+            )
+            for name, numbers in wanted.items()
+        ]
+    )
+
+
+def no_quorum(request: quorum.DescribeQuorumRequest, code: ErrorCode) -> Any:
+    return quorum.DescribeQuorumResponse(error_code=code, error_message=code.text, topics=[])
+
+
+def not_unregistered(request: quorum.UnregisterBrokerRequest, code: ErrorCode) -> Any:
+    return quorum.UnregisterBrokerResponse(error_code=code, error_message=code.text)
+
+
+def not_updated(request: quorum.UpdateFeaturesRequest, code: ErrorCode) -> Any:
+    return quorum.UpdateFeaturesResponse(error_code=code, error_message=code.text)
 
 
 def elect(request: cluster_admin.ElectLeadersRequest, rights: Rights) -> Verdict | None:

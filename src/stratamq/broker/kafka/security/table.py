@@ -33,6 +33,7 @@ from stratamq.wire.kafka.protocol.messages import (
     log_offsets,
     metadata,
     produce,
+    quorum,
     quotas,
     reassignments,
     sasl,
@@ -318,12 +319,24 @@ ADMINISTRATION: Mapping[type, Entry] = {
     cluster_admin.DescribeLogDirsRequest: Entry(
         needs="DESCRIBE cluster", judge=whole(O.DESCRIBE, CLUSTER, on_cluster.no_disks)
     ),
+    cluster_admin.AlterReplicaLogDirsRequest: Entry(
+        needs="ALTER cluster", judge=whole(O.ALTER, CLUSTER, on_cluster.not_moved)
+    ),
     cluster_admin.ElectLeadersRequest: Entry(needs="ALTER cluster", judge=on_cluster.elect),
     reassignments.AlterPartitionReassignmentsRequest: Entry(
         needs="ALTER cluster", judge=whole(O.ALTER, CLUSTER, on_cluster.not_reassigned)
     ),
     cluster_admin.ListPartitionReassignmentsRequest: Entry(
         needs="DESCRIBE cluster", judge=whole(O.DESCRIBE, CLUSTER, on_cluster.no_reassignments)
+    ),
+    quorum.DescribeQuorumRequest: Entry(
+        needs="DESCRIBE cluster", judge=whole(O.DESCRIBE, CLUSTER, on_cluster.no_quorum)
+    ),
+    quorum.UnregisterBrokerRequest: Entry(
+        needs="ALTER cluster", judge=whole(O.ALTER, CLUSTER, on_cluster.not_unregistered)
+    ),
+    quorum.UpdateFeaturesRequest: Entry(
+        needs="ALTER cluster", judge=whole(O.ALTER, CLUSTER, on_cluster.not_updated)
     ),
 }
 

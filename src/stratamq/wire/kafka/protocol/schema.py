@@ -65,6 +65,7 @@ Kind = Fixed | Sized | Array | type
 BOOL = Fixed("bool", "?", 1)
 INT8 = Fixed("int8", "b", 1)
 INT16 = Fixed("int16", "h", 2)
+UINT16 = Fixed("uint16", "H", 2)
 INT32 = Fixed("int32", "i", 4)
 INT64 = Fixed("int64", "q", 8)
 FLOAT64 = Fixed("float64", "d", 8)
@@ -74,7 +75,7 @@ BYTES = Sized("bytes", "i")
 RECORDS = Sized("records", "i")
 """As BYTES, but read as a view into the frame and written without being copied."""
 
-WIDTHS = {"b": 1, "B": 1, "?": 1, "x": 1, "h": 2, "i": 4, "q": 8, "d": 8, "16s": 16}
+WIDTHS = {"b": 1, "B": 1, "?": 1, "x": 1, "h": 2, "H": 2, "i": 4, "q": 8, "d": 8, "16s": 16}
 
 
 def array(element: Fixed | Sized | type) -> Array:

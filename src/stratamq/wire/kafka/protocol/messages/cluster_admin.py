@@ -68,6 +68,47 @@ class DescribeLogDirsResponse:
 
 
 @struct
+class AlterReplicaLogDirTopic:
+    name: str = wire(STRING)
+    partitions: Sequence[int] = wire(array(INT32))
+
+
+@struct
+class AlterReplicaLogDir:
+    path: str = wire(STRING)
+    topics: Sequence[AlterReplicaLogDirTopic] = wire(array(AlterReplicaLogDirTopic))
+
+
+@request(key=34, versions="1-2", flexible="2+")
+class AlterReplicaLogDirsRequest:
+    """Move partitions to these directories."""
+
+    dirs: Sequence[AlterReplicaLogDir] = wire(array(AlterReplicaLogDir))
+
+
+@struct
+class AlterReplicaLogDirPartitionResult:
+    partition_index: int = wire(INT32)
+    error_code: int = wire(INT16, default=0)
+
+
+@struct
+class AlterReplicaLogDirTopicResult:
+    topic_name: str = wire(STRING)
+    partitions: Sequence[AlterReplicaLogDirPartitionResult] = wire(
+        array(AlterReplicaLogDirPartitionResult)
+    )
+
+
+@response(key=34, versions="1-2", flexible="2+")
+class AlterReplicaLogDirsResponse:
+    """One error code per partition."""
+
+    throttle_time_ms: int = wire(INT32, default=0)
+    results: Sequence[AlterReplicaLogDirTopicResult] = wire(array(AlterReplicaLogDirTopicResult))
+
+
+@struct
 class ElectLeadersTopic:
     topic: str = wire(STRING)
     partitions: Sequence[int] = wire(array(INT32))

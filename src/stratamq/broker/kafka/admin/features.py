@@ -1,0 +1,67 @@
+"""The cluster's features: which there are, at which version, and the request to change that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stratamq.broker.kafka.contract import Caller
+from stratamq.wire.kafka.protocol import ErrorCode
+from stratamq.wire.kafka.protocol.messages.api_versions import (
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from stratamq.wire.kafka.protocol.messages.quorum import (
+    FeatureUpdate,
+    FeatureUpdateResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+FEATURES: Mapping[str, int] = {"group.version": 1}
+"""group.version 1: consumer groups of the new protocol (KIP-848)."""
+
+FEATURES_EPOCH = 1
+"""Clients keep the features of the highest epoch they have seen: raise it with every change."""
+
+SUPPORTED = [
+    SupportedFeatureKey(name=name, min_version=level, max_version=level)
+    for name, level in FEATURES.items()
+]
+FINALIZED = [
+    FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+    for name, level in FEATURES.items()
+]
+_ONE_ERROR_SINCE = 2
+UPDATES_MAX = 100
+"""Of one request. Above: INVALID_REQUEST."""
+
+
+async def update_features(request: UpdateFeaturesRequest, caller: Caller) -> UpdateFeaturesResponse:
+    """A feature is at the one version that this program has. Asking for that is no failure."""
+    if len(request.feature_updates) > UPDATES_MAX:
+        return UpdateFeaturesResponse(
+            error_code=ErrorCode.INVALID_REQUEST, error_message=f"over {UPDATES_MAX} updates"
+        )
+    refusals = {one.feature: _refusal(one) for one in request.feature_updates}
+    failed = [refusal for refusal in refusals.values() if refusal is not None]
+    code = ErrorCode.INVALID_UPDATE_VERSION
+    if caller.version >= _ONE_ERROR_SINCE:
+        return (
+            UpdateFeaturesResponse(error_code=code, error_message=failed[0])
+            if failed
+            else UpdateFeaturesResponse()
+        )
+    return UpdateFeaturesResponse(
+        results=[
+            FeatureUpdateResult(feature=name, error_code=code if why else 0, error_message=why)
+            for name, why in refusals.items()
+        ]
+    )
+
+
+def _refusal(asked: FeatureUpdate) -> str | None:
+    level = FEATURES.get(asked.feature)
+    if level == asked.max_version_level:
+        return None
+    here = "there is no such feature" if level is None else f"it is fixed at {level}"
+    return f"Invalid update version {asked.max_version_level} for feature {asked.feature}: {here}"
