@@ -1,28 +1,63 @@
 """Waiting in tests: for something to come about, never for a time. A slow machine then takes
-longer, and the answer is the same; what never comes about ends with the test's own time-out."""
+longer, and the answer is the same.
+
+    until, wait_until       wait for what must happen; `what` is said when it never does
+    let_run, let_run_here   give others the time for what must not happen, let something get under
+                            way that gives no sign, or take a time by chance before something is
+                            killed: on a slow machine such a test shows less, and does not fail
+    let_pass                put the event loop's clock forward
+    every                   what a loop is about to look at, if there is anything
+
+This is the only file of the tests that sleeps: tests/repo/hygiene.py sees to it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
 
+T = TypeVar("T")
 PAUSE_S = 0.005
+PATIENCE_S = 100.0
+"""Within the time-out of a test. Those that have a longer one of their own say so."""
+
+What = str | Callable[[], str]
 
 
-async def until(met: Callable[[], bool | Awaitable[bool]]) -> None:
-    """Asked again and again, a plain function or an asyncio one."""
+async def until(
+    met: Callable[[], object | Awaitable[object]], what: What = "", patience_s: float = PATIENCE_S
+) -> None:
+    """Until it returns what is true: a plain function, or an asyncio one."""
+    ends = time.monotonic() + patience_s
     while True:
         found = met()
-        if found if isinstance(found, bool) else await found:
+        if await found if isinstance(found, Awaitable) else found:
             return
+        _check(ends, what)
         await asyncio.sleep(PAUSE_S)
 
 
-def wait_until(met: Callable[[], bool]) -> None:
-    """The same, in tests that are not asyncio's."""
+def wait_until(met: Callable[[], object], what: What = "", patience_s: float = PATIENCE_S) -> None:
+    """The same where there is no event loop."""
+    ends = time.monotonic() + patience_s
     while not met():
+        _check(ends, what)
         time.sleep(PAUSE_S)
+
+
+def _check(ends: float, what: What) -> None:
+    if time.monotonic() > ends:
+        raise AssertionError(f"it did not come about: {what() if callable(what) else what}")
+
+
+async def let_run(seconds: float = 0.05) -> None:
+    await asyncio.sleep(seconds)
+
+
+def let_run_here(seconds: float = 0.05) -> None:
+    time.sleep(seconds)
 
 
 def let_pass(seconds: float) -> None:
@@ -31,3 +66,10 @@ def let_pass(seconds: float) -> None:
     loop = asyncio.get_running_loop()
     before = loop.time
     loop.time = lambda: before() + seconds  # type: ignore[method-assign]
+
+
+def every(items: Iterable[T]) -> list[T]:
+    """For loops that assert: without items, they would pass without having looked at anything."""
+    found = list(items)
+    assert found, "there is nothing to look at"
+    return found

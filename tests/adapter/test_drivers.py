@@ -33,6 +33,7 @@ from stratamq.model.types import NodeId, Offset, ShardName, TimestampMs
 from stratamq.wire.kafka.partitioner import partition_for_key
 from stratamq.wire.kafka.records import decode_batch, encode_batch, iter_batches
 from tests.adapter.support import World
+from tests.waiting import let_run
 
 
 @pytest.fixture(params=list(StorageType), ids=str)
@@ -266,11 +267,11 @@ class Shouting(EngineStorageAdapter):
 
     async def open(self) -> None:
         self.opened += 1
-        await asyncio.sleep(0.01)
+        await let_run(0.01)
         await super().open()
 
     async def close(self) -> None:
-        await asyncio.sleep(0.01)
+        await let_run(0.01)
         await super().close()
         self.closed += 1
 

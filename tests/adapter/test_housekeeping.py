@@ -16,6 +16,7 @@ from stratamq.model.shard import shard_name
 from stratamq.model.topic import StorageType
 from stratamq.model.types import Offset
 from tests.adapter.support import World
+from tests.waiting import until
 
 HOUR_MS = 3_600_000
 
@@ -64,11 +65,11 @@ async def test_it_works_in_the_background(world: World, keeper: Housekeeper) -> 
     await world.drivers.write("t", Record(b"old"))
     keeper.start()
     world.clock.advance(2 * HOUR_MS)
-    for _ in range(500):
-        if (await world.drivers.offsets("t", 0)).start == 1:
-            break
-        await asyncio.sleep(0.01)
-    assert (await world.drivers.offsets("t", 0)).start == 1
+
+    async def is_gone() -> bool:
+        return (await world.drivers.offsets("t", 0)).start == 1
+
+    await until(is_gone)
 
 
 async def test_a_sick_shard_is_reported_and_the_others_are_served(
@@ -126,11 +127,7 @@ async def test_a_round_that_breaks_is_not_the_last(
 
     keeper.run_once = run_once  # type: ignore[method-assign,assignment]
     keeper.start()
-    for _ in range(500):
-        if rounds > 2:
-            break
-        await asyncio.sleep(0.01)
-    assert rounds > 2
+    await until(lambda: rounds > 2)
     assert "a bug" in caplog.text
 
 

@@ -29,6 +29,7 @@ from stratamq.model.errors import (
 from stratamq.model.shard import shard_name
 from stratamq.model.types import LeaderEpoch, Offset, ShardName
 from tests.meta.support import ME, T1, creating, topic
+from tests.waiting import let_run, until
 
 A, B, UNKNOWN = (shard_name(T1, partition) for partition in (0, 1, 7))
 NEVER_S = 3600.0
@@ -264,7 +265,7 @@ async def test_a_flush_that_nobody_waits_for_does_not_overtake_a_later_one(cache
     await asyncio.wait([flushing])
     await manager.commit("g", [at(A, 2)])
     closing = asyncio.create_task(manager.close())
-    await asyncio.sleep(0.05)
+    await let_run()
     cached.kv.gate.set()
     await closing
     manager = await cached.open()
@@ -282,11 +283,7 @@ async def test_offsets_are_stored_in_the_background_and_a_failure_does_not_stop_
     await asyncio.to_thread(cached.kv.entered.wait, 5)
     assert manager._dirty
     cached.kv.failure = None
-    for _ in range(500):
-        if not manager._dirty:
-            break
-        await asyncio.sleep(0.01)
-    assert not manager._dirty
+    await until(lambda: not manager._dirty)
     assert [*cached.kv.scan(b"o", b"p")]
     await manager.close()
 

@@ -27,7 +27,7 @@ from stratamq.model.shard import shard_name
 from stratamq.model.topic import StorageType, Topic
 from stratamq.model.types import NodeId, Offset, TimestampMs, TopicId
 from tests.adapter.support import LATE_S, Crash, World
-from tests.waiting import let_pass, until
+from tests.waiting import let_pass, let_run, until
 
 Operation = Callable[[World], Awaitable[object]]
 
@@ -277,7 +277,7 @@ async def test_a_cache_that_never_hears_of_it_times_out(
         creation = asyncio.create_task(create(world))
         await until(lambda: step in world.faults.calls)
         while not creation.done():  # undoing it waits for the cache as well
-            await asyncio.sleep(0.1)
+            await let_run(0.1)
             let_pass(LATE_S)
         with pytest.raises(TimedOut):
             await creation

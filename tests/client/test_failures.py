@@ -25,6 +25,7 @@ from stratamq.model.errors import (
 from stratamq.model.record import Record
 from tests.clients.node import running
 from tests.clients.security import MECHANISMS, PASSWORD, SECURE, add_users, certificates
+from tests.waiting import let_run
 
 
 @contextlib.asynccontextmanager
@@ -79,7 +80,7 @@ async def test_requests_under_way_end_with_the_connection(client: Client, topic:
     waiting = asyncio.create_task(
         client.fetch(TopicPartition(topic, 0), 0, FetchLimits(wait_ms_max=60_000))
     )
-    await asyncio.sleep(0.2)
+    await let_run(0.2)
     client.close()
     with pytest.raises(StrataError):
         await asyncio.wait_for(waiting, 5)

@@ -1,6 +1,6 @@
 """A process that reads, works and writes in transactions, until it is killed.
 
-    exactly_once_worker.py ADDRESS INPUT OUTPUT
+    python -m tests.clients.exactly_once_worker ADDRESS INPUT OUTPUT
 
 It ends at the first error that is not for it to retry; whoever watches it starts another.
 """
@@ -8,9 +8,10 @@ It ends at the first error that is not for it to retry; whoever watches it start
 from __future__ import annotations
 
 import sys
-import time
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+
+from tests.waiting import let_run_here
 
 SECONDS_MAX = 60
 AT_ONCE = 5
@@ -65,7 +66,7 @@ def work(consumer: Consumer, producer: Producer, found: list[Message], output: s
         producer.produce(output, message.value(), partition=message.partition())
         ends[message.topic(), message.partition()] = message.offset() + 1
     producer.flush(SECONDS_MAX)
-    time.sleep(WORK_S)
+    let_run_here(WORK_S)
     at = [TopicPartition(*place, end) for place, end in ends.items()]
     producer.send_offsets_to_transaction(at, consumer.consumer_group_metadata(), SECONDS_MAX)
     producer.commit_transaction(SECONDS_MAX)

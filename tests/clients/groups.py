@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 PARTITIONS = 4
 SECONDS_MAX = 60
 FLAGS = (
@@ -14,10 +11,3 @@ FLAGS = (
     *("--num-partitions", str(PARTITIONS)),
     *("--topic-flush", "os", "--log-level", "warning"),
 )
-
-
-def until(done: Callable[[], object], what: str) -> None:
-    """Call `done` until it says yes. It does the polling, so there is no sleep."""
-    deadline = time.monotonic() + SECONDS_MAX
-    while not done():
-        assert time.monotonic() < deadline, f"{what}: not within {SECONDS_MAX} s"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -11,6 +11,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from tests.clients.groups import FLAGS, PARTITIONS, SECONDS_MAX
 from tests.clients.node import Node, running
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +44,6 @@ async def member_of(address: str, topic: str) -> AsyncIterator[AIOKafkaConsumer]
         yield consumer
     finally:
         await consumer.stop()
-
-
-async def until(done: Callable[[], bool]) -> None:
-    for _ in range(SECONDS_MAX * 20):
-        if done():
-            return
-        await asyncio.sleep(0.05)
-    pytest.fail(f"not within {SECONDS_MAX} s")
 
 
 async def test_members_share_commit_and_take_over(kafka: str, topic: str) -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
-from tests.clients.groups import FLAGS, PARTITIONS, SECONDS_MAX, until
+from tests.clients.groups import FLAGS, PARTITIONS, SECONDS_MAX
 from tests.clients.node import Node, running
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -68,14 +69,16 @@ def test_members_share_commit_and_take_over(kafka: str, topic: str) -> None:
     fill(kafka, topic, 5)
     with ExitStack() as stack:
         first = stack.enter_context(closing(Member(kafka, f"g-{topic}", topic)))
-        until(lambda: first.has(PARTITIONS), "the first has all")
-        until(lambda: first.poll() or len(first.values) == 5 * PARTITIONS, "reading everything")
+        wait_until(lambda: first.has(PARTITIONS), "the first has all")
+        wait_until(
+            lambda: first.poll() or len(first.values) == 5 * PARTITIONS, "reading everything"
+        )
         first.consumer.commit()
         second = Member(kafka, f"g-{topic}", topic)
-        until(lambda: first.has(2) & second.has(2), "each has half")
+        wait_until(lambda: first.has(2) & second.has(2), "each has half")
         assert not first.partitions & second.partitions
         second.close()
-        until(lambda: first.has(PARTITIONS), "the first has all again")
+        wait_until(lambda: first.has(PARTITIONS), "the first has all again")
         assert len(first.values) == 5 * PARTITIONS, "it went on where it was"
 
 
@@ -86,13 +89,13 @@ def test_a_static_member_keeps_its_partitions(kafka: str, topic: str) -> None:
             closing(Member(kafka, f"g-{topic}", topic, group_instance_id="one"))
         )
         second = Member(kafka, f"g-{topic}", topic, group_instance_id="two")
-        until(lambda: first.has(2) & second.has(2), "each has half")
+        wait_until(lambda: first.has(2) & second.has(2), "each has half")
         had, generation = second.partitions, generation_of(first)
         second.close()
         second = stack.enter_context(
             closing(Member(kafka, f"g-{topic}", topic, group_instance_id="two"))
         )
-        until(lambda: first.poll() or second.has(2), "it is back")
+        wait_until(lambda: first.poll() or second.has(2), "it is back")
         assert (second.partitions, generation_of(second)) == (had, generation)
 
 
@@ -107,12 +110,12 @@ def test_a_restart_of_the_node(tmp_path: Path, how: signal.Signals) -> None:
         stack.callback(lambda: node.process.poll() is not None or node.end(signal.SIGKILL))
         fill(node.address, "t", 5)
         member = stack.enter_context(closing(Member(node.address, "g", "t")))
-        until(lambda: member.poll() or len(member.values) == 5 * PARTITIONS, "reading all")
+        wait_until(lambda: member.poll() or len(member.values) == 5 * PARTITIONS, "reading all")
         member.consumer.commit()
         generation = generation_of(member)
         node = node.restarted(how)
         fill(node.address, "t", 5)
-        until(lambda: member.poll() or len(member.values) == 10 * PARTITIONS, "what is new")
+        wait_until(lambda: member.poll() or len(member.values) == 10 * PARTITIONS, "what is new")
         member.consumer.commit()
         assert generation_of(member) == generation
 
@@ -122,8 +125,8 @@ def test_groups_are_administered(kafka: str, topic: str) -> None:
     group = f"g-{topic}"
     with closing(KafkaAdminClient(bootstrap_servers=kafka)) as admin:
         with closing(Member(kafka, group, topic)) as member:
-            until(lambda: member.has(PARTITIONS), "all partitions")
-            until(lambda: member.poll() or len(member.values) == PARTITIONS, "reading all")
+            wait_until(lambda: member.has(PARTITIONS), "all partitions")
+            wait_until(lambda: member.poll() or len(member.values) == PARTITIONS, "reading all")
             member.consumer.commit()
         found = admin.list_group_offsets({group: None})[group]
         assert {place.partition: one.offset for place, one in found.items()} == dict.fromkeys(

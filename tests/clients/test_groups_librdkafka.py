@@ -13,8 +13,9 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka import ConsumerGroupTopicPartitions as GroupOffsets
 from confluent_kafka.admin import AdminClient
 
-from tests.clients.groups import FLAGS, PARTITIONS, SECONDS_MAX, until
+from tests.clients.groups import FLAGS, PARTITIONS, SECONDS_MAX
 from tests.clients.node import Node, running
+from tests.waiting import wait_until
 
 PROTOCOLS = ["classic", "consumer"]
 KINDS = [*PROTOCOLS, "cooperative"]
@@ -95,12 +96,12 @@ def fill(kafka: str, topic: str, count: int) -> set[bytes]:
 def test_a_group_goes_on_where_it_was(kafka: str, topic: str, kind: str) -> None:
     values = fill(kafka, topic, 10)
     with closing(Member(kafka, kind, f"g-{topic}", topic)) as first:
-        until(lambda: first.poll() or len(first.values) == len(values), "reading everything")
+        wait_until(lambda: first.poll() or len(first.values) == len(values), "reading everything")
         assert set(first.values) == values
         first.consumer.commit(asynchronous=False)
     fill(kafka, topic, 1)
     with closing(Member(kafka, kind, f"g-{topic}", topic)) as second:
-        until(lambda: second.poll() or len(second.values) == PARTITIONS, "reading what is new")
+        wait_until(lambda: second.poll() or len(second.values) == PARTITIONS, "reading what is new")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -108,16 +109,16 @@ def test_members_share_and_take_over(kafka: str, topic: str, kind: str) -> None:
     fill(kafka, topic, 1)
     with ExitStack() as stack:
         first = stack.enter_context(closing(Member(kafka, kind, f"g-{topic}", topic)))
-        until(lambda: first.has(PARTITIONS), "the first has all")
+        wait_until(lambda: first.has(PARTITIONS), "the first has all")
         second = Member(kafka, kind, f"g-{topic}", topic)
 
         def shared() -> bool:
             return first.has(PARTITIONS // 2) & second.has(PARTITIONS // 2)
 
-        until(shared, "each has half")
+        wait_until(shared, "each has half")
         assert not first.partitions & second.partitions
         second.close()
-        until(lambda: first.has(PARTITIONS), "the first has all again")
+        wait_until(lambda: first.has(PARTITIONS), "the first has all again")
 
 
 @pytest.mark.parametrize("kind", PROTOCOLS)
@@ -128,13 +129,13 @@ def test_a_static_member_that_restarts_disturbs_nobody(kafka: str, topic: str, k
             closing(Member(kafka, kind, f"g-{topic}", topic, group_instance_id="one"))
         )
         second = Member(kafka, kind, f"g-{topic}", topic, group_instance_id="two")
-        until(lambda: first.has(2) & second.has(2), "each has half")
+        wait_until(lambda: first.has(2) & second.has(2), "each has half")
         changes, had = first.changes, second.partitions
         second.close()
         second = stack.enter_context(
             closing(Member(kafka, kind, f"g-{topic}", topic, group_instance_id="two"))
         )
-        until(lambda: first.poll() or second.has(2), "it is back")
+        wait_until(lambda: first.poll() or second.has(2), "it is back")
         assert second.partitions == had
         for _ in range(10):
             first.poll()
@@ -153,7 +154,7 @@ def test_a_restart_of_the_node_disturbs_nobody(
         first, second = (
             stack.enter_context(closing(Member(node.address, kind, "g", "t"))) for _ in range(2)
         )
-        until(lambda: first.has(2) & second.has(2), "each has half")
+        wait_until(lambda: first.has(2) & second.has(2), "each has half")
         fill(node.address, "t", 5)
         members = (first, second)
 
@@ -162,13 +163,13 @@ def test_a_restart_of_the_node_disturbs_nobody(
                 one.poll()
             return sum(len(one.values) for one in members) >= count
 
-        until(lambda: read(5 * PARTITIONS), "reading everything")
+        wait_until(lambda: read(5 * PARTITIONS), "reading everything")
         for one in members:
             one.consumer.commit(asynchronous=False)
         changes = [one.changes for one in members]
         node = node.restarted(how)
         fill(node.address, "t", 5)
-        until(lambda: read(10 * PARTITIONS), "reading what is new")
+        wait_until(lambda: read(10 * PARTITIONS), "reading what is new")
         assert sum(len(one.values) for one in members) == 10 * PARTITIONS, "nothing twice"
         assert [one.changes for one in members] == changes, "nobody had to join again"
         for one in members:
@@ -190,7 +191,7 @@ def test_a_stop_does_not_wait_for_members(tmp_path: Path) -> None:
                 listed = admin.list_consumer_groups().result(SECONDS_MAX).valid
                 return [one.state.name for one in listed] == ["PREPARING_REBALANCING"]
 
-            until(waits, "it has joined")
+            wait_until(waits, "it has joined")
             began = time.monotonic()
             assert node.end() == 0
             assert time.monotonic() - began < 5
@@ -199,7 +200,7 @@ def test_a_stop_does_not_wait_for_members(tmp_path: Path) -> None:
 def test_a_pattern_takes_topics_in_as_they_come(kafka: str, topic: str) -> None:
     fill(kafka, f"{topic}-a", 1)
     with closing(Member(kafka, "consumer", f"g-{topic}", f"^{topic}-.*")) as member:
-        until(lambda: member.has(PARTITIONS), "the first topic")
+        wait_until(lambda: member.has(PARTITIONS), "the first topic")
         fill(kafka, f"{topic}-b", 1)
         fill(kafka, f"other-{topic}-b", 1)
 
@@ -207,7 +208,7 @@ def test_a_pattern_takes_topics_in_as_they_come(kafka: str, topic: str) -> None:
             member.poll()
             return len(member.consumer.assignment()) == 2 * PARTITIONS
 
-        until(both, "the second topic")
+        wait_until(both, "the second topic")
         assert {one.topic for one in member.consumer.assignment()} == {f"{topic}-a", f"{topic}-b"}
 
 
@@ -217,7 +218,7 @@ def test_groups_are_administered(kafka: str, topic: str, kind: str) -> None:
     group = f"g-{topic}"
     admin = AdminClient({"bootstrap.servers": kafka})
     with closing(Member(kafka, kind, group, topic)) as member:
-        until(lambda: member.has(PARTITIONS), "all partitions")
+        wait_until(lambda: member.has(PARTITIONS), "all partitions")
         described = admin.describe_consumer_groups([group])[group].result(SECONDS_MAX)
         assert described.state.name == "STABLE"
         (one,) = described.members

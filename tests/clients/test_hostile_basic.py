@@ -26,6 +26,7 @@ from stratamq.wire.kafka.protocol.messages.groups import (
 from stratamq.wire.kafka.protocol.messages.metadata import MetadataRequest
 from stratamq.wire.kafka.protocol.schema import message_of
 from tests.clients.node import Node, running
+from tests.waiting import let_run_here
 
 MIB = 1 << 20
 SECONDS_MAX = 20
@@ -239,7 +240,7 @@ def test_slow_readers_share_one_limit(node: Node) -> None:
         for peer in peers:
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             peer.sendall(ask * 16)
-        time.sleep(1.5)
+        let_run_here(1.5)
         grown = node.memory_bytes() - before
         assert grown < 150 * MIB, f"{grown >> 20} MiB"
     with connected(node) as peer:

@@ -7,9 +7,10 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from tests.clients.groups import FLAGS, PARTITIONS, until
+from tests.clients.groups import FLAGS, PARTITIONS
 from tests.clients.node import Node, running
 from tests.clients.remote import Remote
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.needs("java", "javac", "mvn"), pytest.mark.timeout(900)]
 
@@ -97,12 +98,12 @@ def fill(java: Remote, kafka: str, topic: str, count: int) -> set[str]:
 def test_a_group_goes_on_where_it_was(java: Remote, kafka: str, topic: str, kind: str) -> None:
     values = fill(java, kafka, topic, 10)
     with closing(Member(java, kafka, kind, topic, "first")) as first:
-        until(lambda: first.poll() or len(first.values) == len(values), "reading everything")
+        wait_until(lambda: first.poll() or len(first.values) == len(values), "reading everything")
         assert set(first.values) == values
         first.commit()
     fill(java, kafka, topic, 1)
     with closing(Member(java, kafka, kind, topic, "second")) as second:
-        until(lambda: second.poll() or len(second.values) == PARTITIONS, "reading what is new")
+        wait_until(lambda: second.poll() or len(second.values) == PARTITIONS, "reading what is new")
         committed = java.call(
             "committed", name=second.name, topic=topic, partitions=list(range(PARTITIONS))
         )
@@ -113,16 +114,16 @@ def test_a_group_goes_on_where_it_was(java: Remote, kafka: str, topic: str, kind
 def test_members_share_and_take_over(java: Remote, kafka: str, topic: str, kind: str) -> None:
     fill(java, kafka, topic, 1)
     with closing(Member(java, kafka, kind, topic, "first")) as first:
-        until(lambda: first.has(PARTITIONS), "the first has all")
+        wait_until(lambda: first.has(PARTITIONS), "the first has all")
         second = Member(java, kafka, kind, topic, "second")
 
         def shared() -> bool:
             return first.has(PARTITIONS // 2) & second.has(PARTITIONS // 2)
 
-        until(shared, "each has half")
+        wait_until(shared, "each has half")
         assert not first.partitions & second.partitions
         second.close()
-        until(lambda: first.has(PARTITIONS), "the first has all again")
+        wait_until(lambda: first.has(PARTITIONS), "the first has all again")
 
 
 @pytest.mark.parametrize("kind", ["classic", "consumer"])
@@ -135,13 +136,13 @@ def test_a_static_member_that_restarts_disturbs_nobody(
             closing(Member(java, kafka, kind, topic, "first", group_instance_id="one"))
         )
         second = Member(java, kafka, kind, topic, "second", group_instance_id="two")
-        until(lambda: first.has(2) & second.has(2), "each has half")
+        wait_until(lambda: first.has(2) & second.has(2), "each has half")
         changes, had = first.changes, second.partitions
         second.close()
         second = stack.enter_context(
             closing(Member(java, kafka, kind, topic, "second", group_instance_id="two"))
         )
-        until(lambda: first.poll() or second.has(2), "it is back")
+        wait_until(lambda: first.poll() or second.has(2), "it is back")
         assert second.partitions == had
         for _ in range(10):
             first.poll()
@@ -152,6 +153,6 @@ def test_a_static_member_that_restarts_disturbs_nobody(
 def test_a_group_is_described(java: Remote, kafka: str, topic: str, kind: str) -> None:
     fill(java, kafka, topic, 1)
     with closing(Member(java, kafka, kind, topic, "one")) as member:
-        until(lambda: member.has(PARTITIONS), "all partitions")
+        wait_until(lambda: member.has(PARTITIONS), "all partitions")
         found = java.call("describe-group", group=f"g-{topic}", config={"bootstrap.servers": kafka})
         assert found == {"state": "Stable", "type": kind.title(), "members": 1}

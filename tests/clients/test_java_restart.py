@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.groups import FLAGS, PARTITIONS, until
+from tests.clients.groups import FLAGS, PARTITIONS
 from tests.clients.node import Node
 from tests.clients.remote import Remote
 from tests.clients.test_java_groups import Member, fill
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.needs("java", "javac", "mvn"), pytest.mark.timeout(900)]
 
@@ -86,12 +87,12 @@ def test_a_group_is_not_disturbed(
             read(0)
             return [len(one.partitions) for one in members] == [PARTITIONS // 2] * 2
 
-        until(each_has_half, "each has half")
-        until(lambda: read(5 * PARTITIONS), "reading everything")
+        wait_until(each_has_half, "each has half")
+        wait_until(lambda: read(5 * PARTITIONS), "reading everything")
         for one in members:
             one.commit()
         changes = [one.changes for one in members]
         restarting.restart(how)
         fill(java, address, "t", 1)
-        until(lambda: read(6 * PARTITIONS), "reading what is new")
+        wait_until(lambda: read(6 * PARTITIONS), "reading what is new")
         assert [one.changes for one in members] == changes, "nobody had to join again"

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.clients.groups import FLAGS, PARTITIONS, until
+from tests.clients.groups import FLAGS, PARTITIONS
 from tests.clients.node import Node, running
 from tests.clients.remote import Remote, RemoteError, as_text
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.needs("node", "npm"), pytest.mark.timeout(900)]
 
@@ -58,7 +59,7 @@ def clients(kafkajs: Remote, kafka: str) -> Iterator[Clients]:
 
 
 def reading(kafkajs: Remote, name: str, count: int) -> list[dict[str, Any]]:
-    until(lambda: len(kafkajs.call("read", name=name)) >= count, f"{count} messages")
+    wait_until(lambda: len(kafkajs.call("read", name=name)) >= count, f"{count} messages")
     return sorted(kafkajs.call("read", name=name), key=lambda one: one["offset"])
 
 
@@ -141,10 +142,12 @@ def test_members_share_and_take_over(kafkajs: Remote, clients: Clients, topic: s
 
     clients.consumer("second", topic)
     half = PARTITIONS // 2
-    until(lambda: len(partitions("first")) == len(partitions("second")) == half, "each has half")
+    wait_until(
+        lambda: len(partitions("first")) == len(partitions("second")) == half, "each has half"
+    )
     assert not partitions("first") & partitions("second")
     clients.close("second")
-    until(lambda: len(partitions("first")) == PARTITIONS, "the first has all again")
+    wait_until(lambda: len(partitions("first")) == PARTITIONS, "the first has all again")
 
 
 def test_a_group_goes_on_where_it_was(kafkajs: Remote, clients: Clients, topic: str) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.clients.groups import until
 from tests.clients.node import Node, running
 from tests.clients.remote import Remote
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.needs("node", "npm"), pytest.mark.timeout(900)]
 
@@ -52,7 +52,7 @@ def read(kafkajs: Remote, kafka: str, topic: str, last: str, *, uncommitted: boo
     def values() -> list[str]:
         return [one["value"] for one in kafkajs.call("read", name="c")]
 
-    until(lambda: last in values(), f"reading up to {last}")
+    wait_until(lambda: last in values(), f"reading up to {last}")
     found = values()
     kafkajs.call("close", name="c")
     return found

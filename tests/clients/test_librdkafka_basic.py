@@ -18,6 +18,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from tests.waiting import let_run_here
+
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 SECONDS_MAX = 20
 
@@ -143,7 +145,7 @@ def test_a_waiting_consumer_gets_a_record_as_soon_as_it_is_there(kafka: str, top
     assert consumer.poll(SECONDS_MAX) is not None
     producer = Producer({"bootstrap.servers": kafka, "linger.ms": 0})
     producer.list_topics(topic, SECONDS_MAX)
-    time.sleep(0.3)  # the consumer is in its long poll now
+    let_run_here(0.3)  # the consumer is in its long poll now
     began = time.monotonic()
     producer.produce(topic, b"1")
     producer.flush(SECONDS_MAX)

@@ -29,8 +29,8 @@ from stratamq.wire.kafka.protocol.messages import (
 )
 from stratamq.wire.kafka.protocol.schema import message_of
 from stratamq.wire.kafka.records import encode_batch
-from tests.clients.groups import until
 from tests.clients.node import Node, running
+from tests.waiting import wait_until
 
 SECONDS_MAX = 30
 LATEST, EARLIEST = -1, -2
@@ -443,7 +443,7 @@ def test_writes_that_nobody_waits_for_are_stored_though_their_connection_ends(
 ) -> None:
     with connected(node) as leaving:
         leaving.send(committed(topic), *[produced(topic, acks=0)] * 10)
-    until(lambda: offset_listed(wire.ask(listed(topic))[0]) == 10, "ten records")
+    wait_until(lambda: offset_listed(wire.ask(listed(topic))[0]) == 10, "ten records")
 
 
 # -- librdkafka ------------------------------------------------------------------------------------

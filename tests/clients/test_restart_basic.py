@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.clients.node import Node, running
 from tests.net.conftest import Certificates, certificates
+from tests.waiting import let_run_here
 
 __all__ = ["certificates"]
 
@@ -79,7 +80,7 @@ def test_a_stop_does_not_wait_for_those_who_wait(tmp_path: Path) -> None:
         )
         consumer.assign([TopicPartition("t", 0, 0)])
         assert consumer.poll(SECONDS_MAX) is not None
-        time.sleep(0.3)  # it is in its long poll now
+        let_run_here(0.3)  # it is in its long poll now
         began = time.monotonic()
         assert node.end(signal.SIGTERM) == 0
         assert time.monotonic() - began < 8

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,8 +19,10 @@ from confluent_kafka.admin import AdminClient
 
 from tests.clients.node import Node
 from tests.clients.transactional import FLAGS, SECONDS_MAX, values
+from tests.waiting import let_run_here, wait_until
 
-WORKER = Path(__file__).with_name("exactly_once_worker.py")
+WORKER = "tests.clients.exactly_once_worker"
+ROOT = Path(__file__).parents[2]
 PARTITIONS = 2
 INPUT, OUTPUT = "input", "output"
 
@@ -36,8 +37,8 @@ class Stage:
 
     def start_worker(self) -> None:
         if self._worker is None or self._worker.poll() is not None:
-            command = [sys.executable, str(WORKER), self.node.address, INPUT, OUTPUT]
-            self._worker = subprocess.Popen(command, stderr=self._log)
+            command = [sys.executable, "-m", WORKER, self.node.address, INPUT, OUTPUT]
+            self._worker = subprocess.Popen(command, stderr=self._log, cwd=ROOT)
 
     def kill_worker(self) -> None:
         worker, self._worker = self._worker, None
@@ -93,13 +94,15 @@ def run(data: Path, seed: int, count: int, kills: int) -> None:
         chance.shuffle(turns)
         for kill in turns:
             stage.start_worker()
-            time.sleep(chance.uniform(0.3, 1.0))
+            let_run_here(chance.uniform(0.3, 1.0))
             kill()
-        deadline = time.monotonic() + 60 + count / 20
-        while (found := outputs(stage.node.address)).total() < count:
-            assert time.monotonic() < deadline, f"seed {seed}: {found.total()}\n{stage.said()}"
+
+        def is_done() -> bool:
             stage.start_worker()
-            time.sleep(0.2)
+            return outputs(stage.node.address).total() >= count
+
+        wait_until(is_done, lambda: f"seed {seed}\n{stage.said()}", 60 + count / 20)
+        found = outputs(stage.node.address)
         assert found == Counter(inputs), f"seed {seed}\n{stage.said()}"
         assert "Traceback" not in stage.node.logged(), stage.node.logged()
 

@@ -8,6 +8,7 @@ import contextlib
 import pytest
 
 from stratamq.broker.kafka.admin.deadline import AT_ONCE, REQUESTS_MAX, Workshop
+from tests.waiting import let_run, until
 
 LONG_MS = 10_000
 
@@ -23,7 +24,7 @@ async def test_answers_come_in_order_and_few_are_worked_on_at_once() -> None:
         nonlocal busy, most
         busy += 1
         most = max(most, busy)
-        await asyncio.sleep(0.001 * (item % 3))
+        await let_run(0.001 * (item % 3))
         busy -= 1
         return f"{item} is done"
 
@@ -98,17 +99,18 @@ async def test_a_bug_is_heard() -> None:
 
 
 async def test_a_stop_ends_what_is_under_way() -> None:
-    workshop, ended = Workshop(), 0
+    workshop, begun, ended = Workshop(), 0, 0
 
     async def act(item: int) -> str:
-        nonlocal ended
+        nonlocal begun, ended
+        begun += 1
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
         ended += 1
         raise asyncio.CancelledError
 
     waiting = asyncio.create_task(workshop.each([1, 2], act, LONG_MS, late))
-    await asyncio.sleep(0.01)
+    await until(lambda: begun == 2)
     await workshop.stop()
     assert await waiting == ["1 is late", "2 is late"]
     assert ended == 2

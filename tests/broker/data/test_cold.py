@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -23,6 +23,7 @@ from tests.broker.data.conftest import Rig
 from tests.broker.data.test_fetch import fetched, part, request, values
 from tests.broker.data.test_offsets import asked, found
 from tests.engine.memory_history import MemoryHistory, copy_out, tier
+from tests.waiting import let_run, until
 
 COLD, HOT = 0, 1
 
@@ -48,14 +49,6 @@ async def history(rig: Rig) -> AsyncIterator[MemoryHistory]:
 def where(rig: Rig) -> tuple[StorageEngine, ShardName]:
     topic = rig.services.broker_cache.topic("t")
     return next(iter(rig.core.engines.values())), shard_of(topic, COLD)
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    for _ in range(500):
-        if holds():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never came to that")
 
 
 async def write_hot(rig: Rig, value: bytes) -> None:
@@ -96,12 +89,14 @@ async def test_a_read_goes_on_and_is_picked_up(rig: Rig, history: MemoryHistory)
     for _ in range(3):
         assert values((await fetched(rig, request(part(COLD), max_wait_ms=10)))[0]) == []
     history.gate.set()
-    for _ in range(100):
-        answer = (await fetched(rig, request(part(COLD), max_wait_ms=0)))[0]
-        if values(answer):
-            break
-        await asyncio.sleep(0.01)
-    assert values(answer)[0] == b"0"
+    found: list[bytes | None] = []
+
+    async def is_there() -> bool:
+        found.extend(values((await fetched(rig, request(part(COLD), max_wait_ms=0)))[0]))
+        return bool(found)
+
+    await until(is_there)
+    assert found[0] == b"0"
     assert history.reads == 1, "nobody asked twice"
     assert rig.budget.used_bytes == 0
 
@@ -111,7 +106,7 @@ async def test_a_new_record_wakes_a_fetch_that_waits_for_the_store(
 ) -> None:
     history.gate.clear()
     waiting = asyncio.create_task(fetch_both(rig, max_wait_ms=30_000))
-    await asyncio.sleep(0.05)
+    await until(lambda: history.reads == 1)
     await write_hot(rig, b"new")
     async with asyncio.timeout(5):
         _, hot = await waiting
@@ -123,16 +118,16 @@ async def test_a_store_that_is_down_fails_its_own_partitions(
 ) -> None:
     await write_hot(rig, b"hot")
     history.down = True
-    codes = set()
-    for _ in range(100):
+    codes = []
+
+    async def has_failed() -> bool:
         cold, hot = await fetch_both(rig, max_wait_ms=100)
         assert (hot.error_code, values(hot)) == (0, [b"hot"])
-        codes.add(cold.error_code)
-        if cold.error_code:
-            break
-        await asyncio.sleep(0.01)
-    assert codes <= {0, ErrorCode.KAFKA_STORAGE_ERROR}
-    assert ErrorCode.KAFKA_STORAGE_ERROR in codes
+        codes.append(cold.error_code)
+        return bool(cold.error_code)
+
+    await until(has_failed)
+    assert codes[-1] == ErrorCode.KAFKA_STORAGE_ERROR
     assert values((await fetched(rig, request(part(COLD, 2))))[0]) == [b"2"]
     history.down = False
     assert values((await fetched(rig, request(part(COLD), max_wait_ms=5000)))[0])[0] == b"0"
@@ -149,7 +144,7 @@ async def test_answers_that_nobody_picks_up_are_forgotten(
     await until(lambda: rig.budget.used_bytes == held // 2)
     monkeypatch.setattr(cold_fetches, "READS_MAX", 64)
     monkeypatch.setattr(cold_fetches, "KEPT_S", 0.0)
-    await asyncio.sleep(0.01)
+    await let_run(0.01)
     history.gate.clear()
     await fetched(rig, request(part(COLD, 0), max_wait_ms=0))
     assert rig.budget.used_bytes == 0
@@ -157,7 +152,7 @@ async def test_answers_that_nobody_picks_up_are_forgotten(
     await until(lambda: history.reads == 3)
     blocked = (await fetched(rig, request(part(COLD, 1), max_wait_ms=0)))[0]
     assert (blocked.error_code, values(blocked)) == (0, [])
-    await asyncio.sleep(0.05)
+    await let_run()
     assert history.reads == 3, "the one that is under way keeps its place"
 
 

@@ -26,7 +26,7 @@ from stratamq.wire.kafka.protocol.messages.fetch import (
 )
 from stratamq.wire.kafka.records import decode_batch, iter_batches
 from tests.broker.data.conftest import Rig
-from tests.waiting import until
+from tests.waiting import let_run, until
 
 MIB = 1 << 20
 
@@ -134,7 +134,7 @@ async def test_all_partitions_share_the_limit_of_bytes(rig: Rig) -> None:
 async def test_a_record_ends_the_wait(rig: Rig) -> None:
     await rig.core.topics.create("t", partitions=2)
     waiting = asyncio.create_task(fetched(rig, request(part(0), part(1), max_wait_ms=20_000)))
-    await asyncio.sleep(0.05)
+    await let_run()
     assert not waiting.done()
     await write(rig, b"a", partition=1)
     _, second = await asyncio.wait_for(waiting, 5)
@@ -162,7 +162,7 @@ async def test_enough_bytes_end_the_wait_and_fewer_do_not(rig: Rig) -> None:
     await write(rig, bytes(500))
     asked = request(part(), max_wait_ms=20_000, min_bytes=1200)
     waiting = asyncio.create_task(fetched(rig, asked))
-    await asyncio.sleep(0.1)
+    await let_run(0.1)
     assert not waiting.done()
     await write(rig, bytes(500), bytes(500))
     (answer,) = await asyncio.wait_for(waiting, 5)
@@ -203,7 +203,7 @@ async def test_a_limit_below_what_is_wanted_at_least_is_enough(rig: Rig) -> None
 async def test_deletion_of_the_topic_ends_the_wait(rig: Rig) -> None:
     await rig.core.topics.create("t")
     waiting = asyncio.create_task(fetched(rig, request(part(), max_wait_ms=20_000)))
-    await asyncio.sleep(0.05)
+    await let_run()
     await rig.core.topics.delete("t")
     (answer,) = await asyncio.wait_for(waiting, 5)
     assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -212,7 +212,7 @@ async def test_deletion_of_the_topic_ends_the_wait(rig: Rig) -> None:
 async def test_a_stop_ends_the_wait(rig: Rig) -> None:
     await rig.core.topics.create("t")
     waiting = asyncio.create_task(fetched(rig, request(part(), max_wait_ms=20_000)))
-    await asyncio.sleep(0.05)
+    await let_run()
     rig.fetch.wake_all()
     (answer,) = await asyncio.wait_for(waiting, 5)
     assert answer.error_code == 0
@@ -225,7 +225,7 @@ async def test_without_room_nothing_is_read_until_there_is_some(rig: Rig) -> Non
     (answer,) = await fetched(rig, request(part(), max_wait_ms=50))
     assert bytes(answer.records) == b""
     waiting = asyncio.create_task(fetched(rig, request(part(), max_wait_ms=20_000)))
-    await asyncio.sleep(0.05)
+    await let_run()
     assert not waiting.done()
     rig.budget.give(rig.budget.used_bytes)
     (answer,) = await asyncio.wait_for(waiting, 5)

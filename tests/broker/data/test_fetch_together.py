@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from typing import Any
 
@@ -14,6 +13,7 @@ from stratamq.model.errors import StorageError
 from stratamq.wire.kafka.protocol import ErrorCode
 from tests.broker.data.conftest import Rig
 from tests.broker.data.test_fetch import fetched, part, request, write
+from tests.waiting import let_run
 
 PARTITIONS = 12
 
@@ -44,7 +44,7 @@ async def test_they_are_read_together(rig: Rig, monkeypatch: pytest.MonkeyPatch)
         nonlocal reading, most
         reading += 1
         most = max(most, reading)
-        await asyncio.sleep(0.001)
+        await let_run(0.001)
         try:
             return await real(*arguments)
         finally:
@@ -71,7 +71,7 @@ async def test_as_if_one_after_the_other(
     real = rig.services.drivers.fetch_batches
 
     async def slow(*arguments: Any) -> Any:
-        await asyncio.sleep(chance.random() / 500)
+        await let_run(chance.random() / 500)
         return await real(*arguments)
 
     monkeypatch.setattr(rig.services.drivers, "fetch_batches", slow)

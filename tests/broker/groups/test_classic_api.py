@@ -20,6 +20,7 @@ from stratamq.wire.kafka.protocol.messages.groups import (
     SyncGroupRequestAssignment,
 )
 from tests.broker.groups.node_support import Node
+from tests.waiting import let_run, until
 
 
 async def join(
@@ -75,11 +76,10 @@ async def heartbeat(node: Node, joined: Any, version: int = 4) -> int:
 
 
 async def until_told_to_rejoin(node: Node, joined: Any) -> None:
-    for _ in range(500):
-        if await heartbeat(node, joined) == ErrorCode.REBALANCE_IN_PROGRESS:
-            return
-        await asyncio.sleep(0.01)
-    pytest.fail("no rebalance within 5 s")
+    async def is_told() -> bool:
+        return await heartbeat(node, joined) == ErrorCode.REBALANCE_IN_PROGRESS
+
+    await until(is_told, "a rebalance")
 
 
 @pytest.mark.parametrize("version", range(7))
@@ -214,7 +214,7 @@ async def test_others_who_wait_are_not_told_either(
     async def fail(*_: object) -> None:
         raise StorageError("no disk")
 
-    await asyncio.sleep(0.05)
+    await let_run()
     monkeypatch.setattr(cell, "_store", fail)
     await sync(node, first, **{first.member_id: b"1", other.member_id: b"2"})
     told = await asyncio.wait_for(waiting, 5)

@@ -14,6 +14,7 @@ from stratamq.broker.kafka.quotas.keeper import QuotaKeeper
 from stratamq.broker.kafka.quotas.windows import Windows
 from stratamq.meta.access import DEFAULT, Quota, QuotaScope
 from stratamq.server.kafka.throttle import NoQuotas, Stopwatch, Usage
+from tests.waiting import let_run
 
 PRODUCE, FETCH, HEARTBEAT = 0, 1, 12
 
@@ -87,7 +88,7 @@ def test_client_ids_without_end_do_not_fill_the_memory(monkeypatch: pytest.Monke
 
 async def test_waiting_is_not_working() -> None:
     async def work() -> str:
-        await asyncio.sleep(0.5)
+        await let_run(0.5)
         sum(range(200_000))
         return "done"
 
@@ -97,11 +98,12 @@ async def test_waiting_is_not_working() -> None:
 
 
 async def test_a_stopwatch_passes_on_what_is_thrown() -> None:
-    seen = []
+    seen, begun = [], asyncio.Event()
 
     async def work() -> None:
         try:
-            await asyncio.sleep(10)
+            begun.set()
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             seen.append("cancelled")
             raise
@@ -110,7 +112,7 @@ async def test_a_stopwatch_passes_on_what_is_thrown() -> None:
         await Stopwatch(work())
 
     task = asyncio.create_task(watched())
-    await asyncio.sleep(0.01)
+    await begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -246,15 +244,6 @@ class Rig:
             groups=[OffsetFetchRequestGroup(group_id=GROUP, topics=topics)], require_stable=stable
         )
         return (await self.ask(asked, 9)).groups[0].topics[0].partitions[0]
-
-
-async def until(look: Callable[[], Awaitable[bool]]) -> None:
-    """Look again and again, for ten seconds at most."""
-    for _ in range(1000):
-        if await look():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it did not happen")
 
 
 def shown(told: Any) -> list[bytes]:

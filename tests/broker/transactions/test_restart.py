@@ -13,7 +13,8 @@ from stratamq.broker.kafka.transactions.machine import Producer
 from stratamq.model.errors import StorageError
 from stratamq.model.transaction import State
 from stratamq.wire.kafka.protocol import ErrorCode
-from tests.broker.transactions.rig import ID, Rig, until
+from tests.broker.transactions.rig import ID, Rig
+from tests.waiting import let_run, until
 
 STEPS = 7
 
@@ -129,7 +130,7 @@ async def test_a_completion_whose_write_seemed_to_fail_is_not_done_twice(
     assert await rig.add(who, 1) == [0]
     assert await rig.add_group(who) == 0
     assert await rig.commit_offset(who, 7) == 0
-    await asyncio.sleep(0.2)  # more than the first pause before it tries again
+    await let_run(0.2)  # more than the first pause before it tries again
     one = rig.coordinator.find(ID)
     assert one is not None
     assert one.state is State.ONGOING

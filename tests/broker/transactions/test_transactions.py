@@ -12,7 +12,8 @@ from stratamq.model.errors import StorageError
 from stratamq.model.transaction import DECIDED, State
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages import transactions as tx
-from tests.broker.transactions.rig import ID, TOPIC, Rig, until
+from tests.broker.transactions.rig import ID, TOPIC, Rig
+from tests.waiting import let_run, until
 
 STRANGER = Producer(12345, 0)
 
@@ -86,7 +87,7 @@ async def test_a_long_poll_ends_when_the_transaction_does(rig: Rig) -> None:
     await rig.add(who, 0)
     await rig.produce(who, b"a")
     waiting = asyncio.create_task(rig.fetch(wait_ms=30_000))
-    await asyncio.sleep(0.05)
+    await let_run()
     assert not waiting.done()
     await rig.end(who)
     told = await asyncio.wait_for(waiting, 5)

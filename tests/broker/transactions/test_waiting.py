@@ -18,6 +18,7 @@ from stratamq.wire.kafka.protocol.messages.fetch import (
     FetchTopic,
 )
 from tests.broker.transactions.rig import TOPIC, Producer, Rig, shown
+from tests.waiting import let_run
 
 
 class StableUpTo:
@@ -48,7 +49,7 @@ async def test_it_is_woken_though_it_was_not_at_the_end(rig: Rig) -> None:
         topics=[FetchTopic(topic=TOPIC, partitions=[part])],
     )
     waiting = asyncio.create_task(fetch.fetch(asked, Caller(version=11)))
-    await asyncio.sleep(0.05)
+    await let_run()
     assert not waiting.done()
     stability.offset = 3
     await rig.produce(plain, b"c", sequence=-1, transactional=False, transactional_id=None)
