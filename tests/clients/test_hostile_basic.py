@@ -9,6 +9,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -24,6 +25,11 @@ from stratamq.wire.kafka.protocol.messages.groups import (
     SyncGroupRequestAssignment,
 )
 from stratamq.wire.kafka.protocol.messages.metadata import MetadataRequest
+from stratamq.wire.kafka.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 from stratamq.wire.kafka.protocol.schema import message_of
 from tests.clients.node import Node, running
 from tests.waiting import let_run_here
@@ -228,6 +234,23 @@ def test_large_unfinished_requests_do_not_fill_the_memory(node: Node) -> None:
         with connected(node) as other:
             other.sendall(API_VERSIONS)
             assert answered(other)
+
+
+def test_many_large_requests_at_a_time_are_all_answered_within_the_limit(node: Node) -> None:
+    """Forty of 8 MiB, where 32 MiB are allowed."""
+    part = PartitionProduceData(index=0, records=bytes(8 * MIB))
+    topic = TopicProduceData(name="none", partition_data=[part])
+    request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic])
+    data = b"".join(encode_request(request, 9, 1))
+
+    def send(peer: socket.socket) -> bytes:
+        peer.sendall(data)
+        return answered(peer)
+
+    with node.grows_by_less_than(48 * MIB), contextlib.ExitStack() as open_:
+        peers = [open_.enter_context(connected(node)) for _ in range(40)]
+        with ThreadPoolExecutor(len(peers)) as threads:
+            assert all(threads.map(send, peers))
 
 
 def test_slow_readers_share_one_limit(node: Node) -> None:

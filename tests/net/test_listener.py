@@ -53,7 +53,7 @@ class RoomyEcho(Echo):
         super().__init__(connection)
         self.memory = bytearray(10)
 
-    def room(self) -> memoryview | None:
+    def buffer(self) -> memoryview | None:
         return memoryview(self.memory) if len(self.story) % 100 else None
 
     def filled(self, count: int) -> None:
@@ -97,7 +97,7 @@ async def test_bytes_come_and_go_and_the_session_hears_of_the_end() -> None:
 
 
 @pytest.mark.parametrize("secure", [False, True])
-async def test_bytes_go_where_the_session_has_room(
+async def test_bytes_go_where_the_session_has_a_buffer(
     certificates: Certificates, secure: bool
 ) -> None:
     tls = _server(certificates, ClientAuth.NONE) if secure else None
@@ -127,7 +127,7 @@ async def test_connections_that_share_a_buffer_do_not_share_bytes() -> None:
 
 
 @pytest.mark.parametrize("limit", ["connections_max", "connections_per_host_max"])
-async def test_one_too_many_is_closed_and_room_is_given_back(limit: str) -> None:
+async def test_one_too_many_is_closed_and_its_slot_is_given_back(limit: str) -> None:
     async with listening(ConnectionLimits(**{limit: 2})) as (listener, port, _):
         kept = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
         for _, writer in kept:

@@ -19,6 +19,7 @@ from stratamq.wire.kafka.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from stratamq.wire.kafka.protocol.schema import message_of
+from tests.waiting import until
 
 VERSION = 9
 Answer = Callable[[Any, Caller], Awaitable[Any]]
@@ -100,7 +101,7 @@ async def serving(
         yield server, port
     finally:
         await server.stop(1)
-        assert server.memory.used_bytes == 0
+        await until(lambda: server.request_budget.used_bytes == 0)
         assert server.answer_budget.used_bytes == 0
 
 

@@ -332,18 +332,20 @@ async def test_a_stop_answers_what_is_under_way() -> None:
 
 
 async def test_a_stop_does_not_wait_for_ever() -> None:
-    begun = asyncio.Event()
+    begun, gate = asyncio.Event(), asyncio.Event()
 
-    async def never(request: Any, caller: Caller) -> HeartbeatResponse:
+    async def slow(request: Any, caller: Caller) -> HeartbeatResponse:
         begun.set()
-        await asyncio.Event().wait()
+        await gate.wait()
         return GOOD
 
-    async with serving({HeartbeatRequest: never}) as (server, port), connected(port) as peer:
+    async with serving({HeartbeatRequest: slow}) as (server, port), connected(port) as peer:
         peer.send(BEAT, 4)
         await begun.wait()
         await asyncio.wait_for(server.stop(0.1), 20)
         assert await peer.is_closed()
+        assert server.request_budget.used_bytes > 0, "a request under way still has its bytes"
+        gate.set()
 
 
 async def test_idle_connections_are_closed_and_waiting_ones_are_not() -> None:

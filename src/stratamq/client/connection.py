@@ -19,8 +19,8 @@ from stratamq.wire.kafka.protocol import (
     Frame,
     FrameReceiver,
     ProtocolError,
+    ReceiveBuffers,
     Response,
-    Rooms,
     decode_response,
     encode_request,
 )
@@ -51,13 +51,13 @@ class _Asked(NamedTuple):
 class NodeConnection:
     """A `net` Receiver. Many requests may be under way; a broken connection fails all of them.
 
-    Large answers come straight into rooms that are used again: what is fetched is not copied.
+    Large answers come straight into buffers that are used again: what is fetched is not copied.
     """
 
     def __init__(self, connection: Connection, server: Server, client_id: str) -> None:
         self.server = server
         self._connection, self._client_id = connection, client_id
-        self._frames = FrameReceiver(Rooms())
+        self._frames = FrameReceiver(ReceiveBuffers())
         self._asked: dict[int, _Asked] = {}
         self._next_id = 0
         self._offered: Offered = {}
@@ -116,8 +116,8 @@ class NodeConnection:
         self._frames.feed(data)
         self._take_answers()
 
-    def room(self) -> memoryview | None:
-        return self._frames.room()
+    def buffer(self) -> memoryview | None:
+        return self._frames.buffer()
 
     def filled(self, count: int) -> None:
         self._frames.filled(count)

@@ -75,6 +75,14 @@ KAFKA_FRONT: tuple[Setting, ...] = (
         doc="Largest request. Above: the connection is closed before any of it is kept.",
     ),
     Setting(
+        name="kafka.frame.other.bytes.max",
+        default=32 * MIB,
+        minimum=1024,
+        maximum=(1 << 31) - 1,
+        doc="Largest request that is no Produce: all others are copied when they are read. Above: "
+        "the connection is closed.",
+    ),
+    Setting(
         name="kafka.requests.per.connection.max",
         default=64,
         minimum=1,
@@ -84,7 +92,10 @@ KAFKA_FRONT: tuple[Setting, ...] = (
         name="kafka.request.bytes.max",
         default=256 * MIB,
         minimum=MIB,
-        doc="Bytes of all requests received and under way. Met: large requests wait.",
+        doc="Bytes of all requests received and under way. When it is reached, requests over "
+        "64 KiB wait, and so do connections that have more than that under way. Requests over "
+        "1 MiB have half of it together. While others wait, one that comes slower than 1 MiB/s is "
+        "cut off.",
     ),
     Setting(
         name="kafka.response.bytes.max",

@@ -56,14 +56,14 @@ class Session(Protocol):
 
 @runtime_checkable
 class Receiver(Session, Protocol):
-    """A session that has a place for some of the bytes to come, and spares them a copy."""
+    """A session that has a buffer for some of the bytes to come, and spares them a copy."""
 
-    def room(self) -> memoryview | None:
+    def buffer(self) -> memoryview | None:
         """Where the next bytes go, at least one; None for those that come by `received`. It is used
         before anything else is asked of the session."""
 
     def filled(self, count: int) -> None:
-        """So many bytes came into the last `room`."""
+        """So many bytes came into the last `buffer`."""
 
 
 class Gate(Protocol):
@@ -79,7 +79,7 @@ class Connection(asyncio.BufferedProtocol):
 
     `number` is unique within the process. `principal` is the name in the peer's certificate, where
     TLS asked for one. What is read goes into `shared`, which all connections of an event loop may
-    have in common, unless the session has room of its own.
+    have in common, unless the session has a buffer of its own.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Connection(asyncio.BufferedProtocol):
         self._unsent_before = 0
         self._shared = memoryview(bytearray(READ_BYTES)) if shared is None else shared
         self._receiver: Receiver | None = None
-        self._in_room = False
+        self._in_buffer = False
 
     # -- what asyncio calls --------------------------------------------------------------------
 
@@ -125,18 +125,18 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._receiver is not None and not self._closing:
-            room = self._receiver.room()
-            if room is not None:
-                self._in_room = True
-                return room
+            buffer = self._receiver.buffer()
+            if buffer is not None:
+                self._in_buffer = True
+                return buffer
         return self._shared
 
     def buffer_updated(self, nbytes: int) -> None:
         self.active_at = self._loop.time()
-        in_room, self._in_room = self._in_room, False
+        in_buffer, self._in_buffer = self._in_buffer, False
         if self.session is None or self._closing:
             return
-        if in_room and self._receiver is not None:
+        if in_buffer and self._receiver is not None:
             self._receiver.filled(nbytes)
         else:
             self.session.received(bytes(self._shared[:nbytes]))

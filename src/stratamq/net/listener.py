@@ -20,7 +20,7 @@ WILDCARDS = ("", "0.0.0.0", "::")
 SWEEPS_PER_IDLE_TIME = 4
 HANDSHAKE_TIMEOUT_S = 10.0
 READ_BYTES = 64 << 10
-"""Large requests have rooms of their own; only their first bytes come this way."""
+"""Large requests have buffers of their own; only their first bytes come this way."""
 
 _numbers = itertools.count(1)
 

@@ -12,17 +12,19 @@ from stratamq.net.limits import ConnectionLimits
 from stratamq.net.listener import Listener
 from stratamq.net.tls import TlsContext
 from stratamq.server.kafka.auth import NoSasl, Security
-from stratamq.server.kafka.memory import Memory
+from stratamq.server.kafka.request_budget import RequestBudget
 from stratamq.server.kafka.session import KafkaSession
 from stratamq.server.kafka.throttle import NoQuotas, Quotas
-from stratamq.wire.kafka.protocol import FRAME_BYTES_MAX, Rooms
+from stratamq.wire.kafka.protocol import FRAME_BYTES_MAX, ReceiveBuffers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
-    """`requests_max` is per connection, `request_bytes_max` over all of them."""
+    """`requests_max` is per connection, `request_bytes_max` over all of them. Requests of all APIs
+    but Produce have `other_frame_bytes_max`."""
 
     frame_bytes_max: int = FRAME_BYTES_MAX
+    other_frame_bytes_max: int = 32 << 20
     requests_max: int = 64
     request_bytes_max: int = 256 << 20
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
@@ -46,8 +48,8 @@ class KafkaServer:
         self.security: Security = security or NoSasl()
         self.quotas: Quotas = quotas or NoQuotas()
         self.served = {**broker.served, **self.security.served}
-        self.memory = Memory(self.limits.request_bytes_max)
-        self.rooms = Rooms()
+        self.request_budget = RequestBudget(self.limits.request_bytes_max)
+        self.buffers = ReceiveBuffers()
         self._listener = Listener(self._session, self.limits.connections, tls)
 
     def limit_connections(self, limits: ConnectionLimits) -> None:

@@ -17,11 +17,11 @@ from stratamq.broker.kafka.contract import ANONYMOUS, Caller
 from stratamq.broker.kafka.produce_answers import Unanswered
 from stratamq.net.connection import Connection, Hold
 from stratamq.server.kafka.auth import BEFORE_AUTHENTICATION, SASL_REQUESTS
+from stratamq.server.kafka.inbox import SIZE_BYTES, Inbox
 from stratamq.server.kafka.ordering import FETCHES, Kind, UnderWay, kind_of
 from stratamq.server.kafka.throttle import Stopwatch, Usage, record_bytes
 from stratamq.wire.kafka.protocol import (
     Buffer,
-    FrameReceiver,
     ProtocolError,
     Request,
     RequestHeader,
@@ -30,6 +30,7 @@ from stratamq.wire.kafka.protocol import (
     encode_response,
     encode_unsupported_version,
 )
+from stratamq.wire.kafka.protocol.exceptions import FrameTooLarge
 from stratamq.wire.kafka.protocol.headers import API_VERSIONS_KEY
 
 if TYPE_CHECKING:
@@ -37,9 +38,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SIZE_BYTES = 4
 STRANGERS_BYTES_MAX = 512 << 10
 """Largest request of a peer that has not said who it is, as in Kafka."""
+
+PRODUCE = b"\0\0"
+"""How a frame of the one API begins whose requests hold records."""
 
 NOTHING: list[Buffer] = []
 
@@ -66,17 +69,20 @@ class KafkaSession:
         self._is_stranger = self._authenticator.principal is None
         limit = server.limits.frame_bytes_max
         strangers = min(limit, STRANGERS_BYTES_MAX)
-        self._frames = FrameReceiver(server.rooms, strangers if self._is_stranger else limit)
+        self._inbox = Inbox(
+            connection,
+            server.request_budget,
+            server.buffers,
+            strangers if self._is_stranger else limit,
+        )
         self._line: deque[Slot] = deque()
         self._under_way = UnderWay()
         self._next: tuple[Slot, Request] | None = None
         self._lagging = 0
         self._known: Caller | None = None
-        self._charged = 0
         self._unsent = 0
         self._muted_until = 0.0
         self._finishing = False
-        self._starved = False
         self._flushes = False
         self._held_back = False
         self._pumps = False
@@ -85,20 +91,18 @@ class KafkaSession:
     # -- what the connection calls -------------------------------------------------------------
 
     def received(self, data: bytes) -> None:
-        self._charge(len(data))
         try:
-            self._frames.feed(data)
+            self._inbox.received(data)
         except ProtocolError as error:
             self.cut_off(str(error))
             return
         self._pump()
 
-    def room(self) -> memoryview | None:
-        return self._frames.room()
+    def buffer(self) -> memoryview | None:
+        return self._inbox.buffer()
 
     def filled(self, count: int) -> None:
-        self._charge(count)
-        self._frames.filled(count)
+        self._inbox.filled(count)
         self._pump()
 
     def sent(self) -> None:
@@ -116,26 +120,21 @@ class KafkaSession:
         self._close_when_done()
 
     def ended(self) -> None:
+        under_way = 0
         for slot in self._line:
             if slot.answer is not None:
                 self._server.answer_budget.give(_size(slot.answer))
             elif slot.kind & FETCHES and slot.task is not None:
                 slot.task.cancel()  # nobody is there to read what it waits for
-        self._frames.close()
-        self._server.memory.forget(self)
-        self._discharge(self._charged)
+                self._inbox.done(slot.size_bytes)
+            else:
+                under_way += slot.size_bytes
+        if self._next is not None:
+            self._inbox.done(self._next[0].size_bytes)
+            self._next = None
+        self._inbox.close(under_way)
         self._server.answer_budget.give(self._unsent)
         self._unsent = 0
-
-    # -- what memory calls ---------------------------------------------------------------------
-
-    @property
-    def unfinished_bytes(self) -> int:
-        return self._frames.held_bytes
-
-    def memory_is_back(self) -> None:
-        self._starved = False
-        self._connection.release(Hold.MEMORY)
 
     def cut_off(self, reason: str) -> None:
         self._finishing = True
@@ -146,7 +145,7 @@ class KafkaSession:
     def _pump(self) -> None:
         if self._is_stranger and self._authenticator.principal is not None:
             self._is_stranger = False
-            self._frames.frame_bytes_max = self._server.limits.frame_bytes_max
+            self._inbox.limit_frames(self._server.limits.frame_bytes_max)
         self._pumps = True
         while self._may_take():
             if self._next is None and not self._take_frame():
@@ -178,14 +177,12 @@ class KafkaSession:
                 connection.hold(Hold.BUSY)
             else:
                 connection.release(Hold.BUSY)
-        if not self._starved and self._server.memory.must_wait(self):
-            self._starved = True
-            connection.hold(Hold.MEMORY)
+        self._inbox.steer()
 
     def _take_frame(self) -> bool:
         """Make the next frame the request that waits to begin. False: there is none."""
         try:
-            frame = self._frames.next_frame()
+            frame = self._inbox.next_frame()
         except ProtocolError as error:
             self.cut_off(str(error))
             return False
@@ -193,6 +190,8 @@ class KafkaSession:
             return False
         size_bytes = len(frame) + SIZE_BYTES
         try:
+            if len(frame) > self._server.limits.other_frame_bytes_max and frame[:2] != PRODUCE:
+                raise FrameTooLarge(f"a request of {len(frame)} bytes that is no Produce")
             request = decode_request(frame, self._server.served, exact=False)
         except UnsupportedVersion as error:
             if error.api_key != API_VERSIONS_KEY:
@@ -208,7 +207,7 @@ class KafkaSession:
 
     def _refuse(self, error: ProtocolError, size_bytes: int) -> None:
         """As Kafka does: there is no answer to what cannot be read."""
-        self._discharge(size_bytes)
+        self._inbox.done(size_bytes)
         self.cut_off(str(error))
 
     def _in_line(self, slot: Slot) -> Slot:
@@ -220,7 +219,7 @@ class KafkaSession:
         header, body = request
         handle = self._handler(type(body))
         if handle is None:
-            self._discharge(slot.size_bytes)
+            self._inbox.done(slot.size_bytes)
             self.cut_off(f"API key {header.api_key} before authentication")
             return
         caller = self._caller(header)
@@ -338,7 +337,7 @@ class KafkaSession:
         slot.answer = answer
         self._lagging -= slot.lags
         self._under_way.answered(slot.kind)
-        self._discharge(slot.size_bytes)
+        self._inbox.done(slot.size_bytes)
         if self._connection.session is None:
             return
         self._server.answer_budget.take(_size(answer))
@@ -376,15 +375,6 @@ class KafkaSession:
             self.cut_off("authentication failed")
         elif self._finishing and not self._line:
             self._connection.close()
-
-    def _charge(self, size_bytes: int) -> None:
-        self._charged += size_bytes
-        self._server.memory.charge(size_bytes)
-
-    def _discharge(self, size_bytes: int) -> None:
-        given = min(size_bytes, self._charged)
-        self._charged -= given
-        self._server.memory.discharge(given)
 
 
 def _size(buffers: list[Buffer]) -> int:

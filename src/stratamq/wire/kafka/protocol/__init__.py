@@ -34,7 +34,7 @@ from stratamq.wire.kafka.protocol.exchange import (
 )
 from stratamq.wire.kafka.protocol.frames import FRAME_BYTES_MAX, FrameSplitter
 from stratamq.wire.kafka.protocol.headers import RequestHeader
-from stratamq.wire.kafka.protocol.receiving import Frame, FrameReceiver, Rooms
+from stratamq.wire.kafka.protocol.receiving import Frame, FrameReceiver, ReceiveBuffers
 from stratamq.wire.kafka.protocol.registry import (
     ALL_VERSIONS,
     APIS,
@@ -63,10 +63,10 @@ __all__ = [
     "MalformedFrame",
     "MalformedMessage",
     "ProtocolError",
+    "ReceiveBuffers",
     "Request",
     "RequestHeader",
     "Response",
-    "Rooms",
     "Served",
     "UnknownApi",
     "UnsendableValue",

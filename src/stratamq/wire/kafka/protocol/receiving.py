@@ -1,105 +1,113 @@
-"""Frames as they come from a socket, the large ones straight into rooms of their own.
+"""Frames as they come from a socket, the large ones straight into buffers of their own.
 
-Bytes of a small frame are copied two or three times on their way, which costs less than to think
-about it. A Produce request of a megabyte should be copied once, by the kernel, into memory that was
-used before: new memory costs as much as the copy.
+Bytes of a small frame are copied two or three times on their way, which costs less than to avoid
+it. A Produce request of a megabyte should be copied once, by the kernel, into memory that was used
+before: new memory costs as much as the copy.
 
-A size is a claim, and claims take no memory. There is a fixed number of rooms that are used again;
-who gets none, or claims more, has a room that grows with what has arrived.
+A size is a claim, and claims take no memory: a large frame has no buffer before its bytes are asked
+for, and of the largest buffers only those pages are in memory that bytes have come into.
 """
 
 from __future__ import annotations
+
+import mmap
 
 from stratamq.wire.kafka.protocol.frames import FRAME_BYTES_MAX, FrameSplitter
 from stratamq.wire.kafka.protocol.schema import Buffer
 
 Frame = bytes | memoryview
-"""Small ones are bytes. A view may be kept as long as anybody likes: its room is not used again
+"""Small ones are bytes. A view may be held as long as anybody likes: its buffer is not used again
 before."""
 
 LARGE_BYTES = 64 << 10
-ROOM_BYTES = (1 << 20) + LARGE_BYTES
+BUFFER_BYTES = (1 << 20) + LARGE_BYTES
 """The largest batch that is taken by default, and what is around it."""
 
-ROOMS_MAX = 16
-GROWTH = 2
+BUFFERS_MAX = 16
 
 
-class Rooms:
+class ReceiveBuffers:
     """Memory for large frames, shared by all connections of an event loop."""
 
     def __init__(self) -> None:
-        self._rooms: list[bytearray] = []
-        self._lent: set[int] = set()
+        self._buffers: list[bytearray] = []
+        self._leased: set[int] = set()
 
-    def lend(self) -> bytearray | None:
-        """A room that nobody uses or looks at."""
-        for room in self._rooms:
-            if id(room) not in self._lent and _is_unseen(room):
-                self._lent.add(id(room))
-                return room
-        if len(self._rooms) == ROOMS_MAX:
+    def lease(self) -> bytearray | None:
+        """A buffer that nothing is received into and of which there is no view."""
+        for buffer in self._buffers:
+            if id(buffer) not in self._leased and _is_unseen(buffer):
+                self._leased.add(id(buffer))
+                return buffer
+        if len(self._buffers) == BUFFERS_MAX:
             return None
-        room = bytearray(ROOM_BYTES)
-        self._rooms.append(room)
-        self._lent.add(id(room))
-        return room
+        buffer = bytearray(BUFFER_BYTES)
+        self._buffers.append(buffer)
+        self._leased.add(id(buffer))
+        return buffer
 
-    def give_back(self, room: bytearray) -> None:
+    def give_back(self, buffer: bytearray) -> None:
         """Nothing more comes into it. Views of it may still be in use."""
-        self._lent.discard(id(room))
+        self._leased.discard(id(buffer))
 
 
-def _is_unseen(room: bytearray) -> bool:
+def _is_unseen(buffer: bytearray) -> bool:
     """Whether there is no view of it: only then can its size be changed."""
     try:
-        room.append(0)
+        buffer.append(0)
     except BufferError:
         return False
-    room.pop()
+    buffer.pop()
     return True
 
 
 class LargeFrame:
-    """One frame in the making: `room` has the place for the next bytes."""
+    """One frame in the making."""
 
-    __slots__ = ("_lent", "_memory", "_rooms", "filled", "size")
+    __slots__ = ("_begin", "_buffers", "_leased", "_memory", "filled", "size")
 
-    def __init__(self, rooms: Rooms, size: int, begin: Buffer) -> None:
+    def __init__(self, buffers: ReceiveBuffers, size: int, begin: Buffer) -> None:
         self.size, self.filled = size, len(begin)
-        self._rooms = rooms
-        lent = rooms.lend() if size <= ROOM_BYTES else None
-        self._lent = lent
-        self._memory = bytearray(self._step()) if lent is None else lent
-        self._memory[: len(begin)] = begin
+        self._buffers, self._begin = buffers, begin
+        self._leased: bytearray | None = None
+        self._memory: memoryview | None = None
 
-    def _step(self) -> int:
-        return min(self.size, max(LARGE_BYTES, self.filled * GROWTH))
-
-    def room(self) -> memoryview:
-        if self.filled == len(self._memory):
-            grown = bytearray(self._step())
-            grown[: self.filled] = self._memory
-            self._memory = grown
-        return memoryview(self._memory)[self.filled : self.size]
+    def buffer(self) -> memoryview:
+        """Where the next bytes belong."""
+        return self._made()[self.filled : self.size]
 
     def frame(self) -> memoryview:
         """The whole frame, once it is whole."""
-        view = memoryview(self._memory)[: self.size]
-        self.let_go()
+        view = self._made()[: self.size]
+        self.release()
         return view
 
-    def let_go(self) -> None:
-        if self._lent is not None:
-            self._rooms.give_back(self._lent)
-            self._lent = None
+    def release(self) -> None:
+        if self._leased is not None:
+            self._buffers.give_back(self._leased)
+            self._leased = None
+
+    def _made(self) -> memoryview:
+        """A buffer that is used again, for a frame that fits one. Otherwise one for this frame:
+        pages of a private mapping are not in memory before they are written to, and go back to the
+        system with the last view, which `malloc` does not promise."""
+        if self._memory is None:
+            if self.size <= BUFFER_BYTES:
+                self._leased = self._buffers.lease()
+                memory = memoryview(self._leased or bytearray(self.size))
+            else:
+                flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+                memory = memoryview(mmap.mmap(-1, self.size, flags=flags))
+            memory[: self.filled] = self._begin
+            self._memory, self._begin = memory, b""
+        return self._memory
 
 
 class FrameReceiver:
-    """A FrameSplitter with rooms: bytes in by `feed`, or into `room` and then `filled`."""
+    """A FrameSplitter with buffers: bytes in by `feed`, or into `buffer` and then `filled`."""
 
-    def __init__(self, rooms: Rooms, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
-        self._rooms = rooms
+    def __init__(self, buffers: ReceiveBuffers, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+        self._buffers = buffers
         self._splitter = FrameSplitter(frame_bytes_max)
         self._large: LargeFrame | None = None
 
@@ -116,22 +124,27 @@ class FrameReceiver:
         """Bytes that no frame has carried out yet."""
         return self._splitter.held_bytes + (0 if self._large is None else self._large.filled)
 
-    def room(self) -> memoryview | None:
+    @property
+    def large(self) -> LargeFrame | None:
+        """The large frame in the making."""
+        return self._large
+
+    def buffer(self) -> memoryview | None:
         """Where the next bytes belong, if they are of a large frame."""
         large = self._large
-        return None if large is None or large.filled == large.size else large.room()
+        return None if large is None or large.filled == large.size else large.buffer()
 
     def filled(self, count: int) -> None:
-        assert self._large is not None, "nothing is filled but rooms"
+        assert self._large is not None, "only buffers are filled"
         self._large.filled += count
 
     def feed(self, data: bytes) -> None:
         if self._large is None:
             self._splitter.feed(data)
             return
-        while data and (room := self.room()) is not None:
-            part = data[: len(room)]
-            room[: len(part)] = part
+        while data and (buffer := self.buffer()) is not None:
+            part = data[: len(buffer)]
+            buffer[: len(part)] = part
             self.filled(len(part))
             data = data[len(part) :]
         if data:
@@ -148,11 +161,11 @@ class FrameReceiver:
         frame = self._splitter.next_frame()
         if frame is None and self._splitter.awaited_bytes > LARGE_BYTES:
             size = self._splitter.awaited_bytes
-            self._large = LargeFrame(self._rooms, size, self._splitter.surrender())
+            self._large = LargeFrame(self._buffers, size, self._splitter.surrender())
         return frame
 
     def close(self) -> None:
         """What is unfinished is dropped."""
         if self._large is not None:
-            self._large.let_go()
+            self._large.release()
             self._large = None
