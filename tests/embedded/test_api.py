@@ -332,6 +332,29 @@ async def test_following_steps_over_what_was_deleted_or_trimmed(topic: Any) -> N
     assert len([one async for one in topic.follow("far", stop_after=0)]) == 5
 
 
+async def test_a_group_that_has_read_everything_has_no_lag(topic: Any) -> None:
+    """Whatever of the newest messages is deleted, as long as no message before is unfinished."""
+    await topic.produce_many(["0", "1", "2", "3"], partition=0)
+    for offset in (2, 3):
+        await topic.delete_by_offset(offset, partition=0)
+    assert [one.text async for one in topic.follow("g", partitions=[0], stop_after=0)] == ["0", "1"]
+    assert (await topic.committed("g"))[0] == (await topic.offsets(0)).high_watermark == 4
+    await topic.produce_many(["4", "5"], partition=0)
+    await topic.trim(5, partition=0)
+    await topic.delete_by_offset(5, partition=0)
+    assert [one async for one in topic.follow("g", partitions=[0], stop_after=0)] == []
+    assert (await topic.committed("g"))[0] == 6
+
+
+async def test_an_unfinished_message_is_not_passed(topic: Any) -> None:
+    await topic.produce_many(["0", "1", "2"], partition=0)
+    await topic.delete_by_offset(2, partition=0)
+    messages = topic.follow("g", partitions=[0], stop_after=5)
+    assert [(await anext(messages)).text for _ in range(2)] == ["0", "1"]
+    await messages.aclose()
+    assert (await topic.committed("g"))[0] == 1
+
+
 async def test_following_notices_that_the_topic_grew(topic: Any) -> None:
     await topic.produce("0", partition=0)
     seen = []

@@ -16,6 +16,7 @@ from stratamq.wire.kafka.records import (
     decode_batch,
     encode_batch,
     encode_control,
+    is_skip,
     iter_batches,
 )
 
@@ -109,7 +110,13 @@ def headers(data: bytes) -> list[BatchHeader]:
 
 
 def decoded(data: bytes) -> list[Record]:
-    return [found for header, part in iter_batches(data) for found in decode_batch(header, part)]
+    """The records, without the marks that only lead over a gap."""
+    return [
+        found
+        for header, part in iter_batches(data)
+        if not is_skip(header)
+        for found in decode_batch(header, part)
+    ]
 
 
 async def write_all(

@@ -36,7 +36,7 @@ from stratamq.model.clock import ManualClock
 from stratamq.model.errors import StrataError
 from stratamq.model.record import TTL_HEADER, Record
 from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
-from stratamq.wire.kafka.records import Compression
+from stratamq.wire.kafka.records import Compression, is_skip, iter_batches
 from tests.engine.support import EVERYTHING, NOW, S, batch, headers, spec, write_mark
 
 LIMITS = EngineLimits(workers=1, reader_threads=1)
@@ -78,14 +78,18 @@ parts = st.sampled_from([0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0])
 late_parts = st.sampled_from([0.0, 0.6, 0.8, 0.9, 1.0])
 
 
-async def fetched(engine: StorageEngine, offset: Offset, size: int) -> bytes:
-    """All a consumer gets from here on. In how many steps is the engine's own affair."""
+async def fetched(engine: StorageEngine, offset: Offset, size: int) -> tuple[bytes, Offset]:
+    """All a consumer gets from here on, and where it ends. In how many steps is the engine's own
+    affair, and so are the marks at the end of a step."""
     data = b""
     while True:
         found = await engine.fetch_batches(S, offset, size)
-        data += found.data
-        if found.next_offset == offset:
-            return data
+        if not found.data:
+            assert found.next_offset == offset, "a consumer would not get on"
+            return data, offset
+        for header, part in iter_batches(found.data):
+            data += b"" if is_skip(header) else part
+        assert offset < found.next_offset == header.next_offset
         offset = found.next_offset
 
 

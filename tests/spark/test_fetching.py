@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from stratamq.client import BlockingClient, TopicPartition, options_of
-from stratamq.model.errors import OffsetOutOfRange
+from stratamq.client.fetching import Fetched
+from stratamq.model.errors import OffsetOutOfRange, TimedOut
+from stratamq.model.record import TTL_HEADER, Record
+from stratamq.model.types import Offset, TimestampMs
+from stratamq.spark import fetching
 from stratamq.spark.fetching import AHEAD_MAX, Fetching, answers
+from stratamq.spark.jobs import task
 from stratamq.spark.losses import Losses
 from stratamq.spark.planning import OffsetRange
-from stratamq.wire.kafka.records import iter_batches
+from stratamq.wire.kafka.records import encode_batch, encode_skip, iter_batches
 from tests.clients.node import Node
 from tests.spark.conftest import Talk
 
@@ -96,3 +103,52 @@ def test_what_is_gone_is_told_by_the_reader_in_its_turn(
         assert next(found).offset == PER_BATCH * number, "what came before is shown"
     with pytest.raises(OffsetOutOfRange, match="was to be read, but the log has 1199 to 1200"):
         next(found)
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_expired_records_are_passed_without_waiting(
+    counted: Counted, new_topic: Callable[..., str], talk: Talk, committed: bool
+) -> None:
+    """The range ends with what nobody can read any more: the answers say so."""
+    topic = new_topic(partitions=1, record_ttl_ms="0")
+    talk.send_values(topic, 0, ["stays"])
+    over = Record(value=b"v", headers=((TTL_HEADER, b"1"),), timestamp=TimestampMs(1000))
+    talk.send(topic, 0, [over] * 250)
+    wanted = OffsetRange(place=TopicPartition(topic, 0), start=0, stop=251)
+    asked = Fetching(wanted=wanted, bytes_max=1, committed=committed, losses=Losses())
+    found = list(answers(counted.client, asked))
+    assert counted.count == len(found) == 2
+    batches = [header for one in found for header, _ in iter_batches(one.fetched.data)]
+    assert [(header.is_control, header.next_offset) for header in batches] == [
+        (False, 1),
+        (True, 251),
+    ]
+
+
+def test_a_node_that_does_not_answer_is_an_error(
+    counted: Counted, asked: Fetching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Empty answers are no reason to leave records out."""
+    monkeypatch.setattr(fetching, "EMPTY_MAX", 3)
+    nothing = Fetched(data=b"", start=0, high_watermark=1200, last_stable=1200)
+
+    async def fetch(*args: Any, **kwargs: Any) -> Fetched:
+        return nothing
+
+    monkeypatch.setattr(counted.client.asyncio, "fetch", fetch)
+    with pytest.raises(TimedOut, match="nothing came from 0 to 1199"):
+        list(answers(counted.client, asked))
+
+
+def test_jobs_store_no_marks_that_only_an_answer_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mark covers deleted records for the reader of one answer. In a file it would be one more
+    batch."""
+    batch = encode_batch([Record(value=b"v")], now_ms=0)
+    data = batch + encode_skip(Offset(1), Offset(9))
+    answer = Fetched(data=data, start=0, high_watermark=10, last_stable=10)
+    monkeypatch.setattr(task, "_answers", lambda work, wanted: iter([answer]))
+    sink = io.BytesIO()
+    wanted: Any = SimpleNamespace(end=10)
+    nothing: Any = None
+    assert task._fetched(nothing, wanted, sink) == []
+    assert sink.getvalue() == batch

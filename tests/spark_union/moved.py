@@ -86,8 +86,6 @@ class MovedTopic:
         offset, end = self.told().start_offset, self.told().last_stable_offset
         while offset < end:
             answer = self.client.call(self.client.asyncio.fetch(self.place, offset, committed=True))
-            if not answer.data:
-                break  # what is left was deleted
             for header, batch in visible_batches(answer.data, answer.aborted):
                 records = decode_batch(header, batch)
                 found |= {one.offset: one.value or b"" for one in records if one.offset >= offset}

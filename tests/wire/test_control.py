@@ -6,14 +6,21 @@ import pytest
 
 from stratamq.model.errors import CorruptBatch
 from stratamq.model.record import Record
+from stratamq.model.types import Offset
 from stratamq.wire.kafka.records import (
     ControlType,
     check_batch,
+    check_crc,
     control_type,
     decode_batch,
     encode_control,
+    encode_skip,
+    is_skip,
+    read_header,
 )
 from tests.wire.samples import NOW, ROOM
+
+FAR = 1 << 40
 
 
 @pytest.mark.parametrize(
@@ -54,3 +61,23 @@ def test_other_marks_are_unknown(key: bytes) -> None:
 def test_a_mark_needs_its_key(key: bytes | None) -> None:
     with pytest.raises(CorruptBatch):
         control_type(Record(key=key))
+
+
+@pytest.mark.parametrize(("base", "last"), [(7, 7), (7, 1000), (FAR, FAR + (1 << 31) - 1)])
+def test_a_skip_mark_covers_offsets_and_ends_nothing(base: int, last: int) -> None:
+    data = encode_skip(Offset(base), Offset(last), leader_epoch=3)
+    header = read_header(data)
+    assert check_crc(data, header)
+    assert (header.base_offset, header.last_offset, header.leader_epoch) == (base, last, 3)
+    assert (header.is_control, header.is_transactional, header.producer_id) == (True, False, -1)
+    assert header.max_timestamp == -1
+    (mark,) = decode_batch(header, data)
+    assert (mark.offset, mark.key) == (last, b"\0\0\0\1")
+    assert is_skip(header)
+
+
+def test_marks_of_transactions_skip_nothing() -> None:
+    data = encode_control(
+        ControlType.COMMIT, producer_id=0, producer_epoch=0, coordinator_epoch=0, now_ms=NOW
+    )
+    assert not is_skip(read_header(data))

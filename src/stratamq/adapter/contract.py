@@ -152,7 +152,11 @@ class StorageAdapter(ABC):
 
     @abstractmethod
     async def fetch_batches(
-        self, shard: ShardName, offset: Offset, bytes_max: int = 1 << 20
+        self,
+        shard: ShardName,
+        offset: Offset,
+        bytes_max: int = 1 << 20,
+        end: Offset | None = None,
     ) -> FetchResult: ...
 
     # -- what a place without logs of its own leaves as it is -----------------------------------

@@ -233,10 +233,15 @@ class StorageDriverManager:
         return cut(found, limit)
 
     async def fetch_batches(
-        self, topic: str, partition: int, offset: Offset, bytes_max: int = 1 << 20
+        self,
+        topic: str,
+        partition: int,
+        offset: Offset,
+        bytes_max: int = 1 << 20,
+        end: Offset | None = None,
     ) -> FetchResult:
         meta, driver = await self._route(topic)
-        return await driver.fetch_batches(shard_of(meta, partition), offset, bytes_max)
+        return await driver.fetch_batches(shard_of(meta, partition), offset, bytes_max, end)
 
     async def offsets(self, topic: str, partition: int) -> ShardOffsets:
         meta, driver = await self._route(topic)

@@ -140,9 +140,13 @@ class EngineStorageAdapter(StorageAdapter):
         return self._handler.appender(self._storage, shard)
 
     async def fetch_batches(
-        self, shard: ShardName, offset: Offset, bytes_max: int = 1 << 20
+        self,
+        shard: ShardName,
+        offset: Offset,
+        bytes_max: int = 1 << 20,
+        end: Offset | None = None,
     ) -> FetchResult:
-        return await self._engine.fetch_batches(shard, offset, bytes_max)
+        return await self._engine.fetch_batches(shard, offset, bytes_max, end)
 
     def subscribe(self, shard: ShardName, callback: Callable[[], None]) -> Unsubscribe:
         return self._engine.subscribe(shard, callback)

@@ -58,10 +58,15 @@ Appender = Callable[[Buffer, Done], None]
 
 
 class FetchResult(NamedTuple):
-    """Whole stored batches, ready for a consumer; `next_offset` is where to go on."""
+    """Whole batches, ready for a consumer; `next_offset` is where the last of them ends.
+
+    With `skips` the last one is a mark that covers offsets without a record
+    (`stratamq.wire.kafka.records.encode_skip`).
+    """
 
     data: bytes
     next_offset: Offset
+    skips: bool
     offsets: ShardOffsets
 
 
@@ -215,12 +220,17 @@ class StorageEngine(ABC):
 
     @abstractmethod
     async def fetch_batches(
-        self, shard: ShardName, offset: Offset, bytes_max: int = 1 << 20
+        self,
+        shard: ShardName,
+        offset: Offset,
+        bytes_max: int = 1 << 20,
+        end: Offset | None = None,
     ) -> FetchResult:
-        """Batches for a consumer, never past the high watermark.
+        """Batches for a consumer, never past the high watermark, nor past `end`.
 
         Stored bytes, untouched, unless records in them were deleted or expired: those batches are
-        rewritten without them.
+        rewritten without them. Where nothing else is left to read, a mark leads the consumer to the
+        end. Empty only where there is nothing below the end, or a batch that reaches past it.
         """
 
     # -- transactions ------------------------------------------------------------------------------

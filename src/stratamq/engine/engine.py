@@ -253,14 +253,18 @@ class BatchEngine(StorageEngine):
         )
 
     async def fetch_batches(
-        self, shard: ShardName, offset: Offset, bytes_max: int = 1 << 20
+        self,
+        shard: ShardName,
+        offset: Offset,
+        bytes_max: int = 1 << 20,
+        end: Offset | None = None,
     ) -> FetchResult:
         target = self._shard(shard)
         offsets = target.offsets()
-        found = reads.fetch_at_once(self._readers.view(target), offset, bytes_max)
+        found = reads.fetch_at_once(self._readers.view(target).until(end), offset, bytes_max)
         if found is None:
             found = await self._readers.from_offset(
-                target, offset, lambda view: reads.fetch(view, offset, bytes_max)
+                target, offset, lambda view: reads.fetch(view.until(end), offset, bytes_max)
             )
         return FetchResult(*found, offsets)
 

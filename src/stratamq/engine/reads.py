@@ -4,21 +4,28 @@ ShardStore."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from stratamq.engine.contract import OffsetStrategy, ReadLimit
 from stratamq.engine.view import CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, View
 from stratamq.model.errors import CorruptRecord, InvalidInput
 from stratamq.model.record import Record
-from stratamq.model.types import Offset, TimestampMs
+from stratamq.model.types import NO_EPOCH, LeaderEpoch, Offset, TimestampMs
 from stratamq.wire.kafka.records import (
     BatchHeader,
     decode_batch,
     decode_some,
     drop_records,
+    encode_skip,
     iter_batches,
     read_header,
     walk,
 )
+from stratamq.wire.kafka.records.control import SPAN_MAX
+
+HIDDEN_BYTES_MAX = 8 << 20
+"""How much deleted or expired data one fetch looks through. When the limit is reached, the answer
+is a mark that takes the client so far, and its next fetch goes on there."""
 
 
 class Collector:
@@ -101,28 +108,61 @@ def _from(records: list[Record], offset: Offset) -> list[Record]:
     return [record for record in records if record.offset >= offset]
 
 
-def fetch(view: View, offset: Offset, bytes_max: int) -> tuple[bytes, Offset]:
-    """Whole batches and the offset to go on at. Bytes go out as they are stored, except that
-    batches with deleted or expired records are made anew without them."""
+class Batches(NamedTuple):
+    """What a fetch found. The last batch of `data` ends at `next_offset`."""
+
+    data: bytes
+    next_offset: Offset
+    skips: bool = False
+    """Whether a mark at the end leads over deleted or expired records."""
+
+
+def fetch(view: View, offset: Offset, bytes_max: int) -> Batches:
+    """Whole batches as they are stored, except that those with deleted or expired records come
+    without them.
+
+    Clients go on after the last batch of an answer. So where nothing is left of the last ones, and
+    where compaction removed them, a mark in the answer covers their offsets: without it a client
+    would never reach the end of a log whose newest records are gone.
+    """
     view.check(offset)
-    while offset < view.end:
+    asked, epoch, looked_bytes = offset, NO_EPOCH, 0
+    while offset < view.end and looked_bytes < HIDDEN_BYTES_MAX:
         data = view.store.read(offset, bytes_max, view.end)
         if not data:
-            return b"", _behind_gap(view, offset)
-        offset = Offset(walk(data)[-1].last_offset + 1)
-        if view.hides():
-            data = without_hidden(view, data)
-        if data:
-            return data, offset
-    return b"", offset
+            offset = _behind_gap(view, offset)
+            break
+        last = walk(data)[-1]
+        offset, looked_bytes = Offset(last.last_offset + 1), looked_bytes + len(data)
+        if not view.hides():
+            return Batches(data, offset)
+        epoch = read_header(data, last.position).leader_epoch
+        if shown := without_hidden(view, data):
+            return _led_on(shown, offset, epoch, bytes_max)
+    if offset == asked:
+        return Batches(b"", offset)
+    offset = min(offset, Offset(asked + SPAN_MAX))
+    return Batches(encode_skip(asked, Offset(offset - 1), epoch), offset, skips=True)
 
 
-def fetch_at_once(view: View, offset: Offset, bytes_max: int) -> tuple[bytes, Offset] | None:
+def _led_on(data: bytes, offset: Offset, epoch: LeaderEpoch, bytes_max: int) -> Batches:
+    """Batches of which the last ones below `offset` may have been left out. A mark that would be
+    too much for the limit is left to the next fetch."""
+    end = Offset(walk(data)[-1].last_offset + 1)
+    if end == offset:
+        return Batches(data, offset)
+    mark = encode_skip(end, Offset(offset - 1), epoch)
+    if len(data) + len(mark) > bytes_max:
+        return Batches(data, end)
+    return Batches(data + mark, offset, skips=True)
+
+
+def fetch_at_once(view: View, offset: Offset, bytes_max: int) -> Batches | None:
     """The same without waiting, for consumers that keep up; None where it is not that simple."""
     if not view.start <= offset < view.end or view.hides():
         return None
     data = view.store.read_at_once(offset, bytes_max, view.end)
-    return (data, Offset(walk(data)[-1].last_offset + 1)) if data else None
+    return Batches(data, Offset(walk(data)[-1].last_offset + 1)) if data else None
 
 
 def _behind_gap(view: View, offset: Offset) -> Offset:

@@ -33,6 +33,10 @@ class View(NamedTuple):
         if not self.start <= offset <= self.end:
             raise OffsetOutOfRange(self.name, offset, self.start, self.end)
 
+    def until(self, end: Offset | None) -> View:
+        """The view of a consumer that may see no more than what is below `end`."""
+        return self if end is None or end >= self.end else self._replace(end=end)
+
     def visible(self, records: list[Record], floor: Offset) -> list[Record]:
         """Those at or after `floor` that were neither deleted nor have expired."""
         if records and records[0].offset < floor:

@@ -22,7 +22,8 @@ class Follower:
 
     A message counts as done when its reader says so, and what is done is committed for the group
     before the next batch and at the end. So a reader that dies sees the messages again that it had
-    not finished, and never misses one.
+    not finished, and never misses one. What is deleted, expired or trimmed after the last message
+    that is done counts as done too: a group that has read everything has no lag.
     """
 
     def __init__(
@@ -43,10 +44,13 @@ class Follower:
         self._start = start
         self._stop_after_s = stop_after_s
         self._next: dict[int, Offset] = {}
+        self._finished: dict[int, Offset] = {}
         self._done: dict[int, Offset] = {}
+        """What of it is not committed yet."""
 
     def done(self, message: Message) -> None:
-        self._done[message.partition] = Offset(message.offset + 1)
+        offset = Offset(message.offset + 1)
+        self._done[message.partition] = self._finished[message.partition] = offset
 
     async def next_batch(self) -> list[Message]:
         """At least one message; none when it has been quiet for `stop_after_s`."""
@@ -61,6 +65,7 @@ class Follower:
                 self._turns.rotate(-1)  # so that a busy partition does not starve the others
                 if batch := await self._read(self._turns[-1]):
                     return batch
+            await self.commit()  # what was skipped
             if deadline is not None and loop.time() >= deadline:
                 return []
             await asyncio.sleep(pause)
@@ -73,20 +78,28 @@ class Follower:
 
     async def _read(self, partition: int) -> list[Message]:
         if partition not in self._next:
-            self._next[partition] = await self._first(partition)
-        offset = self._next[partition]
+            self._next[partition] = self._finished[partition] = await self._first(partition)
         start, high_watermark, _ = await self._drivers.offsets(self._topic, partition)
-        if offset < start:  # retention was faster
-            offset = self._next[partition] = start
+        if self._next[partition] < start:  # retention was faster
+            self._skip(partition, start)
+        offset = self._next[partition]
         if offset >= high_watermark:
             return []
         try:
             records = await self._drivers.read_by_offset(self._topic, partition, offset, BATCH)
         except OffsetOutOfRange:
             return []  # trimmed while we looked; the next look starts further on
-        # Nothing to show for the rest: it was deleted, or it expired.
-        self._next[partition] = Offset(records[-1].offset + 1) if records else high_watermark
+        if not records:  # the rest was deleted, or it expired
+            self._skip(partition, high_watermark)
+            return []
+        self._next[partition] = Offset(records[-1].offset + 1)
         return [message_of(partition, record) for record in records]
+
+    def _skip(self, partition: int, offset: Offset) -> None:
+        """There is nothing to show up to `offset`."""
+        if self._finished[partition] == self._next[partition]:
+            self._done[partition] = self._finished[partition] = offset
+        self._next[partition] = offset
 
     async def _first(self, partition: int) -> Offset:
         start, high_watermark, _ = await self._drivers.offsets(self._topic, partition)

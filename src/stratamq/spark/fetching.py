@@ -19,9 +19,10 @@ AHEAD_MAX = 3
 """Answers that wait to be decoded; then no more is asked for."""
 
 WAIT_MS = 500
-EMPTY_MAX = 4
-"""Answers without a batch, one after the other, until what was asked for counts as compacted away.
-The node says each time that the log goes further, so it does not hide anything."""
+EMPTY_MAX = 120
+"""Answers without a batch, one after the other: a minute of them. The node is waiting for object
+storage, or has no memory to spare for an answer; where records are gone, its answers say so and
+lead on. When the limit is reached, the task fails with TimedOut, and Spark tries it again."""
 
 SPARE_BYTES = 64 << 10
 
@@ -91,8 +92,7 @@ async def fetch_all(client: Client, asked: Fetching) -> AsyncIterator[Answer]:
             continue
         empty += 1
         if empty > EMPTY_MAX:
-            _check_end(asked, offset, fetched)
-            return
+            raise TimedOut(f"{wanted.place}: nothing came from {offset} to {wanted.stop - 1}")
 
 
 def _size(asked: Fetching, offset: int) -> int:
@@ -116,11 +116,3 @@ async def _after_loss(client: Client, asked: Fetching, offset: int) -> int:
     if asked.losses.fatal or starts[place] <= offset:
         raise DataLoss(place, offset, starts[place], ends[place])
     return min(starts[place], asked.wanted.stop)
-
-
-def _check_end(asked: Fetching, offset: int, fetched: Fetched) -> None:
-    """Nothing came, time and again: fine if the node says that it has told all up to the end."""
-    wanted = asked.wanted
-    told = fetched.last_stable if asked.committed else fetched.high_watermark
-    if told < wanted.stop:
-        raise TimedOut(f"{wanted.place}: nothing came from offset {offset} to {wanted.stop - 1}")

@@ -19,6 +19,7 @@ from stratamq.wire.kafka.protocol.messages.log_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from stratamq.wire.kafka.records import iter_batches, walk
 from tests.broker.data.conftest import Rig
 from tests.broker.data.test_fetch import fetched, part, request, values
 from tests.broker.data.test_offsets import asked, found
@@ -226,3 +227,25 @@ async def test_a_search_that_fails_or_takes_too_long_can_be_repeated(
     history.gate.set()
     monkeypatch.setattr(list_offsets, "PATIENCE_S", 15.0)
     assert (await found(rig, asked(500))).offset == 0
+
+
+async def test_deleted_records_on_object_storage_are_passed(
+    rig: Rig, history: MemoryHistory
+) -> None:
+    """Offsets 0 and 1 are there alone, 2 in both places, 3 here."""
+    for offset in range(4):
+        assert await rig.services.drivers.delete_by_offset("t", COLD, Offset(offset))
+    position = 0
+    for isolation in (0, 1):
+        position = 0
+        for _ in range(20):
+            asked = request(part(COLD, position), max_wait_ms=500, isolation_level=isolation)
+            (answer,) = await fetched(rig, asked)
+            assert answer.error_code == 0
+            assert all(header.is_control for header, _ in iter_batches(answer.records))
+            if spans := walk(answer.records):
+                position = spans[-1].last_offset + 1
+            if position == 4:
+                break
+        assert position == 4
+    assert rig.budget.used_bytes == 0

@@ -10,7 +10,6 @@ import pytest
 
 from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.fetch import Fetch
-from stratamq.broker.kafka.fetch_reading import below
 from stratamq.broker.kafka.topics import uuid_of
 from stratamq.model.record import Record
 from stratamq.model.shard import ShardOffsets
@@ -24,7 +23,7 @@ from stratamq.wire.kafka.protocol.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
 )
-from stratamq.wire.kafka.records import decode_batch, iter_batches
+from stratamq.wire.kafka.records import check_crc, decode_batch, iter_batches, walk
 from tests.broker.data.conftest import Rig
 from tests.waiting import let_run, until
 
@@ -298,13 +297,46 @@ async def test_read_committed_ends_at_the_last_stable_offset(rig: Rig) -> None:
     assert response.responses[0].partitions[0].aborted_transactions is None
 
 
-async def test_below_cuts_between_batches(rig: Rig) -> None:
+async def delete(rig: Rig, *offsets: int) -> None:
+    for offset in offsets:
+        assert await rig.services.drivers.delete_by_offset("t", 0, Offset(offset))
+
+
+async def test_an_answer_leads_over_deleted_records_at_once(rig: Rig) -> None:
+    """Whatever the client wants to wait for: more bytes do not come from where it is."""
+    await rig.core.topics.create("t")
+    await write(rig, b"a", b"b", b"c")
+    await delete(rig, 1, 2)
+    async with asyncio.timeout(10):
+        (answer,) = await fetched(rig, request(part(0, 1), max_wait_ms=60_000, min_bytes=MIB))
+    ((header, data),) = iter_batches(answer.records)
+    assert check_crc(data, header)
+    assert (header.is_control, header.base_offset, header.last_offset) == (True, 1, 2)
+    (answer,) = await fetched(rig, request(part()))
+    assert [one.last_offset for one in walk(answer.records)] == [0, 2]
+
+
+async def test_read_committed_is_led_to_the_last_stable_offset(rig: Rig) -> None:
+    await rig.core.topics.create("t")
+    await write(rig, b"a", b"b", b"c", b"d")
+    await delete(rig, 1, 2)
+    fetch = Fetch(rig.services, rig.budget, Undecided(2))
+    for isolation, ends in ((1, [1]), (0, [3])):
+        asked = request(part(0, 1), isolation_level=isolation)
+        response = await fetch.fetch(asked, Caller(version=12))
+        records = response.responses[0].partitions[0].records
+        assert [one.last_offset for one in walk(records)] == ends
+
+
+async def test_a_session_has_no_more_to_tell_where_it_was_led(rig: Rig) -> None:
     await rig.core.topics.create("t")
     await write(rig, b"a", b"b")
-    data = (await rig.services.drivers.fetch_batches("t", 0, Offset(0))).data
-    assert below(data, Offset(2)) == data
-    assert len(below(data, Offset(1))) == len(data) // 2
-    assert below(data, Offset(0)) == b""
+    await delete(rig, 1)
+    first: Any = await rig.ask(request(part(0, 1), session_epoch=0), 12)
+    assert walk(first.responses[0].partitions[0].records)
+    following = request(part(0, 2), session_id=first.session_id, session_epoch=1)
+    second: Any = await rig.ask(following, 12)
+    assert not second.responses
 
 
 @pytest.mark.parametrize(

@@ -88,11 +88,14 @@ const commands = {
   // Consumes in the background from now on; `read` tells what came.
   async consumer(asked) {
     const consumer = client(asked).consumer({ maxWaitTimeInMs: 100, ...asked.config });
-    const held = { consumer, values: [], partitions: [], joins: 0 };
+    const held = { consumer, values: [], partitions: [], joins: 0, reached: {} };
     open.set(asked.name, held);
     consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
       held.joins += 1;
       held.partitions = Object.values(payload.memberAssignment).flat();
+    });
+    consumer.on(consumer.events.END_BATCH_PROCESS, ({ payload }) => {
+      held.reached[payload.partition] = Number(payload.lastOffset) + 1;
     });
     await consumer.connect();
     await consumer.subscribe({ topics: [asked.topic], fromBeginning: true });
@@ -104,6 +107,8 @@ const commands = {
 
   async read({ name }) { return open.get(name).values; },
   async assignment({ name }) { return open.get(name).partitions; },
+  // By partition: where the last answer ended that had anything in it.
+  async reached({ name }) { return open.get(name).reached; },
   async joins({ name }) { return open.get(name).joins; },
 
   async commit({ name, offsets }) { await open.get(name).consumer.commitOffsets(offsets); },

@@ -16,6 +16,7 @@ from stratamq.engine.contract import StorageEngine
 from stratamq.model.clock import ManualClock
 from tests.engine.behaviour import (
     test_deletes,
+    test_hidden_tail,
     test_lookups,
     test_reads,
     test_subscribe,
@@ -28,6 +29,7 @@ from tests.engine.memory_history import TieredSegments
 
 MODULES = (
     test_deletes,
+    test_hidden_tail,
     test_lookups,
     test_reads,
     test_subscribe,

@@ -15,7 +15,8 @@ from stratamq.model.types import Offset, ShardName
 from stratamq.tiering.mover.progress import Step
 from stratamq.tiering.mover.rewrite import Gone, outdated
 from stratamq.tiering.stores.options import StoreOptions
-from stratamq.wire.kafka.records import Compression, encode_batch, iter_batches
+from stratamq.wire.kafka.records import Compression, decode_batch, encode_batch, iter_batches
+from tests.engine.support import offsets
 from tests.tiering.mover.rig import QUICK, SHARD, TIERED, Rig
 from tests.tiering.mover.test_policy import tier_file
 
@@ -61,6 +62,35 @@ async def test_what_is_deleted_later_goes_too(rig: Rig) -> None:
     await rig.engine.delete_by_offset(SHARD, Offset(4))
     await rig.settled()
     assert 4 not in await rig.cold_rows()
+
+
+async def test_consumers_reach_the_end_when_all_of_it_is_deleted(rig: Rig) -> None:
+    """The whole log is on object storage, and its newest records are not in the files any more."""
+    await rig.fill(60)
+    await rig.engine.roll(SHARD)
+    await rig.settled()
+    assert rig.engine.local_start(SHARD) == 60
+    for gone in (range(40, 60), range(40)):
+        for offset in gone:
+            await rig.engine.delete_by_offset(SHARD, Offset(offset))
+        before = await consumed(rig)
+        assert max(before, default=-1) < gone[0]
+        await rig.settled()
+        assert not set(gone) & (await rig.cold_rows()).keys()
+        assert await consumed(rig) == before
+
+
+async def consumed(rig: Rig) -> list[int]:
+    """As a client does it: each fetch goes on where the last batch of the answer before ended."""
+    seen: list[int] = []
+    position = Offset(0)
+    while position < rig.engine.offsets(SHARD).high_watermark:
+        data = (await rig.engine.fetch_batches(SHARD, position, 2000)).data
+        assert data, f"it stays at {position}"
+        for header, batch in iter_batches(data):
+            seen += [] if header.is_control else offsets(decode_batch(header, batch))
+            position = header.next_offset
+    return seen
 
 
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.ZSTD, Compression.GZIP])

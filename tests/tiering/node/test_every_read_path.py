@@ -28,7 +28,13 @@ from stratamq.model.topic import StorageType
 from stratamq.model.types import Offset, ShardName, TimestampMs
 from stratamq.node.core import NodeCore
 from stratamq.tiering.service import TierService
-from stratamq.wire.kafka.records import Compression, decode_batch, encode_batch, iter_batches
+from stratamq.wire.kafka.records import (
+    Compression,
+    decode_batch,
+    encode_batch,
+    is_skip,
+    iter_batches,
+)
 
 KEYS = [None, b"", b"a", b"b", b"\xff\x00"]
 TAGS = [b"t", b"t/u", b""]
@@ -259,8 +265,12 @@ class Twins:
         lies before the start in the first of them it leaves out."""
         found, offset = [], start
         while offset < committed:
-            data, offset, _ = await self.engine.fetch_batches(shard, offset, 200)
+            data = (await self.engine.fetch_batches(shard, offset, 200)).data
+            assert data, "a consumer would not get on"
             for header, batch in iter_batches(data):
+                offset = header.next_offset
+                if is_skip(header):
+                    continue
                 about = (header.producer_id, header.producer_epoch, header.is_transactional)
                 rows = [row for row in decode_batch(header, batch) if row.offset >= start]
                 found += [(about, header.is_control, header.leader_epoch, row) for row in rows]
@@ -271,8 +281,12 @@ class Twins:
         start, committed, _ = self.engine.offsets(shard)
         found, offset = [], start
         while offset < committed:
-            data, offset, _ = await self.engine.fetch_batches(shard, offset, 1 << 20)
+            data = (await self.engine.fetch_batches(shard, offset, 1 << 20)).data
+            assert data, "a consumer would not get on"
             for header, _ in iter_batches(data):
+                offset = header.next_offset
+                if is_skip(header):
+                    continue
                 plain = header._replace(attributes=header.attributes & ~7, crc=0, batch_length=0)
                 found.append(plain)
         return found

@@ -37,6 +37,8 @@ class Place(NamedTuple):
     topic_id: UUID | str
     partition: int
     offset: int
+    committed: bool
+    """Whether the read ends at the last stable offset."""
 
 
 @dataclass(slots=True)

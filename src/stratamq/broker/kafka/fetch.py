@@ -118,6 +118,7 @@ class Fetch:
     def _is_enough(self, reading: Reading, request: FetchRequest) -> bool:
         return (
             reading.failed
+            or reading.skips
             or reading.found_bytes >= request.min_bytes
             or not reading.told
             or (reading.found_bytes > 0 and reading.is_full(request.isolation_level))

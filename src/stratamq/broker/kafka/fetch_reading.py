@@ -77,6 +77,8 @@ class Readable(NamedTuple):
     offsets: ShardOffsets
     last_stable: Offset
     end: Offset
+    committed: bool = False
+    """Whether the consumer sees no further than the last stable offset."""
     cold: bool = False
 
     @property
@@ -95,6 +97,8 @@ class Reading:
     left_bytes: int
     told: list[Told] = field(default_factory=list)
     found_bytes: int = 0
+    skips: bool = False
+    """Whether an answer leads a consumer over deleted records: it is not to wait for more bytes."""
     failed: bool = False
     is_starved: bool = False
     is_cold: bool = False
@@ -104,15 +108,19 @@ class Reading:
     under_way: list[asyncio.Task[Answer]] = field(default_factory=list)
     """Reads of object storage that are not done yet."""
 
-    def taken(self, data: bytes | StrataError, one: Readable) -> bytes | StrataError:
+    def taken(self, fetched: Answer | None, one: Readable) -> bytes | StrataError:
         """What of it goes into the answer, in the order of the request."""
-        if isinstance(data, StrataError):
-            return data
+        if fetched is None:
+            return b""
+        if isinstance(fetched, StrataError):
+            return fetched
+        data = fetched.data
         limit = min(one.wanted.partition_max_bytes, self.left_bytes)
         if len(data) > limit and self.found_bytes:
             return b""
         self.found_bytes += len(data)
         self.left_bytes -= len(data)
+        self.skips = self.skips or fetched.skips
         return data
 
     def is_full(self, isolation: int) -> bool:
@@ -169,8 +177,9 @@ class PartitionReader:
         while todo:
             limits = [one.wanted.partition_max_bytes for one in islice(todo, AT_ONCE)]
             wave = [todo.popleft() for _ in range(at_once(limits, reading.left_bytes))]
-            for one, data in zip(wave, await self._read(wave, reading.left_bytes), strict=True):
-                found[id(one)] = reading.taken(data, one)
+            answers = await self._read(wave, reading.left_bytes)
+            for one, fetched in zip(wave, answers, strict=True):
+                found[id(one)] = reading.taken(fetched, one)
         for (key, _), look in zip(wanted, seen, strict=True):
             told = await self._answer(key, look, found.get(id(look), b""), isolation, reading)
             reading.told.append((key, told))
@@ -226,31 +235,32 @@ class PartitionReader:
         if not start <= wanted.fetch_offset <= high_watermark:
             raise OffsetOutOfRange(topic.name, wanted.fetch_offset, start, high_watermark)
         stable = await self._stability.last_stable(topic, wanted.partition, offsets)
-        end = stable if isolation == READ_COMMITTED else high_watermark
+        committed = isolation == READ_COMMITTED
+        end = stable if committed else high_watermark
         cold = wanted.fetch_offset < end and await self._is_cold(topic, wanted)
-        return Readable(topic, wanted, offsets, stable, end, cold)
+        return Readable(topic, wanted, offsets, stable, end, committed, cold)
 
     async def _is_cold(self, topic: Topic, wanted: FetchPartition) -> bool:
         here = await self._services.drivers.local_start(topic.name, wanted.partition)
         return wanted.fetch_offset < here
 
-    async def _read(
-        self, wave: Sequence[Readable], left_bytes: int
-    ) -> Sequence[bytes | StrataError]:
+    async def _read(self, wave: Sequence[Readable], left_bytes: int) -> Sequence[Answer | None]:
         if len(wave) == 1:
             return [await self._records(wave[0], left_bytes)]
         return await asyncio.gather(*(self._records(one, left_bytes) for one in wave))
 
-    async def _records(self, seen: Readable, left_bytes: int) -> bytes | StrataError:
+    async def _records(self, seen: Readable, left_bytes: int) -> Answer | None:
         limit = min(seen.wanted.partition_max_bytes, left_bytes)
-        if limit <= 0:
-            return b""
-        return _visible(seen, await self._fetched(seen, limit))
+        return await self._fetched(seen, limit) if limit > 0 else None
 
     async def _fetched(self, seen: Readable, limit: int) -> Answer:
         try:
             return await self._services.drivers.fetch_batches(
-                seen.topic.name, seen.wanted.partition, Offset(seen.wanted.fetch_offset), limit
+                seen.topic.name,
+                seen.wanted.partition,
+                Offset(seen.wanted.fetch_offset),
+                limit,
+                seen.end if seen.committed else None,
             )
         except StrataError as error:
             return error
@@ -261,16 +271,17 @@ class PartitionReader:
         limit = min(seen.wanted.partition_max_bytes, BYTES_MAX)
         if min(limit, reading.left_bytes) <= 0:
             return b""
-        place = Place(seen.topic.topic_id, seen.wanted.partition, seen.wanted.fetch_offset)
+        wanted = seen.wanted
+        place = Place(seen.topic.topic_id, wanted.partition, wanted.fetch_offset, seen.committed)
         task = self._cold.begin(place, lambda: self._fetched(seen, limit))
         if task is None:
             return b""
         if not task.done():
             reading.under_way.append(task)
             return b""
-        data = _visible(seen, task.result())
-        taken = reading.taken(data, seen)
-        if taken or not data:
+        fetched = task.result()
+        taken = reading.taken(fetched, seen)
+        if taken or isinstance(fetched, StrataError) or not fetched.data:
             self._cold.forget(place)
         reading.is_cold = reading.is_cold or bool(taken)
         return taken
@@ -281,23 +292,6 @@ class PartitionReader:
         end = Offset(walk(data)[-1].last_offset + 1)
         start = Offset(seen.wanted.fetch_offset)
         return await self._stability.aborted(seen.topic, seen.wanted.partition, start, end)
-
-
-def _visible(seen: Readable, fetched: Answer) -> bytes | StrataError:
-    """What of it this consumer may see."""
-    if isinstance(fetched, StrataError):
-        return fetched
-    if fetched.data and seen.end < fetched.offsets.high_watermark:
-        return below(fetched.data, seen.end)
-    return fetched.data
-
-
-def below(data: bytes, end: Offset) -> bytes:
-    """Those batches that lie wholly below `end`."""
-    for span in walk(data):
-        if span.last_offset >= end:
-            return data[: span.position]
-    return data
 
 
 def _goes_on(answer: FetchablePartitionResponse, isolation: int) -> bool:

@@ -22,6 +22,7 @@ from stratamq.meta.tier import ParquetEnd, TierObject
 from stratamq.model.errors import OffsetOutOfRange, TimedOut
 from stratamq.model.producer import AbortedTransaction
 from stratamq.model.types import Offset, TopicId
+from stratamq.spark.fetching import EMPTY_MAX
 from stratamq.spark.jobs.plan import Rewrite
 from stratamq.spark.reading import shared_client
 from stratamq.tiering import keys
@@ -33,11 +34,10 @@ from stratamq.tiering.stores.opening import open_store
 from stratamq.tiering.stores.options import StoreOptions
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.lake import CommitLakeTopic, MadeFile
-from stratamq.wire.kafka.records import ControlType, iter_batches, walk
+from stratamq.wire.kafka.records import ControlType, is_skip, iter_batches, walk
 from stratamq.wire.kafka.records.control import read_mark
 
 FETCH_BYTES = 8 << 20
-EMPTY_MAX = 4
 SOURCE, PARQUET, LOG = "batches.log", "file.parquet", "file.log"
 
 
@@ -122,9 +122,11 @@ def _fetched(work: Work, wanted: Rewrite, sink: BinaryIO) -> list[AbortedTransac
     for answer in _answers(work, wanted):
         aborted.update(answer.aborted)
         for header, batch in iter_batches(answer.data):
+            if is_skip(header):
+                continue  # it is for this answer, and no log has it
             if header.is_control and read_mark(header, batch).kind is ControlType.ABORT:
                 marks.append((header.producer_id, header.base_offset))
-        sink.write(answer.data)
+            sink.write(batch)
     return aborted_spans(sorted(aborted), marks, wanted.end)
 
 
@@ -163,8 +165,6 @@ def _answers(work: Work, wanted: Rewrite) -> Iterator[Fetched]:
             offset, empty = max(offset, spans[-1].last_offset + 1), 0
             continue
         empty += 1
-        if empty > EMPTY_MAX and answer.last_stable >= wanted.end:
-            return  # what is left was compacted away
         if empty > EMPTY_MAX:
             raise TimedOut(f"{place}: nothing came from offset {offset} on")
 

@@ -11,7 +11,13 @@ from stratamq.wire.kafka.records import _kernel
 from stratamq.wire.kafka.records.accept import accept_batch
 from stratamq.wire.kafka.records.body import DECOMPRESSED_MAX
 from stratamq.wire.kafka.records.compression import Compression, Scratch, compress, decompress
-from stratamq.wire.kafka.records.control import ControlType, control_type, encode_control
+from stratamq.wire.kafka.records.control import (
+    ControlType,
+    control_type,
+    encode_control,
+    encode_skip,
+    is_skip,
+)
 from stratamq.wire.kafka.records.decode import decode_batch, decode_some
 from stratamq.wire.kafka.records.encode import Packed, encode_batch, pack_batch, pack_records
 from stratamq.wire.kafka.records.entries import EMPTY_SCAN, ENTRY_BYTES, BatchScan
@@ -45,7 +51,9 @@ __all__ = [
     "drop_records",
     "encode_batch",
     "encode_control",
+    "encode_skip",
     "find_batch",
+    "is_skip",
     "iter_batches",
     "key_hash",
     "pack_batch",

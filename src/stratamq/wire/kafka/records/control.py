@@ -1,4 +1,4 @@
-"""Control records: the marks that end a transaction."""
+"""Control records: the marks that end a transaction, and those that lead a consumer over a gap."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from stratamq.model.errors import CorruptBatch
 from stratamq.model.record import Record
+from stratamq.model.types import NO_TIMESTAMP, Offset
 from stratamq.wire.kafka.records.decode import decode_batch
 from stratamq.wire.kafka.records.encode import encode_batch
 from stratamq.wire.kafka.records.header import BatchHeader
@@ -16,6 +17,8 @@ from stratamq.wire.kafka.records.layout import Buffer
 _KEY = Struct(">hh")
 _END_MARK = Struct(">hi")
 _VERSION = 0
+SPAN_MAX = 1 << 31
+"""Offsets that one batch can cover."""
 
 
 class ControlType(IntEnum):
@@ -55,6 +58,36 @@ def encode_control(
         transactional=True,
         control=True,
     )
+
+
+def encode_skip(base_offset: Offset, last_offset: Offset, leader_epoch: int = -1) -> bytes:
+    """A batch that covers these offsets and has nothing in them for any consumer. It is sent where
+    records were deleted, and never stored.
+
+    Kafka's clients go on after the last batch of an answer. A batch without any record would do for
+    most of them, and is what compaction leaves in Kafka; but kafkajs needs a record to go on, and
+    librdkafka takes answers without one for a limit of bytes that is too small, until it reports
+    an error. A commit mark of no producer ends nothing, and all of them pass over it.
+    """
+    assert last_offset - base_offset < SPAN_MAX, "the caller covers more in several steps"
+    mark = Record(
+        key=_KEY.pack(_VERSION, ControlType.COMMIT),
+        value=_END_MARK.pack(_VERSION, -1),
+        offset=last_offset,
+    )
+    return encode_batch(
+        [mark],
+        now_ms=NO_TIMESTAMP,
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        control=True,
+        keep_offsets=True,
+    )
+
+
+def is_skip(header: BatchHeader) -> bool:
+    """Whether `encode_skip` made the batch: the marks of transactions have a producer."""
+    return header.is_control and header.producer_id < 0
 
 
 def control_type(record: Record) -> ControlType:
