@@ -13,6 +13,7 @@ from tests.clients.groups import FLAGS, PARTITIONS
 from tests.clients.node import Node
 from tests.clients.remote import Remote
 from tests.clients.test_java_groups import Member, fill
+from tests.clients.test_java_transactions import Transactions, committed, read
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.needs("java", "javac", "mvn"), pytest.mark.timeout(900)]
@@ -96,3 +97,28 @@ def test_a_group_is_not_disturbed(
         fill(java, address, "t", 1)
         wait_until(lambda: read(6 * PARTITIONS), "reading what is new")
         assert [one.changes for one in members] == changes, "nobody had to join again"
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_transaction_goes_on_whole_after_the_node_was_away(
+    java: Remote, restarting: Restarting, how: signal.Signals
+) -> None:
+    """The node has stored which partitions and groups it is about before they were answered, and
+    what was decided before that was answered."""
+    one = Transactions(java, restarting.node.address, "t", config=PATIENT)
+    expected = []
+    for number in range(2):
+        one.begin(f"a{number}")
+        restarting.restart(how)
+        one.send(f"b{number}")
+        one.send_offset("g", number)
+        restarting.restart(how)
+        one.commit()
+        restarting.restart(how)
+        expected += [f"a{number}", f"b{number}"]
+        one.begin("never")
+        restarting.restart(how)
+        one.abort()
+    one.close()
+    assert committed(java, restarting.node.address, "t", "g") == 1
+    assert read(java, restarting.node.address, "t", expected[-1], "read_committed") == expected

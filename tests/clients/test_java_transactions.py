@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
+from tests.clients.listening import listening
+from tests.clients.node import running
 from tests.clients.remote import Remote, RemoteError
 
 pytestmark = [pytest.mark.needs("java", "javac", "mvn"), pytest.mark.timeout(900)]
@@ -17,9 +20,16 @@ FENCED = {"ProducerFencedException", "InvalidProducerEpochException"}
 class Transactions:
     """A producer with a transactional id."""
 
-    def __init__(self, java: Remote, kafka: str, topic: str, name: str = "one") -> None:
+    def __init__(
+        self,
+        java: Remote,
+        kafka: str,
+        topic: str,
+        name: str = "one",
+        config: Mapping[str, str] | None = None,
+    ) -> None:
         self.java, self.topic, self.name = java, topic, f"{topic}-{name}"
-        settings = {"bootstrap.servers": kafka, "transactional.id": f"t-{topic}"}
+        settings = {"bootstrap.servers": kafka, "transactional.id": f"t-{topic}", **(config or {})}
         java.call("producer", name=self.name, config=settings)
         java.call("init", name=self.name)
 
@@ -28,7 +38,7 @@ class Transactions:
         self.send(*values)
 
     def send(self, *values: str) -> None:
-        records = [{"value": value} for value in values]
+        records = [{"partition": 0, "value": value} for value in values]
         self.java.call("send", name=self.name, topic=self.topic, records=records)
 
     def send_offset(self, group: str, offset: int) -> None:
@@ -127,3 +137,29 @@ def test_a_second_producer_of_the_name_fences_the_first(
     second.commit()
     second.close()
     assert read(java, kafka, topic, "a", "read_committed") == ["a"]
+
+
+PRODUCE, ADD_PARTITIONS, ADD_OFFSETS, END, COMMIT_OFFSETS = 0, 24, 25, 26, 28
+
+
+def test_the_client_leaves_it_to_the_node_to_add_partitions_and_groups(
+    java: Remote, topic: str, tmp_path: Path
+) -> None:
+    """transaction.version 2: what is sent is enough, and each end gives the producer an epoch."""
+    with listening() as ear, running(tmp_path, "--kafka-advertised-port", str(ear.port)) as node:
+        ear.target = (node.host, node.port)
+        one = Transactions(java, ear.address, topic)
+        for number in range(3):
+            one.begin(f"a{number}")
+            one.send_offset("g", number)
+            one.commit()
+            one.begin("never")
+            one.abort()
+        one.close()
+        assert committed(java, ear.address, topic, "g") == 2
+        assert read(java, ear.address, topic, "a2", "read_committed") == ["a0", "a1", "a2"]
+        versions = dict(ear.seen)
+        assert {ADD_PARTITIONS, ADD_OFFSETS}.isdisjoint(versions)
+        assert versions[PRODUCE] >= 12
+        assert (versions[END], versions[COMMIT_OFFSETS]) == (5, 5)
+        assert node.end() == 0, node.logged()

@@ -50,7 +50,7 @@ async def test_the_features_of_the_cluster(rig: Rig, version: int) -> None:
     request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
     answer = await rig.ask(request, version)
     finalized = {one.name: one.max_version_level for one in answer.finalized_features}
-    assert finalized["group.version"] == 1
+    assert finalized == {"group.version": 1, "transaction.version": 2}
     assert answer.finalized_features_epoch >= 0, "clients keep what has the highest epoch"
     for one in answer.supported_features:
         assert 1 <= one.min_version <= finalized[one.name] <= one.max_version, (

@@ -276,6 +276,23 @@ def test_an_end_that_renews_at_the_last_epoch_gives_a_new_producer_id() -> None:
     assert renew(done, last, commit=True) is done
 
 
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("epoch", [3, EPOCH_MAX - 1])
+def test_who_has_the_new_epoch_or_id_already_waits_for_the_marks(commit: bool, epoch: int) -> None:
+    """An end may be answered before its marks are written: its producer goes on meanwhile."""
+    ended = renew(one(State.ONGOING, producer_epoch=epoch), Producer(7, epoch), commit=commit)
+    used_up = epoch == EPOCH_MAX - 1
+    new = Producer(NEW_ID, 0) if used_up else Producer(7, 4)
+    assert refusal(lambda: renew(ended, new, commit=True)) is BUSY
+    assert refusal(lambda: renew(ended, new, commit=False)) is BUSY
+    assert refusal(lambda: machine.add(ended, new, LATER, shards=[A])) is BUSY
+    assert refusal(lambda: machine.verify(ended, new, shard=A)) is BUSY
+    assert refusal(lambda: begin(ended, new)) is BUSY
+    stranger = Producer(NEW_ID, 1) if used_up else Producer(NEW_ID, 0)
+    assert refusal(lambda: machine.add(ended, stranger, LATER, shards=[A])) is MAPPING
+    machine.add(machine.complete(ended, LATER), new, LATER, shards=[A])
+
+
 def test_nobody_is_told_of_the_epoch_that_is_for_fencing() -> None:
     last = Producer(7, EPOCH_MAX - 1)
     known = one(State.ONGOING, producer_epoch=last.epoch)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from stratamq.broker.kafka.transactions.machine import Producer
+from stratamq.meta.transactions import SaveTransaction
 from stratamq.model.errors import StorageError
-from stratamq.model.transaction import DECIDED, State
+from stratamq.model.transaction import DECIDED, EPOCH_MAX, State
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages import transactions as tx
 from tests.broker.transactions.rig import ID, TOPIC, Rig
@@ -219,6 +221,39 @@ async def test_newer_producers_get_an_epoch_per_transaction(rig: Rig) -> None:
         assert late.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
         who = Producer(told.producer_id, told.producer_epoch)
     assert await rig.read() == [b"0", b"1", b"2"]
+
+
+async def test_epochs_that_are_used_up_end_in_a_new_producer_id(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while the marks of the old id are not written yet, and when the answer was lost."""
+    first = await rig.producer()
+    known = rig.coordinator.find(ID)
+    assert known is not None
+    last = Producer(first.producer_id, EPOCH_MAX - 1)
+    aged = replace(known, producer_epoch=last.epoch)
+    await rig.services.meta.submit(SaveTransaction(transaction=aged))
+    assert (await rig.produce(last, b"a", partition=1, version=12)).error_code == 0
+    with monkeypatch.context() as broken:
+        broken.setattr("stratamq.broker.kafka.transactions.coordinator.ANSWER_S", 0.01)
+        failing(rig, broken, times=1_000_000)
+        told = await rig.end(last, version=5)
+        new = Producer(told.producer_id, told.producer_epoch)
+        assert (told.error_code, new.epoch) == (0, 0)
+        assert new.producer_id != last.producer_id
+        busy = ErrorCode.CONCURRENT_TRANSACTIONS
+        assert (await rig.produce(new, b"b", partition=0, version=12)).error_code == busy
+        assert await rig.commit_offset(new, 1, version=5) == busy
+        assert (await rig.end(new, commit=False, version=5)).error_code == busy
+        assert (await rig.end(last, version=5)).error_code == busy
+    await settled(rig)
+    again = await rig.end(last, version=5)
+    assert (again.error_code, again.producer_id, again.producer_epoch) == (0, *new)
+    assert (await rig.produce(new, b"b", partition=0, version=12)).error_code == 0
+    assert (await rig.end(new, version=5)).producer_epoch == 1
+    assert [await rig.read(partition=number) for number in (0, 1)] == [[b"b"], [b"a"]]
+    late = await rig.produce(last, b"late", partition=1, sequence=1, version=12)
+    assert late.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 # -- time and trouble ------------------------------------------------------------------------------

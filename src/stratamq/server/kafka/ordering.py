@@ -69,7 +69,7 @@ NAMES: Mapping[int, tuple[str, ...]] = {
         *("DescribeGroups", "ListGroups", "ConsumerGroupDescribe"),
         *("DescribeConfigs", "ListConfigResources", "ListPartitionReassignments"),
         *("DescribeAcls", "DescribeClientQuotas", "DescribeUserScramCredentials"),
-        *("DescribeProducers", "DescribeTransactions", "ListTransactions"),
+        *("DescribeProducers", "DescribeTransactions", "ListTransactions", "DescribeQuorum"),
     ),
     Kind.CHANGE: (
         "Metadata",  # it may create topics
@@ -83,7 +83,8 @@ NAMES: Mapping[int, tuple[str, ...]] = {
         # A waiting fetch could fail because of them, or be answered with something else.
         *("CreateTopics", "DeleteTopics", "CreatePartitions", "DeleteRecords"),
         *("AlterConfigs", "IncrementalAlterConfigs"),
-        *("ElectLeaders", "AlterPartitionReassignments"),
+        *("ElectLeaders", "AlterPartitionReassignments", "AlterReplicaLogDirs"),
+        *("UnregisterBroker", "UpdateFeatures"),
         *("CreateAcls", "DeleteAcls", "AlterClientQuotas", "AlterUserScramCredentials"),
         # Who the caller is decides about every request after them.
         *("SaslHandshake", "SaslAuthenticate"),

@@ -17,10 +17,14 @@ from stratamq.wire.kafka.protocol.messages.quorum import (
     UpdateFeaturesResponse,
 )
 
-FEATURES: Mapping[str, int] = {"group.version": 1}
-"""group.version 1: consumer groups of the new protocol (KIP-848)."""
+FEATURES: Mapping[str, int] = {"group.version": 1, "transaction.version": 2}
+"""group.version 1: consumer groups of the new protocol (KIP-848).
 
-FEATURES_EPOCH = 1
+transaction.version 2: Produce and TxnOffsetCommit add to the transaction what they touch, and each
+end gives the producer a new epoch (KIP-890). Producers that add partitions themselves are served as
+before."""
+
+FEATURES_EPOCH = 2
 """Clients keep the features of the highest epoch they have seen: raise it with every change."""
 
 SUPPORTED = [

@@ -94,7 +94,7 @@ def initialize(
 
 
 def _may_go_on(old: TransactionMeta, expected: Producer) -> bool:
-    return _is_now(old, expected) or _was_before(old, expected)
+    return _is_now(old, expected) or _was_before(old, expected) or _is_next(old, expected)
 
 
 def _is_now(old: TransactionMeta, who: Producer) -> bool:
@@ -108,6 +108,12 @@ def _was_before(old: TransactionMeta, who: Producer) -> bool:
     if old.last_producer_id != NO_PRODUCER_ID:
         return who.producer_id == old.last_producer_id
     return who.producer_id == old.producer_id
+
+
+def _is_next(old: TransactionMeta, who: Producer) -> bool:
+    """What it gets when the marks of its last epoch are written: it may know that before they are,
+    and has to wait."""
+    return old.next_producer_id != NO_PRODUCER_ID and who == (old.next_producer_id, 0)
 
 
 def _renewed(
@@ -192,6 +198,8 @@ def verify(
 
 
 def _owned(old: TransactionMeta | None, who: Producer) -> TransactionMeta:
+    if old is not None and _is_next(old, who):
+        raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     if old is None or old.producer_id != who.producer_id:
         raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if old.producer_epoch != who.epoch:
@@ -224,7 +232,10 @@ def end(
     known = _owned(old, who)
     if known.state in AT_REST and renews and commit:
         raise Refused(ErrorCode.INVALID_TXN_STATE)  # its epoch says it is no repetition
-    if known.state in DECIDED or (known.state in AT_REST and not renews):
+    if known.state in DECIDED and renews:
+        # It was given its epoch by the end whose marks are being written: this is another end.
+        raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if known.state is not State.ONGOING and not renews:
         return _again(known, commit)
     ended = replace(
         known, state=after(known.state, Event.COMMIT if commit else Event.ABORT), update_ms=now_ms

@@ -7,7 +7,7 @@ of a transaction that is open is handed to its shard before the transaction's en
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from typing import NamedTuple
 
 from stratamq.broker.kafka.topics import Refused
 from stratamq.broker.kafka.transactions import machine
@@ -24,7 +24,14 @@ ABORTABLE_SINCE = 11
 ADDS_SINCE = 12
 """Produce versions of producers that leave it to us to add partitions to their transactions."""
 
-_Key = tuple[str, Producer, ShardName]
+_Key = tuple[str, Producer]
+
+
+class _Turn(NamedTuple):
+    """A batch that waits until its shard is added to the transaction."""
+
+    shard: ShardName
+    admitted: asyncio.Future[None]
 
 
 class Verifier:
@@ -32,7 +39,7 @@ class Verifier:
 
     def __init__(self, coordinator: TransactionCoordinator) -> None:
         self._coordinator = coordinator
-        self._queues: dict[_Key, deque[asyncio.Future[None]]] = {}
+        self._waiting: dict[_Key, list[_Turn]] = {}
         self._work: set[asyncio.Task[None]] = set()
 
     async def admit(
@@ -50,40 +57,43 @@ class Verifier:
             raise Refused(_as_produce(refusal.code, version)) from None
 
     def _is_in(self, transactional_id: str, who: Producer, shard: ShardName) -> bool:
-        if (transactional_id, who, shard) in self._queues:
-            return False  # or it would overtake those who wait for it to be added
+        if (transactional_id, who) in self._waiting:
+            return False  # or it would overtake those that wait
         return machine.verify(self._coordinator.find(transactional_id), who, shard=shard)
 
     async def _add(self, transactional_id: str, who: Producer, shard: ShardName) -> None:
-        """Whoever comes while the partition is being added waits, and goes on in the same order."""
-        key = (transactional_id, who, shard)
-        queue = self._queues.get(key)
-        if queue is None:
-            queue = self._queues[key] = deque()
-            task = asyncio.create_task(self._serve(key, queue))
+        """All batches of a producer that come while shards are being added wait in line: those of
+        one shard stay in order, and the shards of all of them are added by one write."""
+        key = (transactional_id, who)
+        turn = _Turn(shard, asyncio.get_running_loop().create_future())
+        if key in self._waiting:
+            self._waiting[key].append(turn)
+        else:
+            self._waiting[key] = [turn]
+            task = asyncio.create_task(self._serve(key))
             self._work.add(task)
             task.add_done_callback(self._work.discard)
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        queue.append(turn)
-        await turn
+        await turn.admitted
 
-    async def _serve(self, key: _Key, queue: deque[asyncio.Future[None]]) -> None:
-        transactional_id, who, shard = key
-        failure: StrataError | None = None
-        try:
-            await self._coordinator.add(transactional_id, who, shards=[shard])
-        except StrataError as error:
-            failure = error
-        while queue:
-            turn = queue.popleft()
-            if turn.done():
-                continue  # its connection has gone
-            if failure is None:
-                turn.set_result(None)
-            else:
-                turn.set_exception(failure)
-            await asyncio.sleep(0)  # it hands its batch over before the next one does
-        del self._queues[key]
+    async def _serve(self, key: _Key) -> None:
+        transactional_id, who = key
+        while turns := self._waiting[key]:
+            self._waiting[key] = []
+            failure: StrataError | None = None
+            try:
+                shards = {turn.shard for turn in turns}
+                await self._coordinator.add(transactional_id, who, shards=shards)
+            except StrataError as error:
+                failure = error
+            for _, admitted in turns:
+                if admitted.done():
+                    continue  # its connection has gone
+                if failure is None:
+                    admitted.set_result(None)
+                else:
+                    admitted.set_exception(failure)
+            await asyncio.sleep(0)  # they hand their batches over, in this order, before others do
+        del self._waiting[key]
 
 
 def _not_added(version: int) -> ErrorCode:
