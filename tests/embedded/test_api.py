@@ -21,6 +21,7 @@ from stratamq.model.errors import (
     TopicNotFound,
 )
 from tests.embedded.conftest import Reopen
+from tests.waiting import let_run, until
 
 STORAGES = ["segment", "rocksdb", "memory"]
 
@@ -284,10 +285,7 @@ async def test_a_group_that_waits_has_committed_what_it_did(topic: Any) -> None:
     messages = topic.follow("g", stop_after=5)
     assert [(await messages.__anext__()).text for _ in range(2)] == ["0", "1"]
     waiting = asyncio.ensure_future(messages.__anext__())
-    for _ in range(500):
-        if await topic.committed("g"):
-            break
-        await asyncio.sleep(0.01)
+    await until(lambda: topic.committed("g"))
     assert await topic.committed("g") == {0: 2}
     await topic.produce("2", partition=0)
     assert (await waiting).text == "2"
@@ -314,7 +312,7 @@ async def test_following_only_what_is_new(topic: Any) -> None:
     waiting = asyncio.ensure_future(messages.__anext__())
     while not waiting.done():  # nobody says when it has begun
         await topic.produce("new", partition=0)
-        await asyncio.sleep(0.05)
+        await let_run()
     assert (await waiting).text == "new"
     await messages.aclose()
 

@@ -22,6 +22,7 @@ from stratamq.model.types import Offset
 from stratamq.node import composition
 from stratamq.node.core import NodeCore
 from tests.embedded.threads import left_by
+from tests.waiting import until
 
 
 def core_at(path: Path, clock: ManualClock | None = None, **settings: object) -> NodeCore:
@@ -114,11 +115,11 @@ async def test_housekeeping_runs_by_itself(tmp_path: Path) -> None:
     await core.topics.create("t", config=config)
     await core.drivers.write("t", Record(b"v"))
     clock.advance(5000)
-    for _ in range(500):
-        if (await core.drivers.offsets("t", 0)).start == 1:
-            break
-        await asyncio.sleep(0.01)
-    assert (await core.drivers.offsets("t", 0)).start == 1
+
+    async def is_gone() -> bool:
+        return (await core.drivers.offsets("t", 0)).start == 1
+
+    await until(is_gone)
     await core.stop()
 
 

@@ -7,13 +7,13 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import stratamq
+from tests.waiting import let_run_here
 
 WRITER = """
 import sys, stratamq
@@ -45,7 +45,7 @@ def run_and_kill(path: Path, storage: str, start: int, seconds: float) -> list[l
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as child:
         assert child.stdout is not None
         first = child.stdout.readline()
-        time.sleep(seconds)
+        let_run_here(seconds)
         child.send_signal(signal.SIGKILL)
         said = [first, *child.stdout]
     return [line.split() for line in said if line.endswith("\n")]

@@ -14,6 +14,7 @@ from stratamq.engine.segment import EngineSegment
 from stratamq.log.disk import File, RealDisk
 from stratamq.model.types import Offset
 from tests.engine.support import S, T, fill_segments, offsets, read_all, record, spec, stored
+from tests.waiting import let_run
 
 LIMITS = EngineLimits(workers=1, reader_threads=2)
 OLD = [record(b"0", b"a"), record(b"1", b"b"), record(b"2", b"a"), record(b"3", b"c")]
@@ -135,7 +136,7 @@ async def test_a_shard_that_is_recovered_meanwhile_is_left_alone(held: Held) -> 
 
 async def test_of_two_compactions_at_once_one_comes_into_force(held: Held) -> None:
     second = asyncio.create_task(held.engine.compact(S))
-    await asyncio.sleep(0.05)
+    await let_run()
     freed = await held.end() + await soon(second)  # type: ignore[operator]
     assert freed > 0
     assert offsets(await read_all(held.engine)) == [1, 2, 3, 4]

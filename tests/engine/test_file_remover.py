@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from stratamq.engine import file_remover as module
 from stratamq.engine.file_remover import FileRemover
 from stratamq.log.disk import RealDisk
 from stratamq.log.freeing import STEP_BYTES
+from tests.waiting import let_run_here, wait_until
 
 
 def open_files() -> set[str]:
@@ -44,10 +44,7 @@ def test_a_removed_segment_is_closed(tmp_path: Path) -> None:
     remover = started()
     disk, path = RealDisk(free_later=remover.free_later), tmp_path / "segment"
     removed(disk, path)
-    ends = time.monotonic() + 30
-    while held(path):
-        assert time.monotonic() < ends, "not freed"
-        time.sleep(0.01)
+    wait_until(lambda: not held(path), "it is freed")
     remover.close()
 
 
@@ -65,7 +62,7 @@ def test_files_are_not_hoarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(module, "WAITING_MAX", 2)
 
     def slow(fd: int) -> None:
-        time.sleep(0.5)
+        let_run_here(0.5)
         os.close(fd)
 
     monkeypatch.setattr(module, "free", slow)

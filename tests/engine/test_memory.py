@@ -33,6 +33,7 @@ from tests.engine.support import (
     values,
     write_all,
 )
+from tests.waiting import let_run, until
 
 KIB = 1024
 
@@ -197,11 +198,7 @@ def store_of(engine: EngineMemory) -> PersistedShardStore:
 
 async def until_moved(engine: EngineMemory, boundary: int) -> None:
     """Until everything below `boundary` is on disk and nowhere else."""
-    for _ in range(500):
-        if store_of(engine).memory.snapshot()[0].base >= boundary:
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("the segments did not move")
+    await until(lambda: store_of(engine).memory.snapshot()[0].base >= boundary)
 
 
 async def test_sealed_segments_move_to_disk_and_stay_readable(tmp_path: Path) -> None:
@@ -365,7 +362,7 @@ async def test_writers_go_on_while_a_segment_is_copied_and_others_wait(
         assert offsets(await read_all(engine)) == [0, 1, 2, 3, 4]
         deletion = asyncio.create_task(engine.delete_by_key(S, b"k"))
         trimming = asyncio.create_task(engine.trim(S, Offset(2)))
-        await asyncio.sleep(0.05)
+        await let_run()
         assert not deletion.done()
         assert not trimming.done()
         slow.open.set()

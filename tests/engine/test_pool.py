@@ -20,6 +20,7 @@ from stratamq.model.clock import ManualClock
 from stratamq.model.errors import DiskFull, ShardNotFound, ShardPoisoned
 from stratamq.model.types import ShardName
 from tests.engine.support import batch, decoded, spec, values
+from tests.waiting import let_run
 
 
 class Gate:
@@ -307,10 +308,10 @@ async def test_draining_waits_for_readers_too() -> None:
             done.set()
 
         reading = pool.read(shard(), read)
-        await asyncio.sleep(0.01)
+        await let_run(0.01)
         reading.cancel()
         draining = asyncio.create_task(pool.drain())
-        await asyncio.sleep(0.02)
+        await let_run(0.02)
         assert not draining.done()
         gate.let_go()
         await draining

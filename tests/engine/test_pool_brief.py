@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from stratamq.engine.segment import EngineSegment
 from stratamq.model.errors import DiskFull
 from tests.engine.support import record, spec
 from tests.engine.test_pool import Gate, append, entered, pool_of, shard
+from tests.waiting import let_run_here
 
 HERE = threading.main_thread().name
 
@@ -29,7 +29,7 @@ class Open(Gate):
 
     def __call__(self, groups: Sequence[Group]) -> None:
         self.open.set()
-        time.sleep(self.delay_s)
+        let_run_here(self.delay_s)
         super().__call__(groups)
 
 

@@ -40,7 +40,7 @@ from tests.engine.support import (
 )
 from tests.twins.disk import Crash
 from tests.twins.kv import Loss, SimBatch, SimKV
-from tests.waiting import let_pass, until
+from tests.waiting import let_pass, let_run, until
 
 LIMITS = EngineLimits(workers=2, reader_threads=1)
 
@@ -116,7 +116,7 @@ async def test_interval_syncs_once_for_many_writes() -> None:
         let_pass(60)
         await until(lambda: True in writes.syncs)
         let_pass(60)
-        await asyncio.sleep(0.05)
+        await let_run()
         assert writes.syncs.count(True) == 1, "nothing new, nothing to sync"
         await engine.write(S, record(b"v"))
         let_pass(60)

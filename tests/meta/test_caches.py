@@ -25,6 +25,7 @@ from stratamq.model.errors import TimedOut, TopicNotFound
 from stratamq.model.shard import shard_name
 from stratamq.model.types import Offset
 from tests.meta.support import ME, T1, T2, creating, topic
+from tests.waiting import let_run
 
 SHARD = shard_name(T1, 0)
 FAST = 0.02
@@ -97,7 +98,7 @@ async def test_waiters_wait_for_what_comes_later(
     service: MetaService, broker: BrokerCacheManager, storage: StorageCacheManager
 ) -> None:
     waiting = asyncio.gather(broker.wait_for_topic("orders", 5), storage.wait_for_shard(SHARD, 5))
-    await asyncio.sleep(0.01)
+    await let_run(0.01)
     assert not waiting.done()
     await make_topic(service)
     meta, entry = await waiting
@@ -215,6 +216,6 @@ async def test_a_cache_outlives_the_service_quietly(service: MetaService) -> Non
     cache = BrokerCacheManager(service)
     await cache.start()
     await service.close()
-    await asyncio.sleep(0.01)
+    await let_run(0.01)
     assert cache.topic("orders").topic_id == T1
     await cache.stop()

@@ -24,6 +24,7 @@ from stratamq.model.errors import AlreadyExists, CapacityExceeded, Closed, DiskF
 from stratamq.model.shard import shard_name
 from stratamq.model.types import Offset, TopicId
 from tests.meta.support import ME, T1, creating, topic
+from tests.waiting import let_run
 
 
 class UnreliableStore(RocksMetaStore):
@@ -88,7 +89,7 @@ async def test_a_refusal_hits_only_its_own_caller(
 ) -> None:
     store.gate.clear()
     calls = [asyncio.create_task(service.submit(create(number))) for number in (0, 1, 1, 2)]
-    await asyncio.sleep(0.01)
+    await let_run(0.01)
     store.gate.set()
     answers = await asyncio.gather(*calls, return_exceptions=True)
     assert [isinstance(answer, AlreadyExists) for answer in answers] == [False, False, True, False]
@@ -118,7 +119,7 @@ async def test_nothing_is_seen_before_it_is_durable(
     watch = service.watch()
     store.gate.clear()
     call = asyncio.create_task(service.submit(create(0)))
-    await asyncio.sleep(0.05)
+    await let_run()
     assert not call.done()
     assert not service.state.topics
     with pytest.raises(TimeoutError):
@@ -135,7 +136,7 @@ async def test_a_caller_that_stops_waiting_does_not_undo(
 ) -> None:
     store.gate.clear()
     call = asyncio.create_task(service.submit(create(0)))
-    await asyncio.sleep(0.01)
+    await let_run(0.01)
     call.cancel()
     await asyncio.wait([call])
     store.gate.set()
@@ -188,9 +189,9 @@ async def test_closing_answers_what_is_queued_and_refuses_the_rest(
     watch = service.watch()
     store.gate.clear()
     queued = [asyncio.create_task(service.submit(create(number))) for number in range(3)]
-    await asyncio.sleep(0.01)
+    await let_run(0.01)
     closing = asyncio.create_task(service.close())
-    await asyncio.sleep(0.01)
+    await let_run(0.01)
     with pytest.raises(Closed):
         await service.submit(create(9))
     store.gate.set()
@@ -243,7 +244,7 @@ async def test_a_full_house_makes_callers_wait(tmp_path: Path) -> None:
     await service.open()
     store.gate.clear()
     calls = [asyncio.create_task(service.submit(create(number))) for number in range(10)]
-    await asyncio.sleep(0.02)
+    await let_run(0.02)
     assert len(service._pending) <= 2
     store.gate.set()
     await asyncio.gather(*calls)

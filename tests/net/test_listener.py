@@ -16,7 +16,7 @@ from stratamq.net.limits import ConnectionLimits
 from stratamq.net.listener import Listener, reachable_name
 from stratamq.net.tls import ClientAuth, TlsContext, principal_of, server_context
 from tests.net.conftest import Certificates
-from tests.waiting import until
+from tests.waiting import let_run, until
 
 MIB = 1 << 20
 
@@ -162,7 +162,7 @@ async def test_a_peer_that_does_not_read_is_not_read_from() -> None:
         writer.write(payload)
         await until(lambda: bool(sessions) and sessions[0].connection.is_clogged)
         session = sessions[0]
-        await asyncio.sleep(0.1)  # time to go on
+        await let_run(0.1)  # time to go on
         assert session.received_bytes < 40 * MIB, "it went on reading"
         assert session.connection.unsent_bytes < 4 * MIB
         assert session.connection.is_clogged
@@ -177,17 +177,11 @@ async def test_a_slow_reader_is_not_idle_until_it_stops() -> None:
         writer.write(b"x")
         assert await reader.readexactly(1) == b"x"
         sessions[0].connection.write([bytes(128 * MIB)])
-        loop = asyncio.get_running_loop()
-        until = loop.time() + 2.5  # twice as long as a connection may idle
-        while loop.time() < until:
-            await asyncio.sleep(0.1)
+        for _ in range(25):  # twice as long as a connection may idle
+            await let_run(0.1)
             await reader.readexactly(2 * MIB)
         assert listener.connection_count == 1
-        for _ in range(200):
-            await asyncio.sleep(0.05)
-            if not listener.connection_count:
-                break
-        assert listener.connection_count == 0, "it reads no more"
+        await until(lambda: listener.connection_count == 0, "it reads no more")
         writer.close()
 
 
@@ -201,7 +195,7 @@ async def test_reading_stops_while_any_hold_is_on() -> None:
         connection.hold(Hold.MUTED)
         writer.write(b"b")
         connection.release(Hold.BUSY)
-        await asyncio.sleep(0.05)
+        await let_run()
         assert sessions[0].received_bytes == 1
         connection.release(Hold.MUTED)
         assert await asyncio.wait_for(reader.readexactly(1), 5) == b"b"

@@ -17,7 +17,7 @@ from stratamq.wire.kafka.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from tests.server.conftest import VERSION, Peer, connected, echo, numbered, serving
-from tests.waiting import until
+from tests.waiting import let_run, until
 
 ODD = 1
 UNREADABLE = ProduceResponse(
@@ -66,7 +66,7 @@ async def test_nobody_overtakes_one_of_its_kind_that_had_a_task() -> None:
         for number in (0, 1, 2, 4):
             peer.send(numbered(number), VERSION)
         assert await answers(peer, 1) == [0]
-        await asyncio.sleep(0.05)
+        await let_run()
         assert both.order == [("at once", 0)]
         both.gate.set()
         assert await answers(peer, 3) == [1, 2, 4]
@@ -89,7 +89,7 @@ async def test_thousands_that_are_answered_at_once() -> None:
     ):
         for number in (1, 3, *([0] * 5000)):
             peer.send(numbered(number), VERSION)
-        await asyncio.sleep(0.1)
+        await let_run(0.1)
         both.gate.set()
         assert await answers(peer, 5002) == [1, 3, *([0] * 5000)]
 

@@ -25,7 +25,7 @@ from stratamq.wire.kafka.protocol.messages.sasl import (
 )
 from tests.server.conftest import VERSION, connected, echo, serving
 from tests.server.conftest import numbered as appended
-from tests.waiting import let_pass, until
+from tests.waiting import let_pass, let_run, until
 
 BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 GOOD = HeartbeatResponse(error_code=0)
@@ -78,7 +78,7 @@ async def test_no_more_requests_are_taken_than_allowed() -> None:
         for number in range(50):
             peer.send(appended(number), VERSION)
         await until(lambda: under_way == 3)
-        await asyncio.sleep(0.05)  # time for a fourth
+        await let_run()  # time for a fourth
         assert under_way == 3
         gate.set()
         assert [await peer.echoed() for _ in range(50)] == list(range(50))
@@ -106,7 +106,7 @@ async def test_a_request_begins_when_those_before_it_are_answered() -> None:
         peer.send(numbered(0), 4)
         peer.send(numbered(1), 4)
         await until(lambda: len(begun) == 2)
-        await asyncio.sleep(0.05)  # time for the third
+        await let_run()  # time for the third
         assert begun == ["fetch", "0"]
         gates["0"].set()
         await until(lambda: len(begun) == 3)  # though no answer can leave before the Fetch's
@@ -229,7 +229,7 @@ async def test_a_throttled_client_is_told_and_then_not_heard() -> None:
         await other.answer(HeartbeatRequest, 4)  # others are not muted
         waiting = asyncio.create_task(peer.answer(HeartbeatRequest, 4))
         let_pass(59)
-        await asyncio.sleep(0.05)
+        await let_run()
         assert not waiting.done()
         assert len(quotas.used) == 2
         let_pass(2)
@@ -254,7 +254,7 @@ class Password:
         self.failed = False
 
     async def answer(self, request: object, caller: Caller) -> object:
-        await asyncio.sleep(0.01)
+        await let_run(0.01)
         if isinstance(request, SaslHandshakeRequest):
             return SaslHandshakeResponse(mechanisms=["PLAIN"])
         assert isinstance(request, SaslAuthenticateRequest)
@@ -321,7 +321,7 @@ async def test_a_stop_answers_what_is_under_way() -> None:
         peer.send(BEAT, 4)
         await begun.wait()
         stop = asyncio.create_task(server.stop(60))
-        await asyncio.sleep(0.05)
+        await let_run()
         assert not stop.done()
         gate.set()
         assert (await peer.answer(HeartbeatRequest, 4))[1] == GOOD
@@ -350,7 +350,7 @@ async def test_a_stop_does_not_wait_for_ever() -> None:
 
 async def test_idle_connections_are_closed_and_waiting_ones_are_not() -> None:
     async def slow(request: Any, caller: Caller) -> HeartbeatResponse:
-        await asyncio.sleep(0.5)
+        await let_run(0.5)
         return GOOD
 
     limits = ServerLimits(connections=ConnectionLimits(idle_ms_max=200))

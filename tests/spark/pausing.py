@@ -11,7 +11,6 @@ when another one has taken over. Points, in their order:
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from pyspark.sql.types import StructType
 from stratamq.spark import epochs, sink
 from stratamq.spark.sink import StreamWriter, Written
 from stratamq.spark.source import StrataMQSource
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,9 +58,7 @@ class Stop:
             (self._folder / "paused").touch(exist_ok=False)
         except FileExistsError:
             return  # once
-        deadline = time.monotonic() + WAIT_S_MAX
-        while not (self._folder / "go").exists() and time.monotonic() < deadline:
-            time.sleep(0.1)
+        wait_until((self._folder / "go").exists, "it may go on", WAIT_S_MAX)
 
 
 class PausingWriter(StreamWriter):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +23,7 @@ from stratamq.spark.planning import OffsetRange
 from stratamq.wire.kafka.records import encode_batch, encode_skip, iter_batches
 from tests.clients.node import Node
 from tests.spark.conftest import Talk
+from tests.waiting import let_run_here
 
 BATCHES = 12
 PER_BATCH = 100  # as `Talk.send` cuts them
@@ -47,7 +47,7 @@ class Counted:
         before = -1
         while before != self.count:
             before = self.count
-            time.sleep(0.1)
+            let_run_here(0.1)
         return before
 
 

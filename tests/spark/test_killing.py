@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,6 +19,7 @@ from tests.clients.node import ROOT, Node
 from tests.peers.spark import standalone
 from tests.spark.conftest import Talk
 from tests.spark.pausing import POINTS
+from tests.waiting import let_run_here, until, wait_until
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -92,12 +91,12 @@ async def all_decided(
 ) -> dict[TopicPartition, int]:
     """Where the partitions end, once what the killed left open has timed out."""
     asked = dict.fromkeys(places, LATEST)
-    async with asyncio.timeout(RUN_SECONDS_MAX):
-        while True:
-            ends = await client.list_offsets(asked)
-            if ends == await client.list_offsets(asked, committed=True):
-                return ends
-            await asyncio.sleep(1)
+
+    async def is_decided() -> bool:
+        return await client.list_offsets(asked) == await client.list_offsets(asked, committed=True)
+
+    await until(is_decided, "all transactions are ended", RUN_SECONDS_MAX)
+    return await client.list_offsets(asked)
 
 
 async def committed(client: Client, topic: str) -> list[bytes]:
@@ -143,7 +142,7 @@ def test_every_row_once_whatever_is_killed(own_node: list[Node], tmp_path: Path,
         if application.has_ended:
             application.end()  # a node that was away too long may end it, too
             application = Application(talk.address, tmp_path)
-        time.sleep(chance.uniform(0.5, 6))
+        let_run_here(chance.uniform(0.5, 6))
         match chance.choice(["driver", "node", "worker"]):
             case "driver":
                 application.kill()
@@ -163,11 +162,12 @@ def said(folder: Path) -> str:
 def stopped(talk: Talk, folder: Path, point: str) -> Application:
     """An application that stands at the point."""
     application = Application(talk.address, folder, "local[2,8]", point, str(folder))
-    deadline = time.monotonic() + RUN_SECONDS_MAX
-    while not (folder / "paused").exists():
+
+    def is_there() -> bool:
         assert not application.has_ended, said(folder)
-        assert time.monotonic() < deadline, "it never came there"
-        time.sleep(0.2)
+        return (folder / "paused").exists()
+
+    wait_until(is_there, f"it comes to {point!r}", RUN_SECONDS_MAX)
     return application
 
 
@@ -198,7 +198,7 @@ def test_a_zombie_that_comes_back(
     zombie = stopped(talk, tmp_path, point)
     other = Application(talk.address, tmp_path)
     if is_early:
-        time.sleep(2)
+        let_run_here(2)
     else:
         assert other.end() == 0, said(tmp_path)
         check_copied_once(talk, sent)
@@ -218,7 +218,7 @@ def test_a_cluster_of_its_own_processes(own_node: list[Node], tmp_path: Path) ->
     sent = filled(talk, RECORDS)
     with standalone(tmp_path, workers=2) as cluster:
         application = Application(talk.address, tmp_path, cluster.master)
-        time.sleep(5)
+        let_run_here(5)
         cluster.kill_a_worker()
         assert application.end() == 0, said(tmp_path)
     check_copied_once(talk, sent)

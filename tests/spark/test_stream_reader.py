@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import pytest
@@ -17,6 +16,7 @@ from stratamq.spark.planning import Task
 from stratamq.spark.progress import StoredOffsets
 from stratamq.spark.stream import StreamReader
 from tests.spark.conftest import Talk
+from tests.waiting import wait_until
 
 NewTopic = Callable[..., str]
 EVERYTHING = ReadAllAvailable()
@@ -102,8 +102,14 @@ def test_too_little_waits_for_more_or_for_time(
     start, limit = reader.initialOffset(), reader.getDefaultReadLimit()
     assert limit == ReadMinRows(10)
     assert reader.latestOffset(start, limit) == start
-    time.sleep(0.35)
-    moved = reader.latestOffset(start, limit)
+    moved = start
+
+    def is_time_over() -> bool:
+        nonlocal moved
+        moved = reader.latestOffset(start, limit)
+        return moved != start
+
+    wait_until(is_time_over)
     assert offsets(moved) == {topic: {"0": 5}}
     talk.send_values(topic, 0, numbers(5, 20))
     assert offsets(reader.latestOffset(moved, limit)) == {topic: {"0": 20}}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from tests.clients.node import Node, running
 from tests.peers.spark import standalone
 from tests.spark.conftest import Talk
 from tests.spark.test_killing import Application, committed
+from tests.waiting import let_run_here, wait_until
 
 PARTITIONS = 2
 RECORDS = 3000
@@ -41,7 +41,7 @@ def test_each_row_once(topics: Node, tmp_path: Path, seed: int) -> None:
     with standalone(tmp_path, workers=2) as cluster:
         application = Application(topics.address, tmp_path, cluster.master)
         _wait_for(talk, chance.randrange(1, RECORDS // 2))
-        time.sleep(chance.random())
+        let_run_here(chance.random())
         cluster.kill_a_worker(at_once=True)
         assert not application.has_ended, "it was killed too late"
         _wait_for(talk, RECORDS * 2 // 3)
@@ -58,7 +58,4 @@ def _wait_for(talk: Talk, count: int) -> None:
     async def ends(client: Client) -> int:
         return sum((await client.list_offsets(dict.fromkeys(places, LATEST))).values())
 
-    deadline = time.monotonic() + SECONDS_MAX
-    while talk.run(ends) < count:
-        assert time.monotonic() < deadline, "the query makes no progress"
-        time.sleep(0.1)
+    wait_until(lambda: talk.run(ends) >= count, "the query makes progress", SECONDS_MAX)

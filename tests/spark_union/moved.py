@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from stratamq.wire.kafka.protocol.messages.lake import LakeFile, LakePartition
 from stratamq.wire.kafka.records import decode_batch, iter_batches, walk
 from tests.lake.tables.readers import users_table
 from tests.spark_union.deleting import DeletingNode
+from tests.waiting import let_run_here, wait_until
 
 SETTINGS = {
     "topic.flush": "os",
@@ -30,13 +30,6 @@ SOON_S = 240
 BATCHES, PER_BATCH = 10, 25
 
 Rows = dict[int, bytes]
-
-
-def soon(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + SOON_S
-    while not holds():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.2)
 
 
 @dataclass
@@ -63,7 +56,7 @@ class MovedTopic:
     def has_moved(self) -> bool:
         """All that was sealed, and for a while nothing else."""
         before = self.told()
-        time.sleep(1)
+        let_run_here(1)
         now = self.told()
         return now.local_start_offset > 200 and now.files == before.files and not now.moving
 
@@ -146,7 +139,7 @@ def moved(
         client.call(client.asyncio.create_topic(name, 1, configs=configs))
         topic = MovedTopic(spark, node, client, name, {})
         fill(topic)
-        soon(topic.has_moved, "nothing moved")
+        wait_until(topic.has_moved, "it moves", SOON_S)
         yield topic
 
 

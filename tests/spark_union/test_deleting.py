@@ -23,7 +23,8 @@ from stratamq.spark.jobs.plan import Rewrite, with_deletions
 from stratamq.spark.jobs.running import _run
 from stratamq.wire.kafka.protocol.messages.lake import DescribedLake
 from tests.spark_union.deleting import DeletingNode, deleting_node
-from tests.spark_union.moved import SETTINGS, MovedTopic, moved, soon
+from tests.spark_union.moved import SETTINGS, SOON_S, MovedTopic, moved
+from tests.waiting import wait_until
 
 pytestmark = [
     pytest.mark.needs("java"),
@@ -69,11 +70,11 @@ def test_what_is_deleted_is_gone(topic: NewTopic, tier_format: str) -> None:
     one.check()
     formats = {(file.parquet_key is None, file.log_key is None) for file in one.told().files}
     assert formats == {(tier_format == "log", tier_format == "parquet")}, "as it was kept before"
-    soon(lambda: not gone & one.stored(), "what was replaced is deleted")
+    wait_until(lambda: not gone & one.stored(), "what was replaced is deleted", SOON_S)
     if tier_format != "log":
         cold_end = one.told().files[-1].end_offset
         live = {offset: value for offset, value in one.rows.items() if offset < cold_end}
-        soon(lambda: one.iceberg() == live, "the table has just the rows that count")
+        wait_until(lambda: one.iceberg() == live, "just the rows that count", SOON_S)
 
     files = one.told().files
     assert one.run(apply_deletes) == Outcome(), "it is done"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -27,6 +26,7 @@ from stratamq.wire.kafka.protocol.messages.lake import (
 )
 from tests.clients.node import Node, running
 from tests.spark_union.world import FLAGS
+from tests.waiting import let_run_here, wait_until
 
 pytestmark = [
     pytest.mark.needs("java"),
@@ -134,14 +134,20 @@ def moved(client: BlockingClient) -> Callable[[str], str]:
                 aborted = client.call(client.asyncio.begin(f"{name}-abort"))
                 client.call(aborted.send(place, _records(99)))
                 client.call(aborted.end(commit=False))
-        deadline, seen = time.monotonic() + 60, -1
-        while time.monotonic() < deadline:
+        seen = -1
+
+        def has_moved() -> bool:
+            """All that was sealed, and for a while nothing else."""
+            nonlocal seen
             part = client.call(client.asyncio.describe_lake(name)).partitions[0]
-            if part.local_start_offset > 150 and seen == len(part.files):
-                return name
-            seen = len(part.files)
-            time.sleep(1.5)
-        raise AssertionError("nothing moved")
+            before, seen = seen, len(part.files)
+            if part.local_start_offset > 150 and seen == before:
+                return True
+            let_run_here(1.5)
+            return False
+
+        wait_until(has_moved, "it moves")
+        return name
 
     return made
 

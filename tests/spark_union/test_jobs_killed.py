@@ -8,7 +8,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +17,8 @@ from pyspark.sql import SparkSession
 
 from tests.clients.node import ROOT
 from tests.spark_union.deleting import DeletingNode, deleting_node
-from tests.spark_union.moved import SETTINGS, MovedTopic, moved, soon
+from tests.spark_union.moved import SETTINGS, SOON_S, MovedTopic, moved
+from tests.waiting import let_run_here, wait_until
 
 pytestmark = [
     pytest.mark.long,
@@ -59,7 +59,7 @@ class Job:
     def kill(self, after_s: float) -> None:
         """The driver with its JVM. Python workers follow when they find themselves alone, and may
         finish what they are at: zombies, for a moment."""
-        time.sleep(after_s)
+        let_run_here(after_s)
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.communicate(timeout=SECONDS_MAX)
@@ -82,8 +82,8 @@ def test_a_driver_is_killed_at_random(spark: SparkSession, node: DeletingNode, j
         topic.check()
         spans = [(file.base_offset, file.end_offset) for file in topic.told().files]
         assert all(end == base for (_, end), (base, _) in pairwise(spans))
-        soon(lambda: not values & topic.stored(), "what nobody names is deleted")
-        soon(lambda: len(objects(topic)) == named(topic), "objects that nothing names")
+        wait_until(lambda: not values & topic.stored(), "deleted without a name", SOON_S)
+        wait_until(lambda: len(objects(topic)) == named(topic), "all are named", SOON_S)
         topic.check()
 
 

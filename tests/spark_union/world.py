@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from stratamq.spark.jobs import Outcome, apply_deletes, compact_files, convert_b
 from stratamq.spark.union.reading import frame
 from stratamq.spark.union.snapshot import Snapshot, snapshot_of
 from tests.spark_union.deleting import DeletingNode
+from tests.waiting import let_run_here
 
 SCHEMA = '{"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}'
 SETTINGS = {
@@ -119,7 +119,7 @@ class World:
             self.client.call(self.client.asyncio.flush_lake(self.topic))
 
     def settle(self) -> None:
-        time.sleep(self.choice.random() * 0.5)
+        let_run_here(self.choice.random() * 0.5)
 
     def delete(self) -> None:
         """A few records, wherever they are: often neighbours, sometimes whole batches."""
@@ -225,7 +225,7 @@ class Following:
             if (error := self.query.exception()) is not None:
                 assert "failed to connect back" in str(error), error
                 return False
-            time.sleep(0.1)
+            let_run_here(0.1)
         return True
 
     def catch_up(self) -> None:

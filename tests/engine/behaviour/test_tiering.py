@@ -33,6 +33,7 @@ from tests.engine.support import (
     write_all,
     write_mark,
 )
+from tests.waiting import let_run, until
 
 
 def some(first: int, count: int = 4) -> list[Record]:
@@ -127,7 +128,7 @@ async def test_reads_that_wait_for_the_store_hold_up_nobody(engine: StorageEngin
     history.gate.clear()
     stuck = [asyncio.create_task(engine.read_by_offset(S, Offset(0))) for _ in range(9)]
     stuck.append(asyncio.create_task(engine.delete_by_key(S, b"k0")))  # type: ignore[arg-type]
-    await asyncio.sleep(0.01)
+    await let_run(0.01)
     async with asyncio.timeout(5):
         assert await engine.write(S, record(b"without a key")) == 12
         assert offsets(await engine.read_by_offset(S, Offset(8), ReadLimit(1))) == [8]
@@ -420,9 +421,12 @@ async def test_persisted_memory_offloads_what_is_on_disk(
     before = await read_all(engine, T)
     history = MemoryHistory()
     freed = 0
-    async with asyncio.timeout(10):
-        while engine.local_start(ShardName(T)) < 12:
-            freed += await tier(engine, history, shard=T)
-            await asyncio.sleep(0.01)
+
+    async def has_moved() -> bool:
+        nonlocal freed
+        freed += await tier(engine, history, shard=T)
+        return engine.local_start(ShardName(T)) == 12
+
+    await until(has_moved)
     assert freed == sum(one.size_bytes for one in history.segments())
     assert await read_all(engine, T) == before

@@ -35,6 +35,7 @@ from tests.engine.support import (
     spec,
     values,
 )
+from tests.waiting import let_run
 
 
 async def test_offsets_are_consecutive_over_all_ways_to_write(engine: StorageEngine) -> None:
@@ -278,5 +279,5 @@ async def test_every_flush_mode_writes(engine: StorageEngine, flush: str) -> Non
     await engine.create_shard(spec(flush=flush, flush_ms=1))
     for number in range(3):
         assert await engine.write(S, record(b"%d" % number)) == number
-    await asyncio.sleep(0.02)
+    await let_run(0.02)
     assert values(await read_all(engine)) == [b"0", b"1", b"2"]

@@ -7,13 +7,13 @@ import fcntl
 import hashlib
 import json
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.peers.s3 import free_port
+from tests.waiting import wait_until
 
 HERE = Path(__file__).parent
 POM = HERE / "pom.xml"
@@ -99,16 +99,15 @@ def _java(folder: Path) -> list[str]:
 
 
 def _wait(http: str, nodes: list[subprocess.Popen[bytes]], log: Path) -> None:
-    end = time.monotonic() + START_SECONDS_MAX
-    while time.monotonic() < end:
+    def is_up() -> bool:
         assert all(node.poll() is None for node in nodes), log.read_text()[-2000:]
         with contextlib.suppress(urllib.error.URLError, OSError):
             with urllib.request.urlopen(f"http://{http}{LIVE}", timeout=5) as answer:
                 beans = json.load(answer)["beans"]
-            if beans and beans[0]["NumLiveDataNodes"] == 1:
-                return
-        time.sleep(0.1)
-    raise TimeoutError("HDFS does not come up")
+            return bool(beans) and beans[0]["NumLiveDataNodes"] == 1
+        return False
+
+    wait_until(is_up, "HDFS comes up", START_SECONDS_MAX)
 
 
 def _jars() -> Path:

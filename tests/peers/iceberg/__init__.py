@@ -6,13 +6,13 @@ import contextlib
 import fcntl
 import hashlib
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.peers.s3 import free_port
+from tests.waiting import wait_until
 
 HERE = Path(__file__).parent
 POM = HERE / "pom.xml"
@@ -38,14 +38,14 @@ def running(folder: Path) -> Iterator[str]:
 
 
 def _wait(address: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    end = time.monotonic() + START_SECONDS_MAX
-    while time.monotonic() < end:
+    def is_up() -> bool:
         assert server.poll() is None, log.read_text()[-2000:]
         with contextlib.suppress(urllib.error.URLError, OSError):
             urllib.request.urlopen(f"{address}/v1/config", timeout=5).close()
-            return
-        time.sleep(0.1)
-    raise TimeoutError("the catalog does not come up")
+            return True
+        return False
+
+    wait_until(is_up, "the catalog comes up", START_SECONDS_MAX)
 
 
 def _jars() -> Path:

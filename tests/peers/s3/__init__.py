@@ -6,10 +6,11 @@ import contextlib
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+
+from tests.waiting import wait_until
 
 START_SECONDS_MAX = 60
 
@@ -39,11 +40,11 @@ def running() -> Iterator[str]:
 
 
 def _wait(address: str, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + START_SECONDS_MAX
-    while time.monotonic() < end:
+    def is_up() -> bool:
         assert process.poll() is None, "the S3 server ended"
         with contextlib.suppress(urllib.error.URLError, OSError):
             urllib.request.urlopen(f"{address}/moto-api/", timeout=5).close()
-            return
-        time.sleep(0.05)
-    raise TimeoutError("the S3 server does not answer")
+            return True
+        return False
+
+    wait_until(is_up, "the S3 server answers", START_SECONDS_MAX)

@@ -7,11 +7,11 @@ import contextlib
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.peers.s3 import START_SECONDS_MAX, free_port
+from tests.waiting import wait_until
 
 RCLONE = Path(sys.executable).parent / "rclone"
 
@@ -43,10 +43,10 @@ def running(folder: Path, key_id: str, secret: str) -> Iterator[str]:
 
 
 def _wait(port: int, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + START_SECONDS_MAX
-    while time.monotonic() < end:
+    def is_up() -> bool:
         assert process.poll() is None, "rclone ended"
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
-        time.sleep(0.05)
-    raise TimeoutError("rclone does not answer")
+            return True
+        return False
+
+    wait_until(is_up, "rclone answers", START_SECONDS_MAX)

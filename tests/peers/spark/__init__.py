@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 import pyspark
 
 from tests.peers.s3 import free_port
+from tests.waiting import wait_until
 
 HOME = Path(pyspark.__file__).parent
 HERE = Path(__file__).parent
@@ -166,7 +166,8 @@ def _end_all(process: subprocess.Popen[bytes]) -> None:
 
 
 def _wait_for(log: Path, text: str) -> None:
-    deadline = time.monotonic() + START_SECONDS_MAX
-    while text not in log.read_text(errors="replace"):
-        assert time.monotonic() < deadline, log.read_text(errors="replace")
-        time.sleep(0.2)
+    wait_until(
+        lambda: text in log.read_text(errors="replace"),
+        lambda: log.read_text(errors="replace"),
+        START_SECONDS_MAX,
+    )
