@@ -30,7 +30,7 @@ async def scripted(script: Script) -> AsyncIterator[Server]:
         while data := await reader.read(1 << 16):
             splitter.feed(data)
             while (frame := splitter.next_frame()) is not None:
-                header, body = decode_request(frame)
+                header, body, _ = decode_request(frame)
                 answer = _answer(script, body)
                 if answer is None:
                     writer.close()

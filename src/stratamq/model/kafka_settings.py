@@ -83,6 +83,13 @@ KAFKA_FRONT: tuple[Setting, ...] = (
         "the connection is closed.",
     ),
     Setting(
+        name="kafka.request.elements.max",
+        default=1 << 17,
+        minimum=1024,
+        doc="Topics, partitions, names and the like that one request may list, repetitions "
+        "included. Above: the connection is closed.",
+    ),
+    Setting(
         name="kafka.requests.per.connection.max",
         default=64,
         minimum=1,
@@ -92,10 +99,10 @@ KAFKA_FRONT: tuple[Setting, ...] = (
         name="kafka.request.bytes.max",
         default=256 * MIB,
         minimum=MIB,
-        doc="Bytes of all requests received and under way. When it is reached, requests over "
-        "64 KiB wait, and so do connections that have more than that under way. Requests over "
-        "1 MiB have half of it together. While others wait, one that comes slower than 1 MiB/s is "
-        "cut off.",
+        doc="Bytes of all requests received and under way, and of what their lists take in memory. "
+        "When it is reached, requests over 64 KiB wait, and so do connections that have more than "
+        "that under way. Requests over 1 MiB have half of it together. While others wait, one that "
+        "comes slower than 1 MiB/s is cut off.",
     ),
     Setting(
         name="kafka.response.bytes.max",

@@ -140,6 +140,7 @@ def server_limits(config: NodeConfig) -> ServerLimits:
     return ServerLimits(
         frame_bytes_max=config.number("kafka.frame.bytes.max"),
         other_frame_bytes_max=config.number("kafka.frame.other.bytes.max"),
+        request_elements_max=config.number("kafka.request.elements.max"),
         requests_max=config.number("kafka.requests.per.connection.max"),
         request_bytes_max=config.number("kafka.request.bytes.max"),
         connections=connection_limits(config),

@@ -57,7 +57,7 @@ def test_a_request_has_these_bytes(version: int) -> None:
         body = ApiVersionsRequest(client_software_name="java", client_software_version="4.3.0")
     encoded = b"".join(encode_request(body, version, 42, "kca"))
     assert encoded == framed(REQUESTS[version])
-    assert decode_request(encoded[4:]) == (RequestHeader(18, version, 42, "kca"), body)
+    assert decode_request(encoded[4:])[:2] == (RequestHeader(18, version, 42, "kca"), body)
 
 
 @pytest.mark.parametrize("version", RESPONSES)

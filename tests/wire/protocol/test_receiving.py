@@ -192,6 +192,6 @@ def test_requests_are_read_from_views(request_type: type) -> None:
     version = next(api for api in APIS.values() if api.request is request_type).versions.last
     body = sample(request_type, version)
     frame = b"".join(encode_request(body, version, 7, "näme"))[SIZE.size :]
-    header, read = decode_request(memoryview(bytearray(frame)))
+    header, read, _ = decode_request(memoryview(bytearray(frame)))
     assert header == RequestHeader(header.api_key, version, 7, "näme")
     assert read == decode_request(frame).body

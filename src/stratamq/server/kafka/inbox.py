@@ -56,9 +56,15 @@ class Inbox:
             self._is_admitted = False
         return frame
 
-    def done(self, size_bytes: int) -> None:
+    def unpacked(self, size_bytes: int) -> None:
+        """A request takes so much more in memory, now that it was read."""
+        self._charged += size_bytes
+        self._budget.charge(size_bytes)
+
+    def done(self, size_bytes: int, unpacked_bytes: int = 0) -> None:
         """A request of that size was answered or dropped."""
-        self._charged -= size_bytes
+        self._charged -= size_bytes + unpacked_bytes
+        self._budget.discharge(unpacked_bytes)
         self._budget.discharge(size_bytes, admitted=size_bytes > SMALL_BYTES + SIZE_BYTES)
         if self._is_held and self._charged <= SMALL_BYTES and self._frames.large is None:
             self._budget.forget(self)

@@ -25,6 +25,7 @@ class ServerLimits:
 
     frame_bytes_max: int = FRAME_BYTES_MAX
     other_frame_bytes_max: int = 32 << 20
+    request_elements_max: int = 1 << 17
     requests_max: int = 64
     request_bytes_max: int = 256 << 20
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from stratamq.broker.kafka.contract import ANONYMOUS, Caller
 from stratamq.broker.kafka.produce_answers import Unanswered
+from stratamq.broker.kafka.turns import CLIENT, TURN_S, Client, in_turns, turns
 from stratamq.net.connection import Connection, Hold
 from stratamq.server.kafka.auth import BEFORE_AUTHENTICATION, SASL_REQUESTS
 from stratamq.server.kafka.inbox import SIZE_BYTES, Inbox
@@ -25,9 +28,12 @@ from stratamq.wire.kafka.protocol import (
     ProtocolError,
     Request,
     RequestHeader,
+    Steps,
     UnsupportedVersion,
     decode_request,
+    decode_request_in_steps,
     encode_response,
+    encode_response_in_steps,
     encode_unsupported_version,
 )
 from stratamq.wire.kafka.protocol.exceptions import FrameTooLarge
@@ -46,15 +52,24 @@ PRODUCE = b"\0\0"
 
 NOTHING: list[Buffer] = []
 
+LARGE_BYTES = 4 << 10
+"""Requests above this are read in turns, but for Produce: most of it is records, which are not
+read here. A request of this size takes less than a millisecond."""
+
+ELEMENT_BYTES = 384
+"""What an element of a list in a request takes in memory, beside its bytes on the wire: about 130
+there, and twice that in the answer to it. What an answer says beyond that is counted by itself."""
+
 
 class Slot:
     """A request's place in the line. `answer` is None until it is known, [] where none is sent.
-    `lags`: another of its kind could overtake it."""
+    `unpacked_bytes` is what its lists take in memory. `lags`: another of its kind could overtake
+    it."""
 
-    __slots__ = ("answer", "kind", "lags", "size_bytes", "task")
+    __slots__ = ("answer", "kind", "lags", "size_bytes", "task", "unpacked_bytes")
 
-    def __init__(self, kind: int, size_bytes: int) -> None:
-        self.kind, self.size_bytes = kind, size_bytes
+    def __init__(self, kind: int, size_bytes: int, unpacked_bytes: int = 0) -> None:
+        self.kind, self.size_bytes, self.unpacked_bytes = kind, size_bytes, unpacked_bytes
         self.lags = False
         self.answer: list[Buffer] | None = None
         self.task: asyncio.Task[None] | None = None
@@ -78,6 +93,10 @@ class KafkaSession:
         self._line: deque[Slot] = deque()
         self._under_way = UnderWay()
         self._next: tuple[Slot, Request] | None = None
+        self._reading: tuple[int, asyncio.Task[None]] | None = None
+        self._client, self._context = Client(), copy_context()
+        self._context.run(CLIENT.set, self._client)
+        self._paused = False
         self._lagging = 0
         self._known: Caller | None = None
         self._unsent = 0
@@ -126,12 +145,16 @@ class KafkaSession:
                 self._server.answer_budget.give(_size(slot.answer))
             elif slot.kind & FETCHES and slot.task is not None:
                 slot.task.cancel()  # nobody is there to read what it waits for
-                self._inbox.done(slot.size_bytes)
+                self._inbox.done(slot.size_bytes, slot.unpacked_bytes)
             else:
-                under_way += slot.size_bytes
+                under_way += slot.size_bytes + slot.unpacked_bytes
         if self._next is not None:
-            self._inbox.done(self._next[0].size_bytes)
+            self._inbox.done(self._next[0].size_bytes, self._next[0].unpacked_bytes)
             self._next = None
+        if self._reading is not None:
+            size_bytes, task = self._reading
+            task.cancel()
+            self._inbox.done(size_bytes)
         self._inbox.close(under_way)
         self._server.answer_budget.give(self._unsent)
         self._unsent = 0
@@ -147,6 +170,7 @@ class KafkaSession:
             self._is_stranger = False
             self._inbox.limit_frames(self._server.limits.frame_bytes_max)
         self._pumps = True
+        began = time.perf_counter()
         while self._may_take():
             if self._next is None and not self._take_frame():
                 break
@@ -155,11 +179,26 @@ class KafkaSession:
                     break
                 self._next = None
                 self._start(*waiting)
+            if (used_s := time.perf_counter() - began) >= TURN_S:
+                self._pause(used_s)
         self._pumps = False
         self._steer()
 
+    def _pause(self, used_s: float) -> None:
+        """Go on when it is this client's turn again."""
+        self._paused = True
+        turns().use(self._client, used_s)
+        turns().ask(self._client, self._go_on)
+
+    def _go_on(self) -> None:
+        self._paused = False
+        if self._connection.session is not None:
+            self._pump()
+
     def _may_take(self) -> bool:
         if self._finishing or self._connection.is_clogged or self._muted_until:
+            return False
+        if self._paused or self._reading is not None:
             return False
         if self._authenticator.principal is None:
             return not self._line  # one at a time, until we know who it is
@@ -180,7 +219,8 @@ class KafkaSession:
         self._inbox.steer()
 
     def _take_frame(self) -> bool:
-        """Make the next frame the request that waits to begin. False: there is none."""
+        """Make the next frame the request that waits to begin. False: there is none, or it is read
+        in turns."""
         try:
             frame = self._inbox.next_frame()
         except ProtocolError as error:
@@ -188,22 +228,47 @@ class KafkaSession:
             return False
         if frame is None:
             return False
-        size_bytes = len(frame) + SIZE_BYTES
+        served, limits = self._server.served, self._server.limits
+        elements_max = limits.request_elements_max
+        if len(frame) > LARGE_BYTES and frame[:2] != PRODUCE:
+            steps = decode_request_in_steps(frame, served, exact=False, elements_max=elements_max)
+            reading = self._read_in_turns(len(frame), steps)
+            task = self._loop.create_task(reading, context=self._context)
+            self._reading = len(frame) + SIZE_BYTES, task
+            return False
         try:
-            if len(frame) > self._server.limits.other_frame_bytes_max and frame[:2] != PRODUCE:
-                raise FrameTooLarge(f"a request of {len(frame)} bytes that is no Produce")
-            request = decode_request(frame, self._server.served, exact=False)
-        except UnsupportedVersion as error:
-            if error.api_key != API_VERSIONS_KEY:
-                self._refuse(error, size_bytes)
-            else:
-                slot = self._in_line(Slot(Kind.READ, size_bytes))
-                self._settle(slot, encode_unsupported_version(error, self._server.served))
+            request = decode_request(frame, served, exact=False, elements_max=elements_max)
         except ProtocolError as error:
-            self._refuse(error, size_bytes)
+            self._taken(len(frame), error)
         else:
-            self._next = Slot(kind_of(*request), size_bytes), request
+            self._taken(len(frame), request)
         return True
+
+    async def _read_in_turns(self, frame_bytes: int, steps: Steps[Request]) -> None:
+        request: Request | ProtocolError
+        try:
+            if frame_bytes > self._server.limits.other_frame_bytes_max:
+                raise FrameTooLarge(f"a request of {frame_bytes} bytes that is no Produce")
+            request = await in_turns(steps)
+        except ProtocolError as error:
+            request = error
+        self._reading = None
+        self._taken(frame_bytes, request)
+        self._pump()
+
+    def _taken(self, frame_bytes: int, request: Request | ProtocolError) -> None:
+        """Make it the request that waits to begin."""
+        size_bytes = frame_bytes + SIZE_BYTES
+        if isinstance(request, Request):
+            unpacked_bytes = request.elements * ELEMENT_BYTES
+            self._inbox.unpacked(unpacked_bytes)
+            kind = kind_of(request.header, request.body)
+            self._next = Slot(kind, size_bytes, unpacked_bytes), request
+        elif isinstance(request, UnsupportedVersion) and request.api_key == API_VERSIONS_KEY:
+            slot = self._in_line(Slot(Kind.READ, size_bytes))
+            self._settle(slot, encode_unsupported_version(request, self._server.served))
+        else:
+            self._refuse(request, size_bytes)
 
     def _refuse(self, error: ProtocolError, size_bytes: int) -> None:
         """As Kafka does: there is no answer to what cannot be read."""
@@ -216,17 +281,17 @@ class KafkaSession:
         return slot
 
     def _start(self, slot: Slot, request: Request) -> None:
-        header, body = request
+        header, body, _ = request
         handle = self._handler(type(body))
         if handle is None:
-            self._inbox.done(slot.size_bytes)
+            self._inbox.done(slot.size_bytes, slot.unpacked_bytes)
             self.cut_off(f"API key {header.api_key} before authentication")
             return
         caller = self._caller(header)
         self._in_line(slot)
         if not self._begin(slot, header, caller, body):
             work = self._serve(slot, header, caller, handle(body, caller))
-            slot.task = self._loop.create_task(work)
+            slot.task = self._loop.create_task(work, context=self._context)
 
     def _begin(self, slot: Slot, header: RequestHeader, caller: Caller, body: object) -> bool:
         """Requests that need no task begin at once. They must not overtake those that had one: a
@@ -279,25 +344,23 @@ class KafkaSession:
         self, slot: Slot, header: RequestHeader, caller: Caller, work: Awaitable[Any]
     ) -> None:
         watch = Stopwatch(work) if self._server.quotas.times else None
+        answer = NOTHING
         try:
             response = await (watch or work)
+            self._throttle(header, caller, slot, response, watch.busy_s if watch else 0.0)
+            if response is not None:
+                answer = await in_turns(encode_response_in_steps(header, response))
         except Unanswered as error:
             self.cut_off(str(error))
         except Exception:
             self._failed(header)
-        else:
-            self._answered(slot, header, caller, response, watch.busy_s if watch else 0.0)
-            return
-        self._settle(slot, NOTHING)
+        self._settle(slot, answer)
 
-    def _answered(
-        self, slot: Slot, header: RequestHeader, caller: Caller, response: Any, busy_s: float = 0.0
-    ) -> None:
+    def _answered(self, slot: Slot, header: RequestHeader, caller: Caller, response: Any) -> None:
+        """The same for a request that was begun without a task."""
         answer = NOTHING
         try:
-            asked_ms: int = getattr(response, "throttle_time_ms", 0)
-            if asked_ms or not self._server.quotas.idle:
-                self._throttle(header, caller, slot, response, busy_s)
+            self._throttle(header, caller, slot, response, 0.0)
             if response is not None:
                 answer = encode_response(header, response)
         except Exception:
@@ -312,9 +375,11 @@ class KafkaSession:
         self, header: RequestHeader, caller: Caller, slot: Slot, response: Any, busy_s: float
     ) -> None:
         """The longer of what the handler and what the quotas ask for."""
+        asked_ms: int = getattr(response, "throttle_time_ms", 0)
+        if not asked_ms and self._server.quotas.idle:
+            return
         usage = Usage(header.api_key, slot.size_bytes, record_bytes(response), busy_s * 1000)
         quiet_ms = self._server.quotas.charge(caller, usage)
-        asked_ms: int = getattr(response, "throttle_time_ms", 0)
         if quiet_ms > asked_ms and hasattr(response, "throttle_time_ms"):
             response.throttle_time_ms = quiet_ms
         if (quiet_ms := max(quiet_ms, asked_ms)) > 0:
@@ -337,7 +402,7 @@ class KafkaSession:
         slot.answer = answer
         self._lagging -= slot.lags
         self._under_way.answered(slot.kind)
-        self._inbox.done(slot.size_bytes)
+        self._inbox.done(slot.size_bytes, slot.unpacked_bytes)
         if self._connection.session is None:
             return
         self._server.answer_budget.take(_size(answer))

@@ -3,7 +3,7 @@
 `messages` declares what there is, `schema` the words for it. `codec` reads and writes one message,
 by functions that `decoding` and `encoding` generate from the declarations at first use; `print
 (source(MetadataResponse, 12))` shows them. `frames`, `receiving`, `headers` and `exchange` deal
-in whole frames, `registry` knows all APIs.
+in whole frames, `registry` knows all APIs, and `repeats` which parts of a request name the same.
 
 Whatever bytes come in, reading them ends in a value or in a ProtocolError; memory is bounded by
 the size of the frame and by `ELEMENTS_MAX`.
@@ -11,7 +11,7 @@ the size of the frame and by `ELEMENTS_MAX`.
 
 from __future__ import annotations
 
-from stratamq.wire.kafka.protocol.codec import decode, encode, source
+from stratamq.wire.kafka.protocol.codec import Steps, decode, encode, source
 from stratamq.wire.kafka.protocol.embedded import decode_embedded, encode_embedded
 from stratamq.wire.kafka.protocol.errors import ErrorCode, error_of
 from stratamq.wire.kafka.protocol.exceptions import (
@@ -27,9 +27,11 @@ from stratamq.wire.kafka.protocol.exchange import (
     Request,
     Response,
     decode_request,
+    decode_request_in_steps,
     decode_response,
     encode_request,
     encode_response,
+    encode_response_in_steps,
     encode_unsupported_version,
 )
 from stratamq.wire.kafka.protocol.frames import FRAME_BYTES_MAX, FrameSplitter
@@ -68,6 +70,7 @@ __all__ = [
     "RequestHeader",
     "Response",
     "Served",
+    "Steps",
     "UnknownApi",
     "UnsendableValue",
     "UnsupportedVersion",
@@ -76,11 +79,13 @@ __all__ = [
     "decode",
     "decode_embedded",
     "decode_request",
+    "decode_request_in_steps",
     "decode_response",
     "encode",
     "encode_embedded",
     "encode_request",
     "encode_response",
+    "encode_response_in_steps",
     "encode_unsupported_version",
     "error_of",
     "source",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import linecache
 import struct
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Generator
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from stratamq.wire.kafka.protocol.decoding import decoder_source
 from stratamq.wire.kafka.protocol.encoding import encoder_source
@@ -15,11 +15,17 @@ from stratamq.wire.kafka.protocol.schema import Buffer, Message, message_of
 from stratamq.wire.kafka.protocol.source import Source
 
 T = TypeVar("T")
-Decoder = Callable[[Frame, int, int], Any]
-Encoder = Callable[[object, bytes], list[Buffer]]
+Steps = Generator[None, None, T]
+"""Work that yields wherever it may be interrupted, and returns its result."""
 
-_decoders: dict[tuple[type, int, bool], Decoder] = {}
-_encoders: dict[tuple[type, int], Encoder] = {}
+_decoders: dict[tuple[type, int, bool, bool], Callable[[Frame, int, int], Any]] = {}
+_encoders: dict[tuple[type, int, bool], Callable[[object, bytes], Any]] = {}
+
+
+class Decoded(NamedTuple, Generic[T]):
+    message: T
+    elements: int
+    """Of all arrays together."""
 
 
 def decode(
@@ -37,11 +43,27 @@ def decode(
     is copied. Unless `exact`, the message may end before `data` does. Only a message that holds
     records is read from a view.
     """
-    found = _decoders.get((message_type, version, exact))
+    return decode_counted(message_type, version, data, at, exact, elements_max).message
+
+
+def decode_counted(
+    message_type: type[T], version: int, data: Frame, at: int, exact: bool, elements_max: int
+) -> Decoded[T]:
+    found = _decoders.get((message_type, version, exact, False))
     if found is None:
         found = decoder(message_type, version, exact=exact)
-    message: T = found(data, at, elements_max)
-    return message
+    message, left = found(data, at, elements_max)
+    return Decoded(message, elements_max - left)
+
+
+def decode_in_steps(
+    message_type: type[T], version: int, data: Frame, at: int, exact: bool, elements_max: int
+) -> Steps[Decoded[T]]:
+    found = _decoders.get((message_type, version, exact, True))
+    if found is None:
+        found = decoder(message_type, version, exact=exact, steps=True)
+    message, left = yield from found(data, at, elements_max)
+    return Decoded(message, elements_max - left)
 
 
 def encode(message: object, version: int, head: bytes = b"") -> list[Buffer]:
@@ -50,27 +72,46 @@ def encode(message: object, version: int, head: bytes = b"") -> list[Buffer]:
     Records of more than a few KiB are buffers by themselves, the very ones that were given.
     UnsendableValue: the message holds what this version cannot carry.
     """
-    found = _encoders.get((type(message), version))
+    found = _encoders.get((type(message), version, False))
     if found is None:
         found = encoder(type(message), version)
     try:
-        return found(message, head)
-    except (struct.error, ValueError, TypeError, AttributeError) as error:
+        buffers: list[Buffer] = found(message, head)
+    except UNSENDABLE as error:
         raise _explained(message, version, error) from error
+    return buffers
 
 
-def decoder(message_type: type, version: int, *, exact: bool = True) -> Decoder:
+def encode_in_steps(message: object, version: int, head: bytes = b"") -> Steps[list[Buffer]]:
+    found = _encoders.get((type(message), version, True))
+    if found is None:
+        found = encoder(type(message), version, steps=True)
+    try:
+        buffers: list[Buffer] = yield from found(message, head)
+    except UNSENDABLE as error:
+        raise _explained(message, version, error) from error
+    return buffers
+
+
+UNSENDABLE = (struct.error, ValueError, TypeError, AttributeError)
+"""How a value that cannot be sent shows itself in a generated function."""
+
+
+def decoder(
+    message_type: type, version: int, *, exact: bool = True, steps: bool = False
+) -> Callable[[Frame, int, int], Any]:
     message = _known(message_type, version)
-    source = decoder_source(message, version, exact=exact)
-    made: Decoder = _compiled(source, "decode")
-    _decoders[message_type, version, exact] = made
+    made = _compiled(decoder_source(message, version, exact=exact, steps=steps), "decode")
+    _decoders[message_type, version, exact, steps] = made
     return made
 
 
-def encoder(message_type: type, version: int) -> Encoder:
+def encoder(
+    message_type: type, version: int, *, steps: bool = False
+) -> Callable[[object, bytes], Any]:
     message = _known(message_type, version)
-    made: Encoder = _compiled(encoder_source(message, version), "encode")
-    _encoders[message_type, version] = made
+    made = _compiled(encoder_source(message, version, steps=steps), "encode")
+    _encoders[message_type, version, steps] = made
     return made
 
 
@@ -87,13 +128,14 @@ def _known(message_type: type, version: int) -> Message:
     return message
 
 
-def _compiled(source: Source, name: str) -> Any:
+def _compiled(source: Source, name: str) -> Callable[..., Any]:
     """Run the source. Its lines are kept, so that a traceback can show them."""
     text = source.text
-    place = f"<{name} {source.title}>"
+    place = f"<{name} {source.title}{' in steps' if source.steps else ''}>"
     linecache.cache[place] = (len(text), None, text.splitlines(keepends=True), place)
     exec(compile(text, place, "exec"), source.namespace)
-    return source.namespace[name]
+    made: Callable[..., Any] = source.namespace[name]
+    return made
 
 
 def _explained(message: object, version: int, error: Exception) -> Exception:

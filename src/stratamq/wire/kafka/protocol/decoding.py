@@ -5,6 +5,9 @@ records is read from a view as well. Neighbouring fields of fixed width are read
 struct, together with the length of what follows them. Reading past the end of `buf` shows itself
 (IndexError, struct.error); every length and count is held against the bytes that are left before
 anything is made from it, and `room` bounds the elements of all arrays together.
+
+In steps, the same code is a generator: it yields after every `STEP_ELEMENTS` elements, so that a
+large message need not be read without a pause.
 """
 
 from __future__ import annotations
@@ -51,14 +54,17 @@ _HELPERS = {
 }
 
 
-def decoder_source(message: Message, version: int, *, exact: bool = True) -> Source:
-    """`decode(buf, pos, room)`; unless `exact`, bytes behind the message are left alone."""
-    return _Decoder(message, version).write(message, exact)
+def decoder_source(
+    message: Message, version: int, *, exact: bool = True, steps: bool = False
+) -> Source:
+    """`decode(buf, pos, room)`: the message, and how many more elements it could have had. Unless
+    `exact`, bytes after the message are left alone."""
+    return _Decoder(message, version, steps).write(message, exact)
 
 
 class _Decoder:
-    def __init__(self, message: Message, version: int) -> None:
-        self._out = Source(message, version)
+    def __init__(self, message: Message, version: int, steps: bool) -> None:
+        self._out = Source(message, version, steps=steps)
         self._out.namespace.update(_HELPERS)
         self._viewed = holds_records(message.type)
         self._run: list[tuple[str, str]] = []
@@ -68,6 +74,7 @@ class _Decoder:
         out = self._out
         with out.block("def decode(buf, pos, room):"):
             out.line("size = len(buf)")
+            out.begin_steps()
             if self._viewed:
                 out.line("view = memoryview(buf)")
             with out.block("try:"):
@@ -75,7 +82,7 @@ class _Decoder:
                 self._flush()
                 if exact:
                     out.line("if pos != size: raise trailing(pos, size)")
-                out.line(f"return {root}")
+                out.line(f"return {root}, room")
             with out.block("except (IndexError, StructError):"):
                 out.line(f"raise ended_early({out.title!r}, pos) from None")
             with out.block("except UnicodeDecodeError:"):
@@ -182,6 +189,7 @@ class _Decoder:
         with out.block(f"for _ in range({count}):"):
             item = self._item(element)
             out.line(f"{items}.append({item})")
+            out.step()
 
     def _item(self, element: Sized | type) -> str:
         if isinstance(element, Sized):

@@ -13,7 +13,14 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from stratamq.wire.kafka.protocol.codec import decode, encode
+from stratamq.wire.kafka.protocol.codec import (
+    Steps,
+    decode,
+    decode_counted,
+    decode_in_steps,
+    encode,
+    encode_in_steps,
+)
 from stratamq.wire.kafka.protocol.decoding import holds_records
 from stratamq.wire.kafka.protocol.errors import ErrorCode
 from stratamq.wire.kafka.protocol.exceptions import (
@@ -40,6 +47,7 @@ from stratamq.wire.kafka.protocol.registry import (
     Served,
     api_versions_response,
 )
+from stratamq.wire.kafka.protocol.repeats import without_repeats
 from stratamq.wire.kafka.protocol.runtime import ELEMENTS_MAX, RESPONSE_ELEMENTS_MAX
 from stratamq.wire.kafka.protocol.schema import Buffer, message_of
 
@@ -52,11 +60,22 @@ _WITH_RECORDS = frozenset(key for key, api in APIS.items() if holds_records(api.
 class Request(NamedTuple):
     header: RequestHeader
     body: object
+    elements: int = 0
+    """Of all arrays of the body together, with repetitions."""
 
 
 class Response(NamedTuple):
     correlation_id: int
     body: object
+
+
+class _Head(NamedTuple):
+    """A request whose body is not read yet: it lies in `frame` from `at` on."""
+
+    header: RequestHeader
+    body_type: type[object]
+    frame: Frame
+    at: int
 
 
 def decode_request(
@@ -66,11 +85,36 @@ def decode_request(
     exact: bool = True,
     elements_max: int = ELEMENTS_MAX,
 ) -> Request:
-    """One request. Raises UnknownApi, UnsupportedVersion or MalformedMessage, nothing else.
+    """One request, with what it repeats put together (`repeats`). Raises UnknownApi,
+    UnsupportedVersion or MalformedMessage, nothing else.
 
     Unless `exact`, bytes may be left over behind it: librdkafka's Metadata request for all topics
     has some, and Kafka does not mind. Records are views of the frame.
     """
+    header, kind, frame, at = _decode_head(frame, served)
+    body, elements = decode_counted(kind, header.api_version, frame, at, exact, elements_max)
+    if elements > 1:
+        for _ in without_repeats(body):
+            pass
+    return Request(header, body, elements)
+
+
+def decode_request_in_steps(
+    frame: Frame,
+    served: Served = ALL_VERSIONS,
+    *,
+    exact: bool = True,
+    elements_max: int = ELEMENTS_MAX,
+) -> Steps[Request]:
+    """The same for a large one: it yields every few hundred elements."""
+    header, kind, frame, at = _decode_head(frame, served)
+    version = header.api_version
+    body, elements = yield from decode_in_steps(kind, version, frame, at, exact, elements_max)
+    yield from without_repeats(body)
+    return Request(header, body, elements)
+
+
+def _decode_head(frame: Frame, served: Served) -> _Head:
     key, version, correlation_id = peek_request(frame)
     versions = served.get(key)
     if versions is None:
@@ -81,17 +125,26 @@ def decode_request(
     if key not in _WITH_RECORDS:
         frame = bytes(frame)
     header, at = decode_request_header(frame, _request_header_version(api.key, version))
-    body: object = decode(api.request, version, frame, at, exact=exact, elements_max=elements_max)
-    return Request(header, body)
+    return _Head(header, api.request, frame, at)
 
 
 def encode_response(header: RequestHeader, body: object) -> list[Buffer]:
     """The answer to the request that had `header`, as buffers to send one after the other."""
+    return framed(encode(body, header.api_version, _response_head(header, body)))
+
+
+def encode_response_in_steps(header: RequestHeader, body: object) -> Steps[list[Buffer]]:
+    """The same for one that may be large: it yields every few hundred elements."""
+    head = _response_head(header, body)
+    return framed((yield from encode_in_steps(body, header.api_version, head)))
+
+
+def _response_head(header: RequestHeader, body: object) -> bytes:
     api = APIS[header.api_key]
     assert isinstance(body, api.response), f"{type(body).__name__} does not answer {api.name}"
-    head_version = _response_header_version(api.key, header.api_version)
-    head = encode_response_header(header.correlation_id, head_version)
-    return framed(encode(body, header.api_version, head))
+    return encode_response_header(
+        header.correlation_id, _response_header_version(api.key, header.api_version)
+    )
 
 
 def encode_unsupported_version(error: UnsupportedVersion, served: Served) -> list[Buffer]:

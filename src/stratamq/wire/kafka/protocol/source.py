@@ -8,6 +8,9 @@ from typing import Any
 
 from stratamq.wire.kafka.protocol.schema import Field, Message, fields_of
 
+STEP_ELEMENTS = 256
+"""Elements of arrays that are read or written between two pauses."""
+
 
 def stem(expression: str) -> str:
     """The field's name in `o_1.name`: variables are called after what they hold."""
@@ -15,10 +18,12 @@ def stem(expression: str) -> str:
 
 
 class Source:
-    """Text that grows line by line, and the namespace it will run in."""
+    """Text that grows line by line, and the namespace it will run in. With `steps`, the function
+    is a generator that yields now and then."""
 
-    def __init__(self, message: Message, version: int) -> None:
+    def __init__(self, message: Message, version: int, *, steps: bool = False) -> None:
         self.version = version
+        self.steps = steps
         self.flexible = version in message.flexible
         self.title = f"{message.name} v{version}"
         self.namespace: dict[str, Any] = {}
@@ -58,6 +63,21 @@ class Source:
         while self.namespace.setdefault(name, struct_type) is not struct_type:
             name += "_"
         return name
+
+    # -- steps -------------------------------------------------------------------------------------
+
+    def begin_steps(self) -> None:
+        if self.steps:
+            self.line("step = 0")
+            self.line("yield")  # also a message without arrays is a generator
+
+    def step(self, *first: str) -> None:
+        """One more element is done. Lines that are to run before a pause come `first`."""
+        if self.steps:
+            self.line("step += 1")
+            with self.block(f"if step >= {STEP_ELEMENTS}:"):
+                for text in (*first, "step = 0", "yield"):
+                    self.line(text)
 
     # -- the schema, as this version has it --------------------------------------------------------
 
