@@ -27,6 +27,7 @@ from stratamq.wire.kafka.protocol.messages.lake import LakePartition
 from stratamq.wire.kafka.records import Compression, walk
 from tests.clients.remote import Remote
 from tests.spark_union.deleting import DeletingNode, deleting_node
+from tests.waiting import wait_until
 
 SECONDS_MAX = 30
 SETTINGS = {"topic.flush": "os", "tier.interval.ms": "50", "lake.catalog.uri": "none"}
@@ -283,10 +284,7 @@ def test_kafkajs_reaches_the_end(
     config = {"groupId": f"{tail.topic}-js", "maxBytesPerPartition": tail.case.fetch_bytes}
     kafkajs.call("consumer", name="c", kafka=tail.node.address, topic=tail.topic, config=config)
     try:
-        deadline = time.monotonic() + SECONDS_MAX
-        while kafkajs.call("reached", name="c") != {"0": tail.case.end}:
-            assert time.monotonic() < deadline, kafkajs.call("reached", name="c")
-            time.sleep(0.05)
+        wait_until(lambda: kafkajs.call("reached", name="c") == {"0": tail.case.end})
         assert [one["offset"] for one in kafkajs.call("read", name="c")] == tail.readable
     finally:
         kafkajs.call("close", name="c")
@@ -314,7 +312,7 @@ def test_the_tail_is_on_object_storage(deleting: DeletingNode, tier_format: str)
     moving = {"segment.bytes": "4000", "local.retention.ms": "0", "tier.format": tier_format}
     topic = made(deleting, "EngineSegment", case, **moving).topic
     with BlockingClient(options_of(deleting.address, {})) as client:
-        soon(lambda: lake(client, topic).local_start_offset > 20)
+        wait_until(lambda: lake(client, topic).local_start_offset > 20)
         for offset in range(7, case.end):
             assert deleting.delete(topic, 0, offset)
         tail = Tail(deleting, topic, case, list(range(7)))
@@ -324,10 +322,3 @@ def test_the_tail_is_on_object_storage(deleting: DeletingNode, tier_format: str)
 
 def lake(client: BlockingClient, topic: str) -> LakePartition:
     return client.call(client.asyncio.describe_lake(topic)).partitions[0]
-
-
-def soon(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

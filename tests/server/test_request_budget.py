@@ -21,7 +21,7 @@ from stratamq.wire.kafka.protocol.messages.produce import (
     TopicProduceData,
 )
 from tests.server.conftest import VERSION, Peer, connected, echo, serving
-from tests.waiting import let_pass, until
+from tests.waiting import let_pass, let_run, until
 
 MIB = 1 << 20
 LIMIT = 16 * MIB
@@ -67,7 +67,7 @@ async def test_no_more_than_the_limit_is_under_way_and_all_are_answered(size_byt
             peer.send(sized(number, size_bytes), VERSION)
         await until(lambda: budget.used_bytes > LIMIT // 2 - size_bytes)
         for _ in range(20):
-            await asyncio.sleep(0.005)  # time for more
+            await let_run(0.005)  # time for more
             assert budget.used_bytes <= LIMIT + count * SMALL_BYTES
         assert 0 < len(gated.begun) < count
         gated.gate.set()
@@ -85,7 +85,7 @@ async def test_many_small_requests_of_one_connection_count_as_one_large() -> Non
             for number in range(60):
                 peer.send(sized(number, 50_000), VERSION)
         await until(lambda: server.request_budget.used_bytes > LIMIT)
-        await asyncio.sleep(0.1)  # time for more
+        await let_run(0.1)  # time for more
         assert server.request_budget.used_bytes <= LIMIT + 10 * 2 * SMALL_BYTES
         async with connected(port) as other:
             other.send(sized(7, 50_000), VERSION)
@@ -123,7 +123,7 @@ async def test_a_request_larger_than_the_limit_comes_in_alone() -> None:
         huge.send(sized(1, 2 * LIMIT), VERSION)
         await until(lambda: gated.begun == [1])
         large.send(sized(2, 2 * MIDDLE_BYTES), VERSION)
-        await asyncio.sleep(0.05)  # time for it to come in
+        await let_run()  # time for it to come in
         assert gated.begun == [1]
         gated.gate.set()
         assert await huge.echoed() == 1

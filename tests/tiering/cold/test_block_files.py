@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from stratamq.tiering.cold.block_files import HEAD, REST_S, TEMPORARY, BlockFiles, BlockName
+from tests.waiting import let_run_here
 
 SIZE = 1000
 WHOLE = SIZE + HEAD.size
@@ -179,7 +180,7 @@ def test_a_process_killed_while_it_writes_leaves_whole_blocks(tmp_path: Path, se
     )
     assert child.stdout
     child.stdout.readline()
-    time.sleep(0.05 + 0.03 * seed)
+    let_run_here(0.05 + 0.03 * seed)
     child.kill()
     child.wait()
     child.stdout.close()

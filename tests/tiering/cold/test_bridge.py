@@ -32,7 +32,7 @@ async def test_what_takes_too_long_is_given_up() -> None:
 
     async def slow() -> None:
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             ended.set()
 
@@ -47,7 +47,7 @@ async def test_shutting_down_ends_every_wait_with_a_clear_error() -> None:
 
     async def slow() -> None:
         begun.set()
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     waits = [asyncio.create_task(asyncio.to_thread(bridge.call, slow)) for _ in range(3)]
     await begun.wait()

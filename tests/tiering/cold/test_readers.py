@@ -24,6 +24,7 @@ from stratamq.tiering.cold.shared import Shared
 from stratamq.tiering.cold.streams import Streams
 from stratamq.wire.kafka.records import read_header, walk
 from tests.tiering.cold.files import Folder, plain, store_file
+from tests.waiting import let_run_here, wait_until
 
 MIB = 1 << 20
 EVERYTHING = 1 << 62
@@ -164,9 +165,8 @@ def test_a_value_is_made_once_and_a_failure_is_not_kept() -> None:
     with ThreadPoolExecutor(4) as pool:
         waits = [pool.submit(shared.get, "a", slow) for _ in range(4)]
         begun.wait(10)
-        while not all(wait.running() for wait in waits):
-            time.sleep(0.001)
-        time.sleep(0.05)
+        wait_until(lambda: all(wait.running() for wait in waits))
+        let_run_here()
         gate.set()
         failed = [wait.exception() for wait in waits]
     assert len(made) == 1
@@ -202,10 +202,7 @@ def test_work_that_does_not_fit_the_line_is_left_out() -> None:
     accepted = [ahead.submit(lambda: (gate.wait(10), done.append(1))) for _ in range(5)]
     assert accepted == [True, True, False, False, False]
     gate.set()
-    for _ in range(500):
-        if len(done) == 2 and ahead.submit(lambda: done.append(2)):
-            break
-        time.sleep(0.01)
+    wait_until(lambda: len(done) == 2 and ahead.submit(lambda: done.append(2)))
     ahead.close()
     assert not ahead.submit(lambda: done.append(3))
     assert done[:2] == [1, 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -27,6 +27,7 @@ from stratamq.wire.kafka.records import read_header, walk
 from tests.tiering.cold.files import SHARD, plain, store_file
 from tests.tiering.stores.conftest import KEY_ID, LIMITS, SECRET
 from tests.tiering.stores.proxy import Fault, Message, Proxy, proxy_to
+from tests.waiting import let_run, until
 
 MIB = 1 << 20
 EVERYTHING = Offset(1 << 62)
@@ -108,14 +109,6 @@ async def read_all(history: ShardHistory, max_bytes: int = MIB) -> list[bytes]:
         found += [data[span.position : span.position + span.size] for span in spans]
         offset = Offset(spans[-1].last_offset + 1)
     return found
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    for _ in range(500):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never came about")
 
 
 def cached_bytes(folder: Path) -> int:
@@ -281,12 +274,12 @@ async def test_a_reader_that_goes_on_is_fetched_ahead_for_and_one_that_jumps_is_
         for number in (0, 9, 5):
             offset = read_header(BATCHES[number]).base_offset
             await asyncio.to_thread(cold.history.read, offset, 1, EVERYTHING)
-        await asyncio.sleep(0.1)
+        await let_run(0.1)
         before = cached()
         assert before <= 4 * MIB
         offset = read_header(BATCHES[6]).base_offset
         await asyncio.to_thread(cold.history.read, offset, 1, EVERYTHING)
         await until(lambda: cached() >= before + MIB)
-        await asyncio.sleep(0.2)
+        await let_run(0.2)
         if formats == "log":
             assert cached() <= before + 3 * MIB, "no further than it was told"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -37,6 +36,7 @@ from stratamq.tiering.stores.opening import open_store
 from stratamq.tiering.stores.options import StoreOptions
 from stratamq.tiering.stores.store import Store
 from stratamq.wire.kafka.records import decode_batch, iter_batches
+from tests.waiting import let_run
 
 OWNER = keys.owner_mark("the cluster of these tests")
 ENGINES: dict[str, Callable[..., StorageEngine]] = {
@@ -242,7 +242,7 @@ class Rig:
             idle = not (done.segments or done.freed_bytes or done.removed or done.failures)
             if idle and not self.mover.status().troubled:
                 break
-            await asyncio.sleep(0.005)  # the pause after a failure
+            await let_run(0.005)  # the pause after a failure
         else:
             raise AssertionError(f"it goes on: {self.mover.status()}")
         named = {one.key for file in self.files(shard) for one in file.objects}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator
@@ -17,6 +16,7 @@ from stratamq.tiering.mover.limits import MoverLimits
 from stratamq.tiering.stores.options import StoreOptions
 from tests.tiering.mover.rig import QUICK, SHARD, TIERED, Rig, Rows
 from tests.tiering.stores.proxy import Fault, Message, Proxy, proxy_to
+from tests.waiting import let_run
 
 OTHER = TopicId("e" * 32)
 PATIENT = MoverLimits(interval_ms=10, orphan_grace_ms=3_600_000, backoff_ms=1, backoff_ms_max=2)
@@ -78,7 +78,7 @@ async def test_a_store_that_fails(lines: tuple[Rig, Proxy], fault: Fault, only: 
     assert status.totals.last_error
     assert status.waiting_segments > 0
     proxy.spoil()
-    await asyncio.sleep(0.005)  # the pause after a failure
+    await let_run(0.005)  # the pause after a failure
     await rig.mover.run_once()
     assert await rig.all_rows() == rows
     assert len(rig.engine.segments(SHARD)) == 1
@@ -106,7 +106,7 @@ async def test_said_once_for_each_reason(
     for _ in range(3):
         proxy.spoil(only=is_put, ever=Fault.ERROR_500)
         assert (await rig.mover.run_once()).failures == 1
-        await asyncio.sleep(0.005)
+        await let_run(0.005)
     warnings = [one for one in caplog.records if one.levelno == logging.WARNING]
     assert len(warnings) == 1
     assert "orders" in warnings[0].getMessage()
@@ -114,7 +114,7 @@ async def test_said_once_for_each_reason(
     await rig.mover.run_once()
     assert len([one for one in caplog.records if one.levelno == logging.WARNING]) == 2
     proxy.spoil()
-    await asyncio.sleep(0.005)
+    await let_run(0.005)
     await rig.mover.run_once()
     assert any("works again" in one.getMessage() for one in caplog.records)
 
@@ -166,7 +166,7 @@ async def test_damage_is_not_moved_and_holds_nobody_else_up(
         assert "CRC" in rig.mover.status().totals.last_error
         data[200] ^= 1
         damaged.write_bytes(data)
-        await asyncio.sleep(0.005)  # the pause after a failure
+        await let_run(0.005)  # the pause after a failure
         assert (await rig.mover.run_once()).failures == 0
         assert len(rig.engine.segments(SHARD)) == 1
         assert await rig.all_rows() == mine

@@ -18,6 +18,7 @@ from stratamq.tiering.stores.options import StoreOptions
 from tests.tiering.mover.program import DELETED, RECORDS
 from tests.tiering.mover.rig import QUICK, Rig, Rows
 from tests.tiering.stores.proxy import Fault, proxy_to
+from tests.waiting import let_run
 
 pytestmark = pytest.mark.timeout(600)  # many processes, one after the other
 
@@ -62,7 +63,7 @@ async def killed_after(folder: Path, options: StoreOptions, delay_s: float) -> N
     process = await start(folder, options, rate=RATE)
     assert process.stdout
     assert await process.stdout.readline() == b"moving\n"
-    await asyncio.sleep(delay_s)
+    await let_run(delay_s)
     with suppress(ProcessLookupError):  # a quick machine was done before
         process.kill()
     await process.communicate()

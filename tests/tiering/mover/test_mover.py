@@ -25,6 +25,7 @@ from stratamq.tiering.mover.progress import Step
 from stratamq.tiering.stores.options import StoreOptions
 from stratamq.wire.kafka.records import encode_batch
 from tests.tiering.mover.rig import OWNER, QUICK, SHARD, TIERED, TOPIC_ID, Rig
+from tests.waiting import let_run, until
 
 
 @pytest.fixture
@@ -130,7 +131,7 @@ async def test_nor_what_compaction_has_to_leave(rig: Rig) -> None:
         await rig.fill(30)
         assert (await rig.mover.run_once()).failures == 1
         await rig.engine.delete_by_offset(SHARD, Offset(3))
-        await asyncio.sleep(0.005)
+        await let_run(0.005)
         await rig.settled()
         assert 3 in await rig.engine.deleted(SHARD, Offset(0), Offset(30))
         cold = await rig.cold_rows()
@@ -396,9 +397,7 @@ async def test_it_runs_by_itself_and_stops_promptly(rig: Rig) -> None:
         await rig.create(TIERED)
         rows = await rig.fill(60)
         rig.mover.start()
-        async with asyncio.timeout(30):
-            while not rig.files():  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await until(rig.files)
         async with asyncio.timeout(3):
             await rig.mover.stop()
         assert await rig.all_rows() == rows

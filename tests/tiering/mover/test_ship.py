@@ -25,6 +25,7 @@ from stratamq.tiering.stores.opening import open_store
 from stratamq.tiering.stores.options import StoreOptions
 from stratamq.tiering.stores.store import Store
 from tests.tiering.stores.proxy import Fault, Message, proxy_to
+from tests.waiting import let_run
 
 MIB = 1 << 20
 DATA = os.urandom(3 * MIB + 11)
@@ -129,7 +130,7 @@ async def test_the_speed_is_shared(store: Store, path: Path) -> None:
 async def test_stopping_ends_what_waits(store: Store, path: Path) -> None:
     bandwidth = Bandwidth(1000)
     upload = asyncio.create_task(Shipper(store, bandwidth).upload("a", path, SUMS))
-    await asyncio.sleep(0.05)
+    await let_run()
     bandwidth.stop()
     with pytest.raises(Closed):
         async with asyncio.timeout(5):

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from stratamq.tiering.mover.conversion import Conversion
 from stratamq.tiering.mover.convert import convert
 from stratamq.tiering.mover.workers import Converters
 from stratamq.wire.kafka.records import encode_batch
+from tests.waiting import let_run, until
 
 FAR = Offset(1 << 62)
 
@@ -55,12 +56,6 @@ def slow(tmp_path: Path) -> Conversion:
     """A pipe that nobody writes to: a conversion that never ends."""
     os.mkfifo(tmp_path / "pipe")
     return request(tmp_path / "pipe", tmp_path / "never.parquet")
-
-
-async def until(met: Callable[[], bool], timeout_s: float = 20) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not met():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 def told_by_system(pid: int, name: str) -> str:
@@ -150,7 +145,7 @@ async def test_no_more_at_once_than_allowed(tmp_path: Path) -> None:
     waits = asyncio.create_task(
         converters.convert(request(segment(tmp_path / "a.log"), tmp_path / "a"))
     )
-    await asyncio.sleep(0.2)
+    await let_run(0.2)
     assert len(converters.processes) == 1
     never.cancel()
     assert (await waits).rows == 30
@@ -197,7 +192,7 @@ async def test_closing_ends_everything(tmp_path: Path) -> None:
     converters = Converters(2)
     await converters.convert(request(segment(tmp_path / "a.log"), tmp_path / "a"))
     task = asyncio.create_task(converters.convert(slow(tmp_path)))
-    await asyncio.sleep(0.1)
+    await let_run(0.1)
     pids = converters.processes
     assert pids
     await converters.close()
@@ -212,12 +207,12 @@ PARENT = """
 import asyncio, sys
 from pathlib import Path
 from tests.tiering.mover.test_workers import Converters, slow
+from tests.waiting import until
 
 async def main():
     converters = Converters(1)
     task = asyncio.create_task(converters.convert(slow(Path(sys.argv[1]))))
-    while not converters.processes:
-        await asyncio.sleep(0.01)
+    await until(lambda: converters.processes)
     print(converters.processes[0], flush=True)
     await task
 

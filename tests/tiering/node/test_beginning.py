@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from stratamq.model.topic import StorageType
 from stratamq.model.types import Offset
 from stratamq.node import tiering
 from stratamq.node.core import NodeCore
+from tests.waiting import let_run, until
 
 SECONDS_MAX = 60.0
 MOVING = {"segment.bytes": 1024, "local.retention.ms": 0, "flush": "os", "retention.ms": -1}
@@ -37,21 +37,13 @@ async def core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     await one.stop()
 
 
-async def until(done: Callable[[], bool]) -> None:
-    for _ in range(int(SECONDS_MAX / 0.01)):
-        if done():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it did not happen in time")
-
-
 async def begun(core: NodeCore) -> None:
     await until(lambda: core.tiering._service is not None)
 
 
 async def test_a_change_of_a_topic_is_enough(core: NodeCore) -> None:
     await core.topics.create("orders")
-    await asyncio.sleep(0.1)
+    await let_run(0.1)
     assert core.tiering._service is None
     await core.topics.alter_config("orders", {"local.retention.ms": 3_600_000})
     await begun(core)  # long before `tier.interval.ms` is over

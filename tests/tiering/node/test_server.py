@@ -24,8 +24,8 @@ from tests.tiering.node.users import (
     lake,
     local_start,
     produce,
-    until,
 )
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -87,19 +87,11 @@ def test_what_is_deleted_is_gone_from_the_store_too(filled: Node, tmp_path: Path
     before = set((tmp_path / "cold").rglob("*.parquet"))
     at = TopicPartition("orders", 0, RECORDS // 2)
     admin.delete_records([at])[at].result()
-    until(
-        lambda: before - set((tmp_path / "cold").rglob("*.parquet")),
-        "files below the start go",
-        filled,
-    )
+    wait_until(lambda: before - set((tmp_path / "cold").rglob("*.parquet")), filled.logged)
     start = RECORDS // 2
     assert consumed(filled, "orders", start, RECORDS - start) == expected(range(start, RECORDS))
     admin.delete_topics(["orders"])["orders"].result()
-    until(
-        lambda: not list((tmp_path / "cold").rglob("*.parquet")),
-        "a topic's objects go with it",
-        filled,
-    )
+    wait_until(lambda: not list((tmp_path / "cold").rglob("*.parquet")), filled.logged)
 
 
 def test_a_store_that_is_away_takes_only_the_past_with_it(filled: Node, tmp_path: Path) -> None:

@@ -6,8 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -15,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from stratamq.client import BlockingClient, options_of
 from stratamq.wire.kafka.protocol.messages.lake import DescribedLake
 from tests.clients.node import ROOT, Node
+from tests.waiting import wait_until
 
 RECORDS = 1500
 SEGMENT_BYTES = 5000
@@ -31,13 +30,6 @@ FLAGS = (
     *("--topic-flush", "os", "--store-retry-ms-max", "100"),
 )
 SECONDS_MAX = 60
-
-
-def until(done: Callable[[], object], what: str, node: Node) -> None:
-    ends = time.monotonic() + SECONDS_MAX
-    while not done():
-        assert time.monotonic() < ends, f"{what}\n{node.logged()}"
-        time.sleep(0.05)
 
 
 def create(node: Node, name: str, config: dict[str, str]) -> None:
@@ -59,11 +51,14 @@ def consumed(node: Node, topic: str, start: int, count: int) -> list[tuple[int, 
     )
     consumer.assign([TopicPartition(topic, 0, start)])
     found: list[tuple[int, bytes, bytes]] = []
-    ends = time.monotonic() + SECONDS_MAX
-    while len(found) < count and time.monotonic() < ends:
+
+    def has_all() -> bool:
         message = consumer.poll(1.0)
         if message is not None and message.error() is None:
             found.append((message.offset(), message.key(), message.value()))
+        return len(found) >= count
+
+    wait_until(has_all, lambda: f"{len(found)} of {count}\n{node.logged()}")
     consumer.close()
     return found
 
@@ -109,4 +104,4 @@ def fill(node: Node) -> None:
     """All of the topic's past is on object storage alone; what is left here is being written."""
     create(node, "orders", ORDERS)
     produce(node, "orders", range(RECORDS))
-    until(lambda: local_bytes(node, "orders") < SEGMENT_BYTES, "the past moves", node)
+    wait_until(lambda: local_bytes(node, "orders") < SEGMENT_BYTES, node.logged)

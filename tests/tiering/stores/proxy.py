@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from urllib.parse import urlsplit
 
+from tests.waiting import let_run
+
 TRICKLE_S = 0.1
 
 
@@ -211,7 +213,7 @@ async def _trickle(writer: asyncio.StreamWriter, head: bytes, body: bytes) -> bo
     for each in body:
         writer.write(bytes([each]))
         await writer.drain()
-        await asyncio.sleep(TRICKLE_S)
+        await let_run(TRICKLE_S)
     return True
 
 

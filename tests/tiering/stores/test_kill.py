@@ -12,6 +12,7 @@ import pytest
 
 from stratamq.tiering.stores.opening import open_store
 from stratamq.tiering.stores.options import StoreOptions
+from tests.waiting import let_run_here
 
 REPEATS = 700_000
 WRITER = f"""
@@ -41,7 +42,7 @@ def write_and_be_killed(url: str, path: Path, after_s: float) -> None:
     )
     assert process.stdout
     assert process.stdout.readline() == b"new/0\n"
-    time.sleep(after_s)
+    let_run_here(after_s)
     process.kill()
     process.communicate()
 

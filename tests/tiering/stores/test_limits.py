@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-import time
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from stratamq.tiering.stores.deadline import Deadline
 from stratamq.tiering.stores.directory import DirectoryBackend
 from stratamq.tiering.stores.opening import open_store
 from stratamq.tiering.stores.options import StoreOptions
+from tests.waiting import let_run_here
 
 MIB = 1 << 20
 LARGE_BYTES = 64 * MIB
@@ -34,7 +34,7 @@ class Crowd:
         with self._lock:
             self._inside += 1
             self.most = max(self.most, self._inside)
-        time.sleep(0.02)
+        let_run_here(0.02)
         yield
         with self._lock:
             self._inside -= 1

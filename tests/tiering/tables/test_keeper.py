@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from stratamq.tiering.tables.early import Visible
 from tests.lake.tables.readers import Found
 from tests.tiering.mover.rig import SHARD, TIERED, TOPIC_ID
 from tests.tiering.tables.rig import TableRig
+from tests.waiting import let_run, until
 
 ROOMY = {"segment.bytes": 1 << 20, "flush": "os"}
 
@@ -29,12 +29,6 @@ ROOMY = {"segment.bytes": 1 << 20, "flush": "os"}
 async def rig(tmp_path: Path, directory_options: StoreOptions) -> AsyncIterator[TableRig]:
     async with TableRig(tmp_path, directory_options, merge_files=3) as made:
         yield made
-
-
-async def until(true: Callable[[], Awaitable[bool]], timeout_s: float = 60.0) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not await true():  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
 
 
 async def shows(rig: TableRig, topic: Topic, rows: int) -> Found:
@@ -228,7 +222,7 @@ async def test_kill_9_of_the_writer_at_any_time_loses_and_doubles_nothing(rig: T
         await rig.fill(5, seed=number)
         rows += 5
         await rig.early.flush(topic, SHARD)
-        await asyncio.sleep(0.03 * number)
+        await let_run(0.03 * number)
         if rig.writer.pid:
             os.kill(rig.writer.pid, signal.SIGKILL)
     found = await shows(rig, topic, rows)

@@ -13,6 +13,7 @@ import pytest
 from stratamq.tiering.stores.options import StoreOptions
 from tests.tiering.mover.rig import SHARD
 from tests.tiering.tables.rig import TableRig
+from tests.waiting import let_run
 
 ROOT = Path(__file__).parents[3]
 
@@ -27,7 +28,7 @@ async def killed(folder: Path, url: str, delay_s: float) -> None:
     )
     assert process.stdout
     assert await process.stdout.readline() == b"flushed\n"
-    await asyncio.sleep(delay_s)
+    await let_run(delay_s)
     process.kill()
     await process.communicate()
 

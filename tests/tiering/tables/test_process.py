@@ -38,7 +38,7 @@ from stratamq.tiering.tables.requests import (
 )
 from tests.lake.tables.files import NARROW, TOPIC_ID, make, schema
 from tests.lake.tables.readers import by_duckdb, by_pyiceberg, users_table
-from tests.waiting import until
+from tests.waiting import let_run, until
 
 FOLDER = keys.topic_folder("orders", TOPIC_ID)
 
@@ -232,7 +232,7 @@ async def test_one_that_takes_too_long_is_given_up(options: TableOptions) -> Non
 async def test_closing_ends_what_is_under_way(options: TableOptions) -> None:
     writer = TableWriter(options)
     asked = asyncio.create_task(writer.ask(KeepTables(topics={})))
-    await asyncio.sleep(0.05)
+    await let_run()
     await writer.close()
     with pytest.raises(StorageError):
         await asked
