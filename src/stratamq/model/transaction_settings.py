@@ -27,7 +27,8 @@ TRANSACTIONS: tuple[Setting, ...] = (
         name="transaction.abort.timed.out.transaction.cleanup.interval.ms",
         default=10_000,
         minimum=10,
-        doc="How often transactions past their time are looked for; they are aborted.",
+        doc="How often transactions past their time are looked for; those that have not ended a "
+        "second later are aborted.",
     ),
     Setting(
         name="meta.transactions.max",

@@ -38,6 +38,11 @@ ANSWER_S = 1.0
 """An end is answered when it is done, so that the producer can go on at once; but an end that was
 decided is answered after this time all the same."""
 
+GRACE_S, GRACE_TURNS = 1.0, 10
+"""A transaction that is found past its time gets so much more, in as many turns of the event loop.
+This process may have been stopped, or starved of CPU: then its producer was waiting for an answer,
+and would be fenced before it could go on."""
+
 SWEPT_AT_ONCE = 500
 """Ids that a sweep looks at before it lets others have the event loop."""
 
@@ -205,27 +210,33 @@ class TransactionCoordinator:
         while True:
             await asyncio.sleep(self.limits.sweep_ms / 1000)
             try:
-                await self.sweep()
+                await self.sweep(GRACE_S)
             except StrataError as error:
                 log.error("sweeping transactions: %s", error)
 
-    async def sweep(self) -> None:
+    async def sweep(self, grace_s: float = 0.0) -> None:
         """Abort what takes too long, forget ids that nobody uses, finish what is left."""
         now_ms = self._services.clock.now_ms()
+        overdue: list[str] = []
         for number, one in enumerate(self.all()):  # as it is now: what changes is a new mapping
             if machine.has_timed_out(one, now_ms):
-                log.info("transaction %r timed out", one.transactional_id)
-                await self._alone(one.transactional_id, self._time_out)
+                overdue.append(one.transactional_id)
             elif machine.has_expired(one, self.limits.expiration_ms, now_ms):
                 await self._alone(one.transactional_id, self._expire)
             elif one.state in DECIDED:  # also what was stored by a write that seemed to fail
                 self._finish(one.transactional_id)
             if number % SWEPT_AT_ONCE == 0:
                 await asyncio.sleep(0)
+        if overdue:
+            for _ in range(GRACE_TURNS):
+                await asyncio.sleep(grace_s / GRACE_TURNS)
+        for name in overdue:
+            await self._alone(name, self._time_out)
 
     async def _time_out(self, old: TransactionMeta | None) -> None:
         now_ms = self._services.clock.now_ms()
         if old is not None and machine.has_timed_out(old, now_ms):
+            log.info("transaction %r timed out", old.transactional_id)
             await self._store(old, machine.fence(old, now_ms))
 
     async def _expire(self, old: TransactionMeta | None) -> None:
