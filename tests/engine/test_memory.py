@@ -14,6 +14,7 @@ from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory import EngineMemory
 from stratamq.engine.memory_store import MemoryShardStore
 from stratamq.engine.persisted_store import PersistedShardStore
+from stratamq.log.shard_log import FileShardLog
 from stratamq.model.clock import ManualClock
 from stratamq.model.errors import CapacityExceeded, DiskFull, OffsetOutOfRange
 from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
@@ -463,3 +464,29 @@ async def test_closing_waits_for_a_reader_whose_caller_gave_up(
         assert not done
         go_on.set()
         await asyncio.wait_for(closing, 10)
+
+
+async def test_a_deleted_record_stays_deleted_when_its_segment_is_copied_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first copy fails after the records are on disk; then memory compacts its own."""
+    async with memory(tmp_path) as engine:
+        await engine.create_shard(spec(memory_persist=True))
+        await write_all(engine, [record(b"a"), record(b"b"), record(b"c")])
+        await engine.delete_by_offset(S, Offset(1))
+        with monkeypatch.context() as patched:
+
+            def full(_: FileShardLog, at: Offset | None = None) -> None:
+                raise DiskFull("no space left")
+
+            patched.setattr(FileShardLog, "roll", full)
+            await engine.roll(S)
+            await engine.persist()
+            assert store_of(engine).disk.end_offset == 3
+            await engine.compact(S)
+            assert values(await read_all(engine)) == [b"a", b"c"]
+        await engine.persist()
+        assert store_of(engine).oldest_sealed() is None
+        assert values(await read_all(engine)) == [b"a", b"c"]
+        await engine.compact(S)
+        assert await stored(engine) == [0, 2]

@@ -8,7 +8,7 @@ from random import Random
 
 from stratamq.log.contract import PlacedBatch
 from stratamq.log.shard_log import FileShardLog
-from stratamq.model.errors import DiskFull
+from stratamq.model.errors import OutOfResources
 from stratamq.model.types import Offset
 from stratamq.wire.kafka.records import BatchHeader, drop_records, read_header
 from tests.log.ledger import Ledger
@@ -74,7 +74,7 @@ class Rig:
         self.ledger.submit(batches)
         try:
             self.log.append(batches, durable=durable)
-        except DiskFull:
+        except OutOfResources:
             self.ledger.refuse(batches)
             raise
         return batches

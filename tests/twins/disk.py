@@ -144,6 +144,8 @@ class SimDisk:
         self.calls: list[Call] = []
         self.trouble: Trouble = no_trouble
         self.read_trouble: Callable[[Path], OSError | None] = lambda path: None
+        self.open_trouble: Callable[[Path], OSError | None] = lambda path: None
+        """Asked whenever a real disk may need a descriptor."""
         self.written_part = 0.0
         """How much of a write that fails, or is cut off by a crash, gets to the file."""
         self.capacity_bytes: int | None = None
@@ -177,7 +179,13 @@ class SimDisk:
 
     # -- the door ------------------------------------------------------------------------------
 
+    def _take_descriptor(self, path: Path) -> None:
+        error = self.open_trouble(path)
+        if error is not None:
+            raise error
+
     def open(self, path: Path, *, create: bool = False) -> SimFile:
+        self._take_descriptor(path)
         node = self._names.get(path)
         if node is None:
             if path in self._names:
@@ -194,7 +202,7 @@ class SimDisk:
         return file.read(file.size(), 0)
 
     def size(self, path: Path) -> int:
-        return self.open(path).size()
+        return len(self._inode(path).content) if path in self._names else self.open(path).size()
 
     def rename(self, source: Path, target: Path) -> None:
         if source not in self._names or target.parent not in self._names:
@@ -222,6 +230,7 @@ class SimDisk:
             self._change_names(NameChange(found.parent, (found,)))
 
     def names(self, folder: Path) -> list[str]:
+        self._take_descriptor(folder)
         if folder not in self._names:
             raise _missing(folder)
         return [path.name for path in self._names if path.parent == folder and path != folder]
@@ -230,6 +239,7 @@ class SimDisk:
         return path in self._names
 
     def sync_folder(self, path: Path) -> None:
+        self._take_descriptor(path)
         if path not in self._names:
             raise _missing(path)
         self.step("sync_folder", path)

@@ -82,8 +82,11 @@ class PersistedShardStore:
         return any(segment.base == base_offset for segment in self.memory.snapshot()[:-1])
 
     def copy(self, segment: MemorySegment) -> None:
-        """Make a sealed segment durable, with its deletion marks. May be repeated after a
-        failure."""
+        """Make a sealed segment durable, with its deletion marks, which come first: a crash never
+        leaves a deleted record without its mark. May be repeated after a failure."""
+        deleted = [mark for mark in self.memory.deleted() if segment.base <= mark < segment.end]
+        if deleted:
+            self.disk.delete(deleted)
         left = [
             PlacedBatch(header, (data,), self.memory.scan(header, data))
             for header, data in segment.items()
@@ -95,9 +98,6 @@ class PersistedShardStore:
             self.disk.append(left, whole=True)
         self.disk.roll(self._behind(segment))
         self.disk.trim(max(self.disk.start_offset, min(self._start, self.disk.end_offset)))
-        deleted = [mark for mark in self.memory.deleted() if segment.base <= mark < segment.end]
-        if deleted:
-            self.disk.delete(deleted)
 
     def _behind(self, segment: MemorySegment) -> Offset:
         """Where the next one begins: what was compacted away in between is not given again."""
@@ -260,16 +260,28 @@ class PersistedShardStore:
     def rewrite(
         self, base_offset: Offset, rewriter: Rewriter, marks: Set[Offset] | None = None
     ) -> None:
-        young = any(segment.base == base_offset for segment in self.memory.snapshot())
-        (self.memory if young else self.disk).rewrite(base_offset, rewriter, marks)
+        if not self._is_young(base_offset):
+            self.disk.rewrite(base_offset, rewriter, marks)
+        elif not self._is_half_copied(base_offset):
+            self.memory.rewrite(base_offset, rewriter, marks)
 
     def prepare_rewrite(
         self, base_offset: Offset, rewriter: Rewriter, marks: Set[Offset]
     ) -> Sequence[Step]:
         """What is in memory now may be on disk when its turn comes."""
-        if any(segment.base == base_offset for segment in self.memory.snapshot()):
-            return [lambda: self.rewrite(base_offset, rewriter, marks)]
-        return self.disk.prepare_rewrite(base_offset, rewriter, marks)
+        if not self._is_young(base_offset):
+            return self.disk.prepare_rewrite(base_offset, rewriter, marks)
+        if self._is_half_copied(base_offset):
+            return []
+        return [lambda: self.rewrite(base_offset, rewriter, marks)]
+
+    def _is_young(self, base_offset: Offset) -> bool:
+        return any(segment.base == base_offset for segment in self.memory.snapshot())
+
+    def _is_half_copied(self, base_offset: Offset) -> bool:
+        """Whether a copy of the memory segment there has failed. The disk has its records then, and
+        none may come back by losing its mark here: it is rewritten when the disk has all of it."""
+        return base_offset < self.disk.end_offset
 
     # -- end -----------------------------------------------------------------------------------
 

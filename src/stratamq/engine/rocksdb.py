@@ -16,7 +16,7 @@ from stratamq.engine.rocksdb_table import ShardTable
 from stratamq.log.contract import ShardStore
 from stratamq.log.kv import KVStore, RocksKV, make_writable, sync_all
 from stratamq.model.clock import Clock, SystemClock
-from stratamq.model.errors import DiskFull, StorageError, StrataError
+from stratamq.model.errors import OutOfResources, StorageError, StrataError
 from stratamq.model.types import Offset, ShardName
 
 FOLDER = "rocksdb"
@@ -66,9 +66,10 @@ class RocksKeeper:
                 group.error = error
         try:
             self._kv.write(rows, sync=any(group.shard.syncs for group, _, _ in staged))
-        except DiskFull as error:
+        except OutOfResources as error:
+            failure = error.with_traceback(None)  # it would keep these rows, and so the store, open
             for group, _, _ in staged:
-                group.error = error
+                group.error = failure
         except StorageError as error:
             for group, store, _ in staged:
                 group.error = store.poison(str(error))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from stratamq.engine.contract import ShardSpec
@@ -46,8 +47,11 @@ class SegmentKeeper:
         self._root = data_dir / SEGMENTS_FOLDER
         self._limits = limits
         self._remover = FileRemover()
-        self._disk: Disk = disk or RealDisk(limits.open_files_max, self._remover.free_later)
-        self._open_kv = open_kv or (lambda: RocksKV(data_dir / INDEX_FOLDER))
+        real = RealDisk(limits.open_files_max, self._remover.free_later)
+        self._disk: Disk = disk or real
+        self._open_kv = open_kv or partial(
+            RocksKV, data_dir / INDEX_FOLDER, close_unused=real.close_unused
+        )
         sync_all = together if disk is None else one_by_one
         self._folders = ShardFolders(self._disk, self._root, sync_all)
         self._stores: dict[ShardName, FileShardLog] = {}

@@ -15,9 +15,7 @@ from pathlib import Path
 
 from stratamq.engine.contract import ShardSpec
 from stratamq.log import names
-from stratamq.log.disk import Disk, File, read_all, replace_file
-from stratamq.log.guard import NO_ROOM
-from stratamq.model.errors import DiskFull, StorageError
+from stratamq.log.disk import Disk, File, read_all, replace_file, storage_error
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import ShardName
 
@@ -139,5 +137,4 @@ def told(error: Exception) -> Exception:
     """What a disk says, in our words."""
     if not isinstance(error, OSError):
         return error
-    kind = DiskFull if error.errno in NO_ROOM else StorageError
-    return kind(f"shards were not created: {error}")
+    return storage_error("shards were not created", error)

@@ -17,7 +17,8 @@ Laws
     one, or raises OffsetOutOfRange.
 5.  Key and tag look-ups may give offsets too many (the caller verifies each record), never too few.
 6.  After a failed `sync` every `append` raises ShardPoisoned until the store is opened anew.
-7.  After DiskFull the store is as it was before the call.
+7.  After OutOfResources (a full disk, no descriptor left) in `append` the store is as it was before
+    the call. After one in any other call, the call may be repeated.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from typing import Protocol, TypeVar, cast
 
 from stratamq.log.freeing import hold, remove_tree
 from stratamq.log.open_files import OpenFiles
+from stratamq.model.errors import DiskFull, StorageError, TooManyOpenFiles
 
 Buffer = bytes | bytearray | memoryview | mmap.mmap
 
@@ -37,6 +38,8 @@ READ_AT_ONCE: int = getattr(os, "RWF_NOWAIT", 0)
 """Read what is in memory and fail otherwise (Linux). 0 where there is no such call."""
 
 OPEN_FILES_MAX = 4096
+
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
 OUT_OF_DESCRIPTORS = {errno.EMFILE, errno.ENFILE}
 """The process, or the system, has as many files open as it may."""
@@ -254,16 +257,18 @@ class RealDisk:
 
     def _with_descriptor(self, opening: Callable[..., T], *args: object) -> T:
         """Open something. Where no descriptor is left, files that are only kept for later are
-        closed, half of them at a time."""
+        closed."""
         for _ in range(OPEN_ATTEMPTS_MAX - 1):
             try:
                 return opening(*args)
             except OSError as error:
-                if error.errno not in OUT_OF_DESCRIPTORS:
-                    raise
-                if not self._cache.evict((len(self._cache) + 1) // 2):
+                if error.errno not in OUT_OF_DESCRIPTORS or not self.close_unused():
                     raise
         return opening(*args)
+
+    def close_unused(self) -> int:
+        """Close half of the files that are only kept for later; how many."""
+        return self._cache.evict((len(self._cache) + 1) // 2)
 
 
 def _mapped(path: Path) -> Buffer:
@@ -274,6 +279,16 @@ def _mapped(path: Path) -> Buffer:
         return mmap.mmap(fd, size, prot=mmap.PROT_READ) if size else b""
     finally:
         os.close(fd)
+
+
+def storage_error(what: str, error: OSError) -> StorageError:
+    """The error of ours that an error of the disk becomes."""
+    kind = StorageError
+    if error.errno in NO_ROOM:
+        kind = DiskFull
+    elif error.errno in OUT_OF_DESCRIPTORS:
+        kind = TooManyOpenFiles
+    return kind(f"{what}: {error}")
 
 
 def read_all(disk: Disk, path: Path) -> bytes:

@@ -1,17 +1,16 @@
-"""When a shard in segment files refuses writes, and what its disk's errors mean."""
+"""When a shard in segment files refuses writes, and which errors its disk's errors become."""
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from stratamq.log.disk import Disk
+from stratamq.log.disk import NO_ROOM, Disk, storage_error
 from stratamq.log.shard_reads import ShardReads
-from stratamq.model.errors import DiskFull, ShardPoisoned, StorageError
+from stratamq.model.errors import OutOfResources, ShardPoisoned, StorageError
 
-NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+__all__ = ["NO_ROOM", "Guard"]
 
 
 class Guard(ShardReads):
@@ -49,14 +48,17 @@ class Guard(ShardReads):
 
     @contextmanager
     def _disk_errors(self) -> Iterator[None]:
-        """A full disk is the caller's to wait out; any other failure leaves us not knowing what the
-        disk holds."""
+        """Callers wait out a full disk or a lack of descriptors, and try again; after any other
+        failure it is not known what the disk holds. Names that were changed before such an error
+        are synced before the next write."""
         try:
             yield
         except OSError as error:
-            if error.errno in NO_ROOM:
-                raise DiskFull(f"{self.name}: {error}") from error
-            raise self.poison(str(error)) from error
+            failure = storage_error(self.name, error)
+            if not isinstance(failure, OutOfResources):
+                raise self.poison(str(error)) from error
+            self._names_settled = False
+            raise failure from error
 
     @contextmanager
     def _or_poison(self) -> Iterator[None]:

@@ -25,7 +25,7 @@ from rocksdict import (
     WriteOptions,
 )
 
-from stratamq.model.errors import Closed, DiskFull, StorageError
+from stratamq.model.errors import Closed, DiskFull, StorageError, TooManyOpenFiles
 
 REOPEN_ATTEMPTS_MAX = 50
 REOPEN_WAIT_S = 0.02
@@ -106,12 +106,26 @@ def _is_writable(kv: KVStore) -> bool:
 
 
 class RocksKV:
-    """KVStore in one column family of a RocksDB."""
+    """KVStore in one column family of a RocksDB.
 
-    def __init__(self, path: Path, family: str = "default") -> None:
+    After it could not open a file, for want of descriptors, RocksDB refuses every write until it is
+    opened again. This class does that itself: within the same write in the default family, where
+    nothing of the old database is left in the batch, else before the next one. While that does not
+    succeed, every call raises TooManyOpenFiles.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        family: str = "default",
+        close_unused: Callable[[], object] = lambda: None,
+    ) -> None:
+        """`close_unused` closes files of others that are open for later use only."""
         path.mkdir(parents=True, exist_ok=True)
-        self._path, self._family = path, family
+        self._path, self._family, self._close_unused = path, family, close_unused
         self._unsynced = WriteOptions()
+        self._refuses_writes = False
+        self._turns = [object()]  # the thread that takes it out opens the database again
         self._open()
 
     def _open(self) -> None:
@@ -155,11 +169,30 @@ class RocksKV:
         _check(cursor)
 
     def batch(self) -> KVBatch:
+        if self._refuses_writes:
+            self._open_again()
         return _FamilyBatch(self._handle)
 
     def write(self, batch: KVBatch, *, sync: bool = False) -> None:
-        self._check_open()
         assert isinstance(batch, _FamilyBatch), "a batch is written by the store that made it"
+        if self._refuses_writes:
+            self._open_again()
+        failure = self._try(batch, sync)
+        if isinstance(failure, TooManyOpenFiles):
+            self._refuses_writes = True
+            if self._handle is None:
+                self._open_again()
+                failure = self._try(batch, sync)
+        try:
+            if failure is not None:
+                raise failure
+        finally:
+            del failure  # with its traceback it would keep this batch, and so the database, alive
+
+    def _try(self, batch: _FamilyBatch, sync: bool) -> Exception | None:
+        """Write; what went wrong, if anything did. An error that is being handled would hold on to
+        the database it came from, and keep it from being opened again."""
+        self._check_open()
         try:
             self._db.write(batch.inner, self._unsynced)
             if sync:
@@ -167,37 +200,55 @@ class RocksKV:
                 # and would stop every other thread for as long as the disk takes.
                 self._db.flush_wal(True)
         except Exception as error:
-            raise _translated(error) from error
+            return _translated(error)
+        return None
+
+    def _open_again(self) -> None:
+        try:
+            turn = self._turns.pop()
+        except IndexError:
+            raise TooManyOpenFiles("the key-value store is being opened again") from None
+        try:
+            self._close_unused()
+            self.reopen()
+        finally:
+            self._turns.append(turn)
 
     def reopen(self) -> None:
         """Batches and scans of other threads hold the database for a moment: it is waited for."""
         with suppress(StorageError):
-            self.close()
+            self._release()
         for _ in range(REOPEN_ATTEMPTS_MAX):
             try:
                 self._open()
+                self._refuses_writes = False
                 return
             except Exception as error:
                 failed = _translated(error)
+            if isinstance(failed, TooManyOpenFiles):
+                break
             time.sleep(REOPEN_WAIT_S)
         raise failed
 
     def close(self) -> None:
-        """Released in any case, also where the last writes cannot be flushed."""
+        self._refuses_writes = False
+        self._release()
+
+    def _release(self) -> None:
+        """In any case, also where the last writes cannot be flushed."""
         if self._closed:
             return
         self._closed = True
         self._handle = None  # a living handle would keep the database locked
-        failed: Exception | None = None
-        for part in {id(part): part for part in (self._cf, self._db)}.values():
-            try:
-                part.close()
-            except Exception as error:
-                failed = error
-        if failed is not None:
-            raise _translated(failed) from failed
+        failure = _close(self._cf)
+        if self._db is not self._cf:
+            failure = _close(self._db) or failure
+        if failure is not None:
+            raise failure
 
     def _check_open(self) -> None:
+        if self._closed and self._refuses_writes:
+            self._open_again()
         if self._closed:
             raise Closed("the key-value store is closed")
 
@@ -239,6 +290,15 @@ def _families(path: Path, family: str) -> dict[str, Options] | None:
     return {name: _options() for name in {*known, family}} if family != "default" else None
 
 
+def _close(part: Rdict) -> Exception | None:
+    """Apart, and with nothing raised: a traceback would hold on to the database."""
+    try:
+        part.close()
+    except Exception as error:
+        return _translated(error)
+    return None
+
+
 def _check(cursor: RdictIter) -> None:
     """A cursor that meets damage stops as if it were at the end; only its status tells."""
     try:
@@ -251,4 +311,6 @@ def _translated(error: Exception) -> Exception:
     """RocksDB reports by text alone; this is the only place that reads it."""
     if "No space left" in str(error):
         return DiskFull(f"the index store is full: {error}")
+    if "Too many open files" in str(error):
+        return TooManyOpenFiles(f"the index store could not open a file: {error}")
     return StorageError(f"the index store failed: {error}")

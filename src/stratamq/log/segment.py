@@ -146,7 +146,11 @@ class ActiveSegment(Segment):
     def create(cls, disk: Disk, folder: Path, index: ShardIndex, base: Offset) -> ActiveSegment:
         """A new, empty file whose name is durable."""
         segment = cls(disk, folder, index, base)
-        segment.make_file()
+        try:
+            segment.make_file()
+        except OSError:
+            disk.unlink(segment.path)  # the segment before it goes on, past this one's base
+            raise
         return segment
 
     @classmethod
@@ -183,8 +187,9 @@ class ActiveSegment(Segment):
             self.state.first_timestamp = TimestampMs(batch.header.max_timestamp)
 
     def undo(self, size: int, end: Offset) -> None:
-        """Take back an append that failed."""
-        self._hold().truncate(size)
+        """Take back an append that failed. What is not held was not written to."""
+        if self._held is not None:
+            self._held.truncate(size)
         self.size, self.end = size, end
         if not size:
             self.state.first_timestamp = NO_TIMESTAMP

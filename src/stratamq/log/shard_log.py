@@ -30,7 +30,7 @@ from stratamq.log import names
 from stratamq.log.beside import Beside
 from stratamq.log.contract import PlacedBatch, Rewriter, Step, below
 from stratamq.log.deletions import Deletions
-from stratamq.log.disk import Disk
+from stratamq.log.disk import OUT_OF_DESCRIPTORS, Disk, storage_error
 from stratamq.log.guard import NO_ROOM
 from stratamq.log.index import IndexStore, ShardIndex
 from stratamq.log.indexed import by_base
@@ -42,7 +42,7 @@ from stratamq.log.scan import LENGTH_END
 from stratamq.log.segment import SPAN_MAX, ActiveSegment, SealedSegment, Segment
 from stratamq.log.snapshots import FileSnapshots
 from stratamq.log.truncation import plan_cut
-from stratamq.model.errors import DiskFull, OffsetOutOfRange
+from stratamq.model.errors import OffsetOutOfRange, OutOfResources
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import EARLIEST, NO_EPOCH, LeaderEpoch, Offset, ShardName, TimestampMs
 
@@ -107,7 +107,7 @@ class FileShardLog(Beside):
             with self._disk_errors():
                 self._note_epochs(batches)
                 self._write_runs(batches, durable, whole)
-        except DiskFull:
+        except OutOfResources:
             self._undo(*before)
             raise
         if durable:
@@ -158,6 +158,8 @@ class FileShardLog(Beside):
         try:
             self._active.sync()
         except OSError as error:
+            if error.errno in OUT_OF_DESCRIPTORS:  # the file was not opened, let alone synced
+                raise storage_error(self.name, error) from error
             raise self.poison(f"fsync failed: {error}") from error
 
     def stage_index(self, rows: KVBatch, *, durable: bool = True) -> None:
@@ -220,8 +222,8 @@ class FileShardLog(Beside):
     def _undo(
         self, active: ActiveSegment, size: int, end: Offset, epochs: epoch_history.History
     ) -> None:
-        """Law 7: after DiskFull the store is as it was. The file of epochs may keep one too many:
-        it is written before the next batch, and recovery cuts what begins at the end."""
+        """Law 7: after OutOfResources the store is as it was. The file of epochs may keep one too
+        many: it is written before the next batch, and recovery cuts what begins at the end."""
         with self._or_poison():
             if active is self._active and active.state.indexed_end <= end:
                 active.undo(size, end)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from stratamq.log.contract import SegmentInfo, adjoining
+from stratamq.log.disk import OUT_OF_DESCRIPTORS, storage_error
 from stratamq.log.indexed import IndexedReads, by_base
 from stratamq.log.segment import SIDECARS, Segment
 from stratamq.model.errors import CorruptRecord, OffsetOutOfRange, StorageError
@@ -52,10 +53,10 @@ class ShardReads(IndexedReads[Segment]):
             except FileNotFoundError as error:
                 # A rewrite takes hold of the old files just before it removes them: look again.
                 if attempt == READ_ATTEMPTS_MAX - 1:
-                    raise StorageError(f"{self.name} cannot be read: {error}") from error
+                    raise storage_error(f"{self.name} cannot be read", error) from error
             except OSError as error:
-                if segments is self._segments:
-                    raise StorageError(f"{self.name} cannot be read: {error}") from error
+                if segments is self._segments or error.errno in OUT_OF_DESCRIPTORS:
+                    raise storage_error(f"{self.name} cannot be read", error) from error
             else:
                 if segments is self._segments:
                     return answer

@@ -22,7 +22,9 @@ StrataError
 ├── OffsetNotConsecutive         a replica's batch does not continue the log
 ├── CorruptRecord                stored bytes are damaged; carries file and position
 ├── StorageError                 the disk said no
-│   ├── DiskFull                 nothing was stored; room makes the shard writable again
+│   ├── OutOfResources           nothing was stored; it works again by itself
+│   │   ├── DiskFull             when there is space again
+│   │   └── TooManyOpenFiles     when the process, or the system, may open files again
 │   ├── ShardPoisoned            an fsync failed; only recovery makes the shard writable again
 │   └── StoreError               an object store said no
 │       ├── ObjectNotFound
@@ -153,7 +155,15 @@ class StorageError(StrataError):
     pass
 
 
-class DiskFull(StorageError):
+class OutOfResources(StorageError):
+    pass
+
+
+class DiskFull(OutOfResources):
+    pass
+
+
+class TooManyOpenFiles(OutOfResources):
     pass
 
 
