@@ -200,7 +200,7 @@ class Connection(asyncio.BufferedProtocol):
         self._closing = True
         if reason:
             fields = {"host": self.host, "connection": self.number, "reason": reason}
-            logger.info("connection closed", extra={"fields": fields})
+            logger.debug("connection closed", extra={"fields": fields})
         self._transport.close()
         self._loop.call_later(CLOSE_GRACE_S, self._transport.abort)
 

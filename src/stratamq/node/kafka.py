@@ -36,6 +36,7 @@ from stratamq.node.cluster_id import cluster_id
 from stratamq.node.core import NodeCore
 from stratamq.node.secret import sasl_secret
 from stratamq.server.kafka.auth import NoSasl
+from stratamq.server.kafka.refusals import Refusals
 from stratamq.server.kafka.server import KafkaServer, ServerLimits
 
 GRACE_SHARE = 0.5
@@ -43,10 +44,12 @@ GRACE_SHARE = 0.5
 
 
 class KafkaFront:
-    """A Front. Made before the core is started, started after it."""
+    """A Front. Made before the core is started, started after it. `refusals` counts requests that
+    were refused."""
 
     def __init__(self, config: NodeConfig, core: NodeCore) -> None:
         self._config, self._core = config, core
+        self.refusals = Refusals()
         self._started = contextlib.AsyncExitStack()
 
     async def start(self) -> Address:
@@ -77,6 +80,7 @@ class KafkaFront:
             security=access.sasl or NoSasl(access.principals.principal),
             quotas=QuotaKeeper(access.cache, quota_windows(config)),
             tls=tls_context(config),
+            refusals=self.refusals,
         )
         async with contextlib.AsyncExitStack() as started:
             await broker.start()

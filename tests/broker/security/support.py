@@ -45,8 +45,8 @@ WITH_SASL = {
 
 
 class Front:
-    def __init__(self, core: NodeCore, port: int) -> None:
-        self.core, self.port = core, port
+    def __init__(self, core: NodeCore, port: int, kafka: KafkaFront) -> None:
+        self.core, self.port, self.kafka = core, port, kafka
 
     async def allow(self, *rules: AclRule) -> None:
         await self.submit(*(CreateAcl(rule=rule) for rule in rules))
@@ -67,7 +67,7 @@ async def front(path: Path, **settings: object) -> AsyncIterator[Front]:
     await core.start()
     door = KafkaFront(config, core)
     try:
-        yield Front(core, (await door.start()).port)
+        yield Front(core, (await door.start()).port, door)
     finally:
         await door.stop()
         await core.stop()

@@ -146,7 +146,7 @@ async def test_a_session_does_not_outlive_its_right(door: Front, peer: Client) -
 
 
 async def test_nobody_reads_by_anothers_session(tmp_path: Path) -> None:
-    """Session ids can be guessed; the rights are those of whoever asks."""
+    """For another user it does not exist, and its owner's goes on."""
     async with front(tmp_path, **WITH_SASL) as door:
         await door.core.topics.create("mine", partitions=1, replicas=1)
         await with_users(door, "alice", "bob")
@@ -157,8 +157,14 @@ async def test_nobody_reads_by_anothers_session(tmp_path: Path) -> None:
             await alice.ask(write("mine"), 9)
             answer = await alice.ask(read(topic_id(door, "mine"), epoch=0))
             assert set(read_codes(answer).values()) == {(0, True)}
-            stolen = await bob.ask(read(session=answer.session_id, epoch=1))
-            assert set(read_codes(stolen).values()) == {(NO_TOPIC, False)}
+            for epoch in (1, 0, -1):
+                stolen = await bob.ask(read(session=answer.session_id, epoch=epoch))
+                assert not read_codes(stolen)
+                not_found = ErrorCode.FETCH_SESSION_ID_NOT_FOUND if epoch > 0 else 0
+                assert stolen.error_code == not_found
+            assert (await alice.ask(read(session=answer.session_id, epoch=1))).error_code == 0
+        refused = door.kafka.refusals.snapshot()
+        assert refused == {("Fetch", ErrorCode.FETCH_SESSION_ID_NOT_FOUND.name): 1}
 
 
 # -- topics ----------------------------------------------------------------------------------------

@@ -31,6 +31,10 @@ class Unanswered(StrataError):
     """A write that nobody waits for has failed. All we can do is to close the connection, so that
     the producer looks at its metadata again."""
 
+    def __init__(self, why: str, code: int = ErrorCode.UNKNOWN_SERVER_ERROR) -> None:
+        super().__init__(why)
+        self.code = code
+
 
 class Ready(NamedTuple):
     """A batch that can be handed over at once."""
@@ -125,7 +129,8 @@ def response_of(
     if request.acks == 0:
         failed = [answer for answer in answers if answer.error_code]
         if failed:
-            raise Unanswered(f"a write with acks=0 failed: {failed[0].error_message}")
+            why = f"a write with acks=0 failed: {failed[0].error_message}"
+            raise Unanswered(why, failed[0].error_code)
         return None
     each = iter(answers)
     return ProduceResponse(

@@ -12,6 +12,7 @@ from stratamq.net.limits import ConnectionLimits
 from stratamq.net.listener import Listener
 from stratamq.net.tls import TlsContext
 from stratamq.server.kafka.auth import NoSasl, Security
+from stratamq.server.kafka.refusals import Refusals
 from stratamq.server.kafka.request_budget import RequestBudget
 from stratamq.server.kafka.session import KafkaSession
 from stratamq.server.kafka.throttle import NoQuotas, Quotas
@@ -43,11 +44,13 @@ class KafkaServer:
         security: Security | None = None,
         quotas: Quotas | None = None,
         tls: TlsContext | None = None,
+        refusals: Refusals | None = None,
     ) -> None:
         self.broker, self.answer_budget = broker, answer_budget
         self.limits = limits or ServerLimits()
         self.security: Security = security or NoSasl()
         self.quotas: Quotas = quotas or NoQuotas()
+        self.refusals = refusals or Refusals()
         self.served = {**broker.served, **self.security.served}
         self.request_budget = RequestBudget(self.limits.request_bytes_max)
         self.buffers = ReceiveBuffers()

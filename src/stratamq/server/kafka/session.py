@@ -7,9 +7,7 @@ begin; answers leave in the same order. No further request is taken while one wa
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from functools import partial
@@ -19,60 +17,38 @@ from stratamq.broker.kafka.contract import ANONYMOUS, Caller
 from stratamq.broker.kafka.produce_answers import Unanswered
 from stratamq.broker.kafka.turns import CLIENT, TURN_S, Client, in_turns, turns
 from stratamq.net.connection import Connection, Hold
+from stratamq.server.kafka.answers import NOTHING, Answers, Slot
 from stratamq.server.kafka.auth import BEFORE_AUTHENTICATION, SASL_REQUESTS
-from stratamq.server.kafka.inbox import SIZE_BYTES, Inbox
+from stratamq.server.kafka.inbox import Inbox
 from stratamq.server.kafka.ordering import FETCHES, Kind, UnderWay, kind_of
-from stratamq.server.kafka.throttle import Stopwatch, Usage, record_bytes
+from stratamq.server.kafka.request_reader import RequestReader
+from stratamq.server.kafka.throttle import Mute, Stopwatch, Usage, record_bytes, throttle
 from stratamq.wire.kafka.protocol import (
     Buffer,
+    ErrorCode,
     ProtocolError,
     Request,
     RequestHeader,
-    Steps,
     UnsupportedVersion,
-    decode_request,
-    decode_request_in_steps,
     encode_response,
     encode_response_in_steps,
     encode_unsupported_version,
 )
-from stratamq.wire.kafka.protocol.exceptions import FrameTooLarge
+from stratamq.wire.kafka.protocol.codes import error_codes
+from stratamq.wire.kafka.protocol.exceptions import UnknownApi
 from stratamq.wire.kafka.protocol.headers import API_VERSIONS_KEY
 
 if TYPE_CHECKING:
     from stratamq.server.kafka.server import KafkaServer
 
-logger = logging.getLogger(__name__)
-
 STRANGERS_BYTES_MAX = 512 << 10
 """Largest request of a peer that has not said who it is, as in Kafka."""
 
-PRODUCE = b"\0\0"
-"""How a frame of the one API begins whose requests hold records."""
-
-NOTHING: list[Buffer] = []
-
-LARGE_BYTES = 4 << 10
-"""Requests above this are read in turns, but for Produce: most of it is records, which are not
-read here. A request of this size takes less than a millisecond."""
+UNKNOWN_KEY = -1
 
 ELEMENT_BYTES = 384
 """What an element of a list in a request takes in memory, beside its bytes on the wire: about 130
 there, and twice that in the answer to it. What an answer says beyond that is counted by itself."""
-
-
-class Slot:
-    """A request's place in the line. `answer` is None until it is known, [] where none is sent.
-    `unpacked_bytes` is what its lists take in memory. `lags`: another of its kind could overtake
-    it."""
-
-    __slots__ = ("answer", "kind", "lags", "size_bytes", "task", "unpacked_bytes")
-
-    def __init__(self, kind: int, size_bytes: int, unpacked_bytes: int = 0) -> None:
-        self.kind, self.size_bytes, self.unpacked_bytes = kind, size_bytes, unpacked_bytes
-        self.lags = False
-        self.answer: list[Buffer] | None = None
-        self.task: asyncio.Task[None] | None = None
 
 
 class KafkaSession:
@@ -90,17 +66,16 @@ class KafkaSession:
             server.buffers,
             strangers if self._is_stranger else limit,
         )
-        self._line: deque[Slot] = deque()
+        self._answers = Answers(connection, server.answer_budget)
         self._under_way = UnderWay()
         self._next: tuple[Slot, Request] | None = None
-        self._reading: tuple[int, asyncio.Task[None]] | None = None
         self._client, self._context = Client(), copy_context()
         self._context.run(CLIENT.set, self._client)
+        self._requests = RequestReader(server, self._inbox, self._context, self._pump)
         self._paused = False
         self._lagging = 0
         self._known: Caller | None = None
-        self._unsent = 0
-        self._muted_until = 0.0
+        self._mute = Mute(connection, self._pump)
         self._finishing = False
         self._flushes = False
         self._held_back = False
@@ -113,7 +88,7 @@ class KafkaSession:
         try:
             self._inbox.received(data)
         except ProtocolError as error:
-            self.cut_off(str(error))
+            self._refuse(UNKNOWN_KEY, ErrorCode.INVALID_REQUEST, str(error))
             return
         self._pump()
 
@@ -125,13 +100,12 @@ class KafkaSession:
         self._pump()
 
     def sent(self) -> None:
-        self._server.answer_budget.give(self._unsent)
-        self._unsent = 0
+        self._answers.sent()
         self._flush()
         self._pump()
 
     def is_busy(self) -> bool:
-        return bool(self._line)
+        return len(self._answers) > 0 or self._requests.is_reading
 
     def finish(self) -> None:
         self._finishing = True
@@ -140,10 +114,8 @@ class KafkaSession:
 
     def ended(self) -> None:
         under_way = 0
-        for slot in self._line:
-            if slot.answer is not None:
-                self._server.answer_budget.give(_size(slot.answer))
-            elif slot.kind & FETCHES and slot.task is not None:
+        for slot in self._answers.close():
+            if slot.kind & FETCHES and slot.task is not None:
                 slot.task.cancel()  # nobody is there to read what it waits for
                 self._inbox.done(slot.size_bytes, slot.unpacked_bytes)
             else:
@@ -151,13 +123,8 @@ class KafkaSession:
         if self._next is not None:
             self._inbox.done(self._next[0].size_bytes, self._next[0].unpacked_bytes)
             self._next = None
-        if self._reading is not None:
-            size_bytes, task = self._reading
-            task.cancel()
-            self._inbox.done(size_bytes)
+        self._requests.close()
         self._inbox.close(under_way)
-        self._server.answer_budget.give(self._unsent)
-        self._unsent = 0
 
     def cut_off(self, reason: str) -> None:
         self._finishing = True
@@ -172,7 +139,7 @@ class KafkaSession:
         self._pumps = True
         began = time.perf_counter()
         while self._may_take():
-            if self._next is None and not self._take_frame():
+            if self._next is None and not self._take():
                 break
             if (waiting := self._next) is not None:
                 if not self._under_way.may_begin(waiting[0].kind):
@@ -196,13 +163,13 @@ class KafkaSession:
             self._pump()
 
     def _may_take(self) -> bool:
-        if self._finishing or self._connection.is_clogged or self._muted_until:
+        if self._finishing or self._connection.is_clogged or self._mute.is_on:
             return False
-        if self._paused or self._reading is not None:
+        if self._paused or self._requests.is_reading:
             return False
         if self._authenticator.principal is None:
-            return not self._line  # one at a time, until we know who it is
-        return len(self._line) < self._server.limits.requests_max
+            return not len(self._answers)  # one at a time, until we know who it is
+        return len(self._answers) < self._server.limits.requests_max
 
     def _steer(self) -> None:
         """Read on only when what comes could be dealt with."""
@@ -218,65 +185,47 @@ class KafkaSession:
                 connection.release(Hold.BUSY)
         self._inbox.steer()
 
-    def _take_frame(self) -> bool:
-        """Make the next frame the request that waits to begin. False: there is none, or it is read
-        in turns."""
+    def _take(self) -> bool:
+        """Make the next request the one that waits to begin. False: there is none yet."""
         try:
-            frame = self._inbox.next_frame()
+            taken = self._requests.take()
         except ProtocolError as error:
-            self.cut_off(str(error))
+            self._refuse(UNKNOWN_KEY, ErrorCode.INVALID_REQUEST, str(error))
             return False
-        if frame is None:
+        if taken is None:
             return False
-        served, limits = self._server.served, self._server.limits
-        elements_max = limits.request_elements_max
-        if len(frame) > LARGE_BYTES and frame[:2] != PRODUCE:
-            steps = decode_request_in_steps(frame, served, exact=False, elements_max=elements_max)
-            reading = self._read_in_turns(len(frame), steps)
-            task = self._loop.create_task(reading, context=self._context)
-            self._reading = len(frame) + SIZE_BYTES, task
-            return False
-        try:
-            request = decode_request(frame, served, exact=False, elements_max=elements_max)
-        except ProtocolError as error:
-            self._taken(len(frame), error)
-        else:
-            self._taken(len(frame), request)
+        api_key, size_bytes, request = taken
+        if isinstance(request, ProtocolError):
+            self._unreadable(api_key, size_bytes, request)
+            return True
+        unpacked_bytes = request.elements * ELEMENT_BYTES
+        self._inbox.unpacked(unpacked_bytes)
+        kind = kind_of(request.header, request.body)
+        self._next = Slot(kind, size_bytes, unpacked_bytes), request
         return True
 
-    async def _read_in_turns(self, frame_bytes: int, steps: Steps[Request]) -> None:
-        request: Request | ProtocolError
-        try:
-            if frame_bytes > self._server.limits.other_frame_bytes_max:
-                raise FrameTooLarge(f"a request of {frame_bytes} bytes that is no Produce")
-            request = await in_turns(steps)
-        except ProtocolError as error:
-            request = error
-        self._reading = None
-        self._taken(frame_bytes, request)
-        self._pump()
-
-    def _taken(self, frame_bytes: int, request: Request | ProtocolError) -> None:
-        """Make it the request that waits to begin."""
-        size_bytes = frame_bytes + SIZE_BYTES
-        if isinstance(request, Request):
-            unpacked_bytes = request.elements * ELEMENT_BYTES
-            self._inbox.unpacked(unpacked_bytes)
-            kind = kind_of(request.header, request.body)
-            self._next = Slot(kind, size_bytes, unpacked_bytes), request
-        elif isinstance(request, UnsupportedVersion) and request.api_key == API_VERSIONS_KEY:
+    def _unreadable(self, api_key: int, size_bytes: int, error: ProtocolError) -> None:
+        """As Kafka does: only an ApiVersions request from the future is answered."""
+        unsupported = isinstance(error, UnsupportedVersion | UnknownApi)
+        code = ErrorCode.UNSUPPORTED_VERSION if unsupported else ErrorCode.INVALID_REQUEST
+        if isinstance(error, UnsupportedVersion) and api_key == API_VERSIONS_KEY:
+            self._server.refusals.count(api_key, [code], host=self._connection.host)
             slot = self._in_line(Slot(Kind.READ, size_bytes))
-            self._settle(slot, encode_unsupported_version(request, self._server.served))
+            self._settle(slot, encode_unsupported_version(error, self._server.served))
         else:
-            self._refuse(request, size_bytes)
+            self._inbox.done(size_bytes)
+            self._refuse(api_key, code, str(error))
 
-    def _refuse(self, error: ProtocolError, size_bytes: int) -> None:
-        """As Kafka does: there is no answer to what cannot be read."""
-        self._inbox.done(size_bytes)
-        self.cut_off(str(error))
+    def _refuse(self, api_key: int, code: ErrorCode, reason: str) -> None:
+        """There is no answer: the connection is closed."""
+        connection = self._connection
+        self._server.refusals.count(
+            api_key, [code], reason=reason, host=connection.host, connection=connection.number
+        )
+        self.cut_off(reason)
 
     def _in_line(self, slot: Slot) -> Slot:
-        self._line.append(slot)
+        self._answers.expect(slot)
         self._under_way.began(slot.kind)
         return slot
 
@@ -285,7 +234,8 @@ class KafkaSession:
         handle = self._handler(type(body))
         if handle is None:
             self._inbox.done(slot.size_bytes, slot.unpacked_bytes)
-            self.cut_off(f"API key {header.api_key} before authentication")
+            reason = f"API key {header.api_key} before authentication"
+            self._refuse(header.api_key, ErrorCode.ILLEGAL_SASL_STATE, reason)
             return
         caller = self._caller(header)
         self._in_line(slot)
@@ -305,7 +255,7 @@ class KafkaSession:
                 if begin(body, caller, partial(self._answered, slot, header, caller)):
                     return True
             except Exception:
-                self._failed(header)
+                self._failed(header, caller)
                 self._settle(slot, NOTHING)
                 return True
         slot.lags = True
@@ -344,70 +294,61 @@ class KafkaSession:
         self, slot: Slot, header: RequestHeader, caller: Caller, work: Awaitable[Any]
     ) -> None:
         watch = Stopwatch(work) if self._server.quotas.times else None
-        answer = NOTHING
+        answer, held_bytes = NOTHING, 0
         try:
             response = await (watch or work)
-            self._throttle(header, caller, slot, response, watch.busy_s if watch else 0.0)
+            self._note(slot, header, caller, response, watch.busy_s if watch else 0.0)
             if response is not None:
+                held_bytes = record_bytes(response)  # which others could ask for meanwhile
+                self._server.answer_budget.take(held_bytes)
                 answer = await in_turns(encode_response_in_steps(header, response))
         except Unanswered as error:
+            self._server.refusals.count(header.api_key, [error.code], **_about(caller))
             self.cut_off(str(error))
         except Exception:
-            self._failed(header)
+            self._failed(header, caller)
+        finally:
+            self._server.answer_budget.give(held_bytes)
         self._settle(slot, answer)
 
     def _answered(self, slot: Slot, header: RequestHeader, caller: Caller, response: Any) -> None:
         """The same for a request that was begun without a task."""
         answer = NOTHING
         try:
-            self._throttle(header, caller, slot, response, 0.0)
+            self._note(slot, header, caller, response, 0.0)
             if response is not None:
                 answer = encode_response(header, response)
         except Exception:
-            self._failed(header)
+            self._failed(header, caller)
         self._settle(slot, answer)
 
-    def _failed(self, header: RequestHeader) -> None:
-        logger.exception("API key %d, version %d", header.api_key, header.api_version)
+    def _note(
+        self, slot: Slot, header: RequestHeader, caller: Caller, response: Any, busy_s: float
+    ) -> None:
+        """Count what was refused and what was used; both before the response is encoded, which
+        says how long its client has to be quiet."""
+        if response is not None and (codes := error_codes(response)):
+            self._server.refusals.count(header.api_key, codes, **_about(caller))
+        quotas = self._server.quotas
+        asked_ms: int = getattr(response, "throttle_time_ms", 0)
+        if asked_ms or not quotas.idle:
+            sizes = slot.size_bytes, record_bytes(response)
+            usage = Usage(header.api_key, *sizes, busy_s * 1000)
+            self._mute.start(throttle(quotas, caller, usage, response))
+
+    def _failed(self, header: RequestHeader, caller: Caller) -> None:
+        self._server.refusals.failed(header.api_key, **_about(caller))
         self.cut_off("our own failure")
 
-    def _throttle(
-        self, header: RequestHeader, caller: Caller, slot: Slot, response: Any, busy_s: float
-    ) -> None:
-        """The longer of what the handler and what the quotas ask for."""
-        asked_ms: int = getattr(response, "throttle_time_ms", 0)
-        if not asked_ms and self._server.quotas.idle:
-            return
-        usage = Usage(header.api_key, slot.size_bytes, record_bytes(response), busy_s * 1000)
-        quiet_ms = self._server.quotas.charge(caller, usage)
-        if quiet_ms > asked_ms and hasattr(response, "throttle_time_ms"):
-            response.throttle_time_ms = quiet_ms
-        if (quiet_ms := max(quiet_ms, asked_ms)) > 0:
-            self._mute(quiet_ms / 1000)
-
-    def _mute(self, quiet_s: float) -> None:
-        until = self._loop.time() + quiet_s
-        if until > self._muted_until:
-            self._muted_until = until
-            self._connection.hold(Hold.MUTED)
-            self._loop.call_at(until, self._unmute, until)
-
-    def _unmute(self, until: float) -> None:
-        if self._muted_until == until:
-            self._muted_until = 0.0
-            self._connection.release(Hold.MUTED)
-            self._pump()
-
     def _settle(self, slot: Slot, answer: list[Buffer]) -> None:
-        slot.answer = answer
         self._lagging -= slot.lags
         self._under_way.answered(slot.kind)
         self._inbox.done(slot.size_bytes, slot.unpacked_bytes)
         if self._connection.session is None:
             return
-        self._server.answer_budget.take(_size(answer))
-        if (slot is self._line[0] or self._next is not None) and not self._flushes:
-            if len(self._line) == 1 and not self._pumps:  # nobody to wait for
+        is_first = self._answers.put(slot, answer)
+        if (is_first or self._next is not None) and not self._flushes:
+            if len(self._answers) == 1 and not self._pumps:  # nobody to wait for
                 self._flush_and_pump()
             else:
                 self._flushes = True
@@ -422,25 +363,22 @@ class KafkaSession:
                 self._pump()
 
     def _flush(self) -> None:
-        """Send what is ready, from the front of the line, while the peer takes it."""
-        line, ready = self._line, []
-        while line and (answer := line[0].answer) is not None:
-            line.popleft()
-            ready += answer
-        if ready:
-            self._unsent += _size(ready)
-            self._connection.write(ready)
-        if not self._connection.is_clogged:
-            self._server.answer_budget.give(self._unsent)
-            self._unsent = 0
+        self._answers.send()
         self._close_when_done()
 
     def _close_when_done(self) -> None:
-        if self._authenticator.failed and not self._line:
+        if self._authenticator.failed and not len(self._answers):
             self.cut_off("authentication failed")
-        elif self._finishing and not self._line:
+        elif self._finishing and not len(self._answers):
             self._connection.close()
 
 
-def _size(buffers: list[Buffer]) -> int:
-    return sum(map(len, buffers))
+def _about(caller: Caller) -> dict[str, object]:
+    """What the log says of a client."""
+    return {
+        "version": caller.version,
+        "client": caller.client_id,
+        "principal": caller.principal,
+        "host": caller.host,
+        "connection": caller.connection,
+    }

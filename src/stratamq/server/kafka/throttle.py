@@ -5,11 +5,13 @@ The answer leaves at once; then nothing is read from the connection for that lon
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any, NamedTuple, Protocol
 
 from stratamq.broker.kafka.contract import Caller
+from stratamq.net.connection import Connection, Hold
 from stratamq.wire.kafka.protocol.messages.fetch import FetchResponse
 
 
@@ -72,6 +74,43 @@ class Stopwatch:
                 advance = steps.send
             except BaseException as error:
                 given, advance = error, steps.throw
+
+
+class Mute:
+    """Nothing is read from a connection while it is on; `ended` is called when it is off again."""
+
+    def __init__(self, connection: Connection, ended: Callable[[], None]) -> None:
+        self._connection, self._ended = connection, ended
+        self._until = 0.0
+
+    @property
+    def is_on(self) -> bool:
+        return self._until > 0
+
+    def start(self, quiet_ms: int) -> None:
+        """From now on; one that lasts longer goes on."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + quiet_ms / 1000
+        if quiet_ms > 0 and until > self._until:
+            self._until = until
+            self._connection.hold(Hold.MUTED)
+            loop.call_at(until, self._end, until)
+
+    def _end(self, until: float) -> None:
+        if self._until == until:
+            self._until = 0.0
+            self._connection.release(Hold.MUTED)
+            self._ended()
+
+
+def throttle(quotas: Quotas, caller: Caller, usage: Usage, response: Any) -> int:
+    """For how many milliseconds the connection is to be quiet: the longer of what the handler and
+    what the quotas ask for. The response says so too."""
+    quiet_ms = quotas.charge(caller, usage)
+    asked_ms: int = getattr(response, "throttle_time_ms", 0)
+    if quiet_ms > asked_ms and hasattr(response, "throttle_time_ms"):
+        response.throttle_time_ms = quiet_ms
+    return max(quiet_ms, asked_ms)
 
 
 def record_bytes(response: object) -> int:

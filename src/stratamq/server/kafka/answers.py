@@ -1,0 +1,75 @@
+"""The answers of one connection: they leave in the order of the requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from stratamq.broker.kafka.answer_budget import AnswerBudget
+from stratamq.net.connection import Connection
+from stratamq.wire.kafka.protocol import Buffer
+
+NOTHING: list[Buffer] = []
+
+
+class Slot:
+    """A request's place in the line. `answer` is None until it is known, [] where none is sent.
+    `unpacked_bytes` is what its lists take in memory. `lags`: another of its kind could overtake
+    it."""
+
+    __slots__ = ("answer", "kind", "lags", "size_bytes", "task", "unpacked_bytes")
+
+    def __init__(self, kind: int, size_bytes: int, unpacked_bytes: int = 0) -> None:
+        self.kind, self.size_bytes, self.unpacked_bytes = kind, size_bytes, unpacked_bytes
+        self.lags = False
+        self.answer: list[Buffer] | None = None
+        self.task: asyncio.Task[None] | None = None
+
+
+class Answers:
+    """A line of slots. Its length is the number of requests that are not answered, or whose answer
+    waits for those before it. Bytes count in the budget from `put` until they were sent."""
+
+    def __init__(self, connection: Connection, budget: AnswerBudget) -> None:
+        self._connection, self._budget = connection, budget
+        self._line: deque[Slot] = deque()
+        self._unsent = 0
+
+    def __len__(self) -> int:
+        return len(self._line)
+
+    def expect(self, slot: Slot) -> None:
+        self._line.append(slot)
+
+    def put(self, slot: Slot, answer: list[Buffer]) -> bool:
+        """The answer of a slot in the line; whether it can be sent."""
+        slot.answer = answer
+        self._budget.take(_size(answer))
+        return slot is self._line[0]
+
+    def send(self) -> None:
+        """All that are ready, from the front of the line, in one write."""
+        line, ready = self._line, []
+        while line and (answer := line[0].answer) is not None:
+            line.popleft()
+            ready += answer
+        if ready:
+            self._unsent += _size(ready)
+            self._connection.write(ready)
+        if not self._connection.is_clogged:
+            self.sent()
+
+    def sent(self) -> None:
+        """What was written is on its way."""
+        self._budget.give(self._unsent)
+        self._unsent = 0
+
+    def close(self) -> list[Slot]:
+        """Nothing more is sent. The slots that have no answer yet."""
+        self._budget.give(sum(_size(slot.answer) for slot in self._line if slot.answer))
+        self.sent()
+        return [slot for slot in self._line if slot.answer is None]
+
+
+def _size(buffers: list[Buffer]) -> int:
+    return sum(map(len, buffers))

@@ -1,0 +1,107 @@
+"""Frames of one connection become requests: small ones at once, large ones in turns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextvars import Context
+from typing import TYPE_CHECKING, NamedTuple
+
+from stratamq.broker.kafka.turns import in_turns
+from stratamq.server.kafka.inbox import SIZE_BYTES, Inbox
+from stratamq.wire.kafka.protocol import (
+    Frame,
+    ProtocolError,
+    Request,
+    decode_request,
+    decode_request_in_steps,
+)
+from stratamq.wire.kafka.protocol.exceptions import FrameTooLarge
+
+if TYPE_CHECKING:
+    from stratamq.server.kafka.server import KafkaServer
+
+PRODUCE = b"\0\0"
+"""How a frame of the one API begins whose requests hold records."""
+
+LARGE_BYTES = 4 << 10
+"""Requests above this are read in turns, but for Produce: most of it is records, which are not
+read here. A request of this size takes less than a millisecond."""
+
+
+class Taken(NamedTuple):
+    """A frame that was read, or why it could not be. `size_bytes` is what the inbox counts."""
+
+    api_key: int
+    size_bytes: int
+    request: Request | ProtocolError
+
+
+class RequestReader:
+    """`is_reading` while a large request is read; `ready` is called when it was."""
+
+    def __init__(
+        self, server: KafkaServer, inbox: Inbox, context: Context, ready: Callable[[], None]
+    ) -> None:
+        self._server, self._inbox = server, inbox
+        self._context, self._ready = context, ready
+        self._reading: asyncio.Task[None] | None = None
+        self._reading_bytes = 0
+        self._taken: Taken | None = None
+
+    @property
+    def is_reading(self) -> bool:
+        return self._reading is not None
+
+    def take(self) -> Taken | None:
+        """The next request; None while its bytes are missing or it is being read. ProtocolError:
+        what comes are no frames."""
+        if (taken := self._taken) is not None:
+            self._taken = None
+            return taken
+        frame = self._inbox.next_frame()
+        if frame is None:
+            return None
+        if len(frame) > LARGE_BYTES and frame[:2] != PRODUCE:
+            reading = self._read_in_turns(frame)
+            self._reading = asyncio.get_running_loop().create_task(reading, context=self._context)
+            self._reading_bytes = len(frame) + SIZE_BYTES
+            return None
+        elements_max = self._server.limits.request_elements_max
+        try:
+            served = self._server.served
+            return _taken(
+                frame, decode_request(frame, served, exact=False, elements_max=elements_max)
+            )
+        except ProtocolError as error:
+            return _taken(frame, error)
+
+    def close(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            self._inbox.done(self._reading_bytes)
+        elif self._taken is not None:
+            self._inbox.done(self._taken.size_bytes)
+
+    async def _read_in_turns(self, frame: Frame) -> None:
+        limits = self._server.limits
+        try:
+            if len(frame) > limits.other_frame_bytes_max:
+                raise FrameTooLarge(f"a request of {len(frame)} bytes that is no Produce")
+            steps = decode_request_in_steps(
+                frame, self._server.served, exact=False, elements_max=limits.request_elements_max
+            )
+            self._taken = _taken(frame, await in_turns(steps))
+        except ProtocolError as error:
+            self._taken = _taken(frame, error)
+        self._reading = None
+        self._ready()
+
+
+def _taken(frame: Frame, request: Request | ProtocolError) -> Taken:
+    """Without the error's traces: they hold the frame, which may be large, until the garbage
+    collector finds them."""
+    if isinstance(request, ProtocolError):
+        request.__traceback__ = request.__context__ = request.__cause__ = None
+    api_key = int.from_bytes(frame[:2], "big", signed=True)
+    return Taken(api_key, len(frame) + SIZE_BYTES, request)
