@@ -105,3 +105,11 @@ async def test_offsets_of_a_topic_that_goes_meanwhile_do_not_hold_up_the_end(rig
     await rig.commit_offset(who, 5)
     await rig.services.topics.delete("t")
     assert (await rig.end(who)).error_code == 0
+
+
+async def test_how_long_the_text_beside_an_offset_may_be_can_be_altered(rig: Rig) -> None:
+    who = await rig.producer()
+    await rig.add_group(who)
+    assert await rig.commit_offset(who, 1) == 0
+    rig.config.override(every_broker={"offset.metadata.max.bytes": 0}, this_broker={})
+    assert await rig.commit_offset(who, 2) == ErrorCode.OFFSET_METADATA_TOO_LARGE
