@@ -156,6 +156,11 @@ async def test_alter_configs_takes_back_what_it_does_not_name(rig: Rig) -> None:
         (("log.dirs", DELETE, None), ErrorCode.INVALID_REQUEST, "log.dirs cannot be altered"),
         (("num.partitons", SET, "1"), ErrorCode.INVALID_CONFIG, "did you mean 'num.partitions'"),
         (("num.partitions", SET, "0"), ErrorCode.INVALID_CONFIG, "0 is below 1"),
+        (
+            ("log.retention.ms", SET, "x"),
+            ErrorCode.INVALID_CONFIG,
+            "log.retention.ms: 'x' is",
+        ),
         (("num.partitions", SET, None), ErrorCode.INVALID_CONFIG, "a value is missing"),
         (("num.partitions", APPEND, "1"), ErrorCode.INVALID_CONFIG, "is no list"),
     ],

@@ -11,7 +11,6 @@ from stratamq.wire.kafka.protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 from stratamq.wire.kafka.protocol.messages.quorum import (
-    FeatureUpdate,
     FeatureUpdateResult,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
@@ -35,37 +34,25 @@ FINALIZED = [
     FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
     for name, level in FEATURES.items()
 ]
-_ONE_ERROR_SINCE = 2
 UPDATES_MAX = 100
 """Of one request. Above: INVALID_REQUEST."""
 
 
 async def update_features(request: UpdateFeaturesRequest, caller: Caller) -> UpdateFeaturesResponse:
-    """A feature is at the one version that this program has. Asking for that is no failure."""
+    """A feature is at the one version that this program has. Asking for that is no failure; asking
+    for another fails the whole request, as in Kafka."""
     if len(request.feature_updates) > UPDATES_MAX:
         return UpdateFeaturesResponse(
             error_code=ErrorCode.INVALID_REQUEST, error_message=f"over {UPDATES_MAX} updates"
         )
-    refusals = {one.feature: _refusal(one) for one in request.feature_updates}
-    failed = [refusal for refusal in refusals.values() if refusal is not None]
-    code = ErrorCode.INVALID_UPDATE_VERSION
-    if caller.version >= _ONE_ERROR_SINCE:
-        return (
-            UpdateFeaturesResponse(error_code=code, error_message=failed[0])
-            if failed
-            else UpdateFeaturesResponse()
-        )
+    for one in request.feature_updates:
+        level = FEATURES.get(one.feature)
+        if level != one.max_version_level:
+            here = "there is no such feature" if level is None else f"it is fixed at {level}"
+            return UpdateFeaturesResponse(
+                error_code=ErrorCode.INVALID_UPDATE_VERSION,
+                error_message=f"{one.feature} cannot have version {one.max_version_level}: {here}",
+            )
     return UpdateFeaturesResponse(
-        results=[
-            FeatureUpdateResult(feature=name, error_code=code if why else 0, error_message=why)
-            for name, why in refusals.items()
-        ]
+        results=[FeatureUpdateResult(feature=one.feature) for one in request.feature_updates]
     )
-
-
-def _refusal(asked: FeatureUpdate) -> str | None:
-    level = FEATURES.get(asked.feature)
-    if level == asked.max_version_level:
-        return None
-    here = "there is no such feature" if level is None else f"it is fixed at {level}"
-    return f"Invalid update version {asked.max_version_level} for feature {asked.feature}: {here}"

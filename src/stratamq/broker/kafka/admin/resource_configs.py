@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from stratamq.broker.kafka.admin.broker_names import broker_name
 from stratamq.broker.kafka.admin.config_changes import Change, Configured, Plan
@@ -65,4 +66,7 @@ def _parsed(settings: Mapping[str, Setting], change: Change) -> dict[str, Value]
                 f"{name} cannot be altered while the node runs: set {settings[name].name} where "
                 "the node is started",
             )
-    return {settings[name].name: settings[name].parse(raw) for name, raw in change.put.items()}
+    return {
+        settings[name].name: replace(settings[name], name=name).parse(raw)  # complaints name it so
+        for name, raw in change.put.items()
+    }
