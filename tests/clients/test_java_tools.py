@@ -202,9 +202,12 @@ def test_replicas_are_moved_to_where_they_are(tool: Tool, topic: str, tmp_path: 
         plan = tmp_path / "plan.json"
         one = {"topic": topic, "partition": 0, "replicas": [1], "log_dirs": [place]}
         plan.write_text(json.dumps({"version": 1, "partitions": [one]}))
-        file = ("--reassignment-json-file", str(plan), "--timeout", "1")
+        file = ("--reassignment-json-file", str(plan), "--timeout", "1", "--throttle", "1000")
         printed = tool("kafka-reassign-partitions", *file, "--execute", status=0 if done else 1)
         assert ("Successfully started moving log directory" in printed) == done, printed
+        tool("kafka-reassign-partitions", "--reassignment-json-file", str(plan), "--verify")
+    one = ("--entity-type", "brokers", "--entity-name", "1")
+    assert "throttled" not in tool("kafka-configs", *one, "--describe"), "verifying takes it back"
 
 
 def test_the_load_tools_run(tool: Tool, topic: str) -> None:

@@ -6,6 +6,7 @@ from stratamq.model.settings import Setting
 
 MIB = 1 << 20
 PORT_MAX = 65_535
+LONG_MAX = (1 << 63) - 1
 
 KAFKA_FRONT: tuple[Setting, ...] = (
     Setting(
@@ -143,5 +144,20 @@ KAFKA_FRONT: tuple[Setting, ...] = (
         default="none",
         choices=("none", "requested", "required"),
         doc="Whether clients have to show a certificate; its name is then their principal.",
+    ),
+    *(
+        Setting(
+            name=name,
+            default=LONG_MAX,
+            minimum=0,
+            maximum=LONG_MAX,
+            dynamic=True,
+            doc="Accepted for Kafka's tools, without effect: replicas are not moved.",
+        )
+        for name in (
+            "leader.replication.throttled.rate",
+            "follower.replication.throttled.rate",
+            "replica.alter.log.dirs.io.max.bytes.per.second",
+        )
     ),
 )

@@ -52,6 +52,38 @@ async def test_a_restart_between_any_two_steps_changes_nothing(
     assert await rig.add(who, 0) == [0], "the same producer goes on"
 
 
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("restarted_at", range(6))
+async def test_a_newer_producer_goes_on_after_a_restart_between_any_two_steps(
+    rig: Rig, restarted_at: int, commit: bool
+) -> None:
+    """It adds nothing itself; the answer to its end is lost with the node, and asked for again."""
+    who = await rig.producer()
+    acts: list[Callable[[], Any]] = [
+        lambda: rig.produce(who, b"a", version=12),
+        lambda: rig.produce(who, b"b", partition=1, version=12),
+        lambda: rig.commit_offset(who, 5, version=5),
+        lambda: rig.produce(who, b"c", sequence=1, version=12),
+        lambda: rig.end(who, commit=commit, version=5),
+    ]
+    for step, act in enumerate(acts):
+        if step == restarted_at:
+            await rig.restart()
+        told = await act()
+        assert told == 0 or told.error_code == 0
+    if restarted_at == len(acts):
+        await rig.restart()
+    again = await rig.end(who, commit=commit, version=5)
+    assert (again.error_code, again.producer_epoch) == (0, who.epoch + 1)
+    assert await rig.read() == ([b"a", b"c"] if commit else [])
+    assert await rig.read(partition=1) == ([b"b"] if commit else [])
+    assert (await rig.committed_offset(stable=True)).committed_offset == (5 if commit else -1)
+    late = await rig.produce(who, b"late", sequence=2, version=12)
+    assert late.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    who = Producer(again.producer_id, again.producer_epoch)
+    assert (await rig.produce(who, b"d", version=12)).error_code == 0
+
+
 async def refuse(*args: Any, **named: Any) -> Any:
     raise StorageError("the last thing this node does")
 

@@ -223,6 +223,19 @@ async def test_newer_producers_get_an_epoch_per_transaction(rig: Rig) -> None:
     assert await rig.read() == [b"0", b"1", b"2"]
 
 
+async def test_older_and_newer_producers_share_a_partition(rig: Rig) -> None:
+    older, newer = await rig.producer("older"), await rig.producer("newer")
+    for number in range(2):
+        assert await rig.add(older, 0, id_="older") == [0]
+        old = await rig.produce(older, b"o%d" % number, sequence=number, transactional_id="older")
+        new = await rig.produce(newer, b"n%d" % number, transactional_id="newer", version=12)
+        assert (old.error_code, new.error_code) == (0, 0)
+        assert (await rig.end(older, id_="older", commit=number == 0)).error_code == 0
+        told = await rig.end(newer, id_="newer", version=5, commit=number == 1)
+        newer = Producer(told.producer_id, told.producer_epoch)
+    assert await rig.read() == [b"o0", b"n1"]
+
+
 async def test_epochs_that_are_used_up_end_in_a_new_producer_id(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
