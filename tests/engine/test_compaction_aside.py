@@ -141,3 +141,12 @@ async def test_of_two_compactions_at_once_one_comes_into_force(held: Held) -> No
     assert freed > 0
     assert offsets(await read_all(held.engine)) == [1, 2, 3, 4]
     assert held.leftovers() == []
+
+
+async def test_a_rewrite_whose_caller_gave_up_leaves_no_files(held: Held) -> None:
+    assert held.compaction is not None
+    held.compaction.cancel()
+    await asyncio.wait([held.compaction])
+    held.disk.go_on.set()
+    await held.engine.close()
+    assert not held.leftovers()

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from stratamq.engine import exporting, housekeeping, intake, lookups, reads, tiering
 from stratamq.engine.contract import (
@@ -70,7 +70,7 @@ class BatchEngine(StorageEngine):
         self._shard = self._registry.get
         self._readers = Readers(executor, clock, limits)
         self._scratch = Scratch()  # batches are looked at on the event loop, one at a time
-        self._flushes: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -79,6 +79,8 @@ class BatchEngine(StorageEngine):
 
     async def close(self) -> None:
         await self._readers.close()
+        while self._tasks:
+            await asyncio.wait(self._tasks)
         await self._registry.close()
 
     # -- shards --------------------------------------------------------------------------------
@@ -102,7 +104,7 @@ class BatchEngine(StorageEngine):
         return self._shard(shard).watch(callback)
 
     async def recover_shard(self, shard: ShardName) -> None:
-        await self._registry.recover(shard)
+        await self._to_the_end(self._registry.recover(shard))
 
     # -- writing -------------------------------------------------------------------------------
 
@@ -198,9 +200,7 @@ class BatchEngine(StorageEngine):
 
     def _flush(self, shard: Shard) -> None:
         shard.flush_timer = None
-        task = asyncio.create_task(self._sync(shard))
-        self._flushes.add(task)
-        task.add_done_callback(self._flushes.discard)
+        self._start(self._sync(shard))
 
     async def _sync(self, shard: Shard) -> None:
         try:
@@ -311,14 +311,22 @@ class BatchEngine(StorageEngine):
         kept = max(start, min(target.settled_end(), log_end))
         if end < kept:
             raise OffsetOutOfRange(shard, end, kept, log_end)
-        await self._registry.lower_watermark(target, end)  # so that nobody reads what is going
+        target.high_watermark = min(end, target.high_watermark)  # no reader gets what is going
+        await self._to_the_end(self._truncate(target, end, committed))
+
+    async def _truncate(self, shard: Shard, end: Offset, committed: Offset) -> None:
+        """The high watermark is saved before anything is cut. It comes back only if the log was not
+        touched: what is written there next is not committed."""
+        generation = shard.generation
         try:
-            await self._change(target, lambda: housekeeping.truncate(target, end))
+            await self._registry.save_watermark(shard)
+            await self._change(shard, lambda: housekeeping.truncate(shard, end))
         except BaseException:
-            target.high_watermark = committed
+            if shard.generation == generation:
+                shard.high_watermark = committed
             raise
-        await self._registry.lower_watermark(target, target.store.end_offset)
-        target.moved()
+        await self._registry.lower_watermark(shard, shard.store.end_offset)
+        shard.moved()
 
     def epochs(self, shard: ShardName) -> tuple[EpochStart, ...]:
         return self._shard(shard).store.epochs()
@@ -344,9 +352,20 @@ class BatchEngine(StorageEngine):
         if start > committed:
             raise OffsetOutOfRange(shard, start, old, committed)
         if start > old:
-            await self._change(target, lambda: housekeeping.trim(target, start))
-            target.moved()
+            await self._shorten(target, lambda: housekeeping.trim(target, start))
         return target.store.start_offset
+
+    async def _shorten(self, shard: Shard, work: Callable[[], T]) -> T:
+        """Do something that may move the start, and wake those who wait for that."""
+
+        async def shorten() -> T:
+            before = shard.store.start_offset
+            done = await self._change(shard, work)
+            if shard.store.start_offset > before:
+                shard.moved()
+            return done
+
+        return await self._to_the_end(shorten())
 
     async def roll(self, shard: ShardName) -> None:
         target = self._shard(shard)
@@ -356,12 +375,9 @@ class BatchEngine(StorageEngine):
         target = self._shard(shard)
         committed, now_ms = target.committed(), self._clock.now_ms()
         silent_ms_max = self._limits.producer_expiration_ms
-        deleted = await self._change(
+        return await self._shorten(
             target, lambda: housekeeping.retain(target, committed, now_ms, silent_ms_max)
         )
-        if deleted:
-            target.moved()
-        return deleted
 
     async def compact(self, shard: ShardName) -> int:
         target = self._shard(shard)
@@ -381,11 +397,14 @@ class BatchEngine(StorageEngine):
         freed = 0
         for plan in plans:
             rewrite = housekeeping.Rewrite(target, plan, generation, view.decompressed_max)
-            if await self._change(target, rewrite.begin):
-                await self._executor.read(target, rewrite.prepare)
-            for step in rewrite.steps:
-                freed += await self._change(target, step)
+            freed += await self._to_the_end(self._rewrite(target, rewrite))
         return freed
+
+    async def _rewrite(self, shard: Shard, rewrite: housekeeping.Rewrite) -> int:
+        """One segment. Its new files take space until they are put in force."""
+        if await self._change(shard, rewrite.begin):
+            await self._executor.read(shard, rewrite.prepare)
+        return sum([await self._change(shard, step) for step in rewrite.steps])
 
     # -- object storage ------------------------------------------------------------------------
 
@@ -430,6 +449,21 @@ class BatchEngine(StorageEngine):
         bound = min(end, target.last_stable())
         return await self._change(target, lambda: tiering.offload(target, bound))
 
+    # -- tasks ---------------------------------------------------------------------------------
+
+    def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do all of it, also if the caller gives up: its writer would go on alone, and nothing of
+        what follows from its work would be done."""
+        task = self._start(work)
+        task.add_done_callback(_retrieve)
+        return await asyncio.shield(task)
+
     async def _change(self, shard: Shard, work: Callable[[], T]) -> T:
         """Do something as the shard's writer, unless the shard is gone or poisoned by then."""
 
@@ -442,3 +476,9 @@ class BatchEngine(StorageEngine):
         except ShardPoisoned as error:
             shard.poison = str(error)
             raise
+
+
+def _retrieve(task: asyncio.Task[Any]) -> None:
+    """Where the caller gave up, no other code asks for the error, and asyncio would complain."""
+    if not task.cancelled():
+        task.exception()

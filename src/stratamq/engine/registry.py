@@ -242,8 +242,11 @@ class Registry:
         committed, and must not seem so after a crash."""
         if end < shard.high_watermark:
             shard.high_watermark = end
-            if shard.replicated:
-                await self._save([shard])
+            await self.save_watermark(shard)
+
+    async def save_watermark(self, shard: Shard) -> None:
+        if shard.replicated:
+            await self._save([shard])
 
     def _start_saving(self) -> None:
         self._checkpoint = None

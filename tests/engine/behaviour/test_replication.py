@@ -7,8 +7,15 @@ import asyncio
 import pytest
 
 from stratamq.engine.contract import StorageEngine
+from stratamq.engine.shard import Shard
 from stratamq.model.clock import ManualClock
-from stratamq.model.errors import CorruptBatch, NotLeader, OffsetNotConsecutive, OffsetOutOfRange
+from stratamq.model.errors import (
+    CorruptBatch,
+    NotLeader,
+    OffsetNotConsecutive,
+    OffsetOutOfRange,
+    StorageError,
+)
 from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
 from tests.engine.support import (
     NOW,
@@ -26,6 +33,7 @@ from tests.engine.support import (
     values,
     write_all,
 )
+from tests.waiting import until
 
 # -- the high watermark ----------------------------------------------------------------------------
 
@@ -323,6 +331,56 @@ async def test_the_high_watermark_goes_down_first(engine: StorageEngine) -> None
     await asyncio.sleep(0)
     assert engine.offsets(S).high_watermark == 2
     await cut
+
+
+@pytest.mark.parametrize("turns", range(1, 8))
+async def test_a_truncation_goes_on_without_its_caller(engine: StorageEngine, turns: int) -> None:
+    """What is written afterwards is not committed by the high watermark of before."""
+    await engine.create_shard(spec(replicated=True))
+    await write_all(engine, [record(b"old")] * 6)
+    await engine.advance_high_watermark(S, Offset(6))
+    truncation = asyncio.create_task(engine.truncate(S, Offset(2)))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    truncation.cancel()
+    await asyncio.wait([truncation])
+    await until(lambda: engine.offsets(S).end == 2)
+    await write_all(engine, [record(b"new")] * 6)
+    assert engine.offsets(S) == (0, 2, 8)
+    assert values(await read_all(engine)) == [b"old"] * 2
+
+
+async def test_a_truncation_that_fails_after_the_cut_commits_nothing(
+    engine: StorageEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(_: Shard) -> None:
+        raise StorageError("the disk said no")
+
+    await engine.create_shard(spec(replicated=True))
+    await write_all(engine, [record(b"old")] * 6)
+    await engine.advance_high_watermark(S, Offset(6))
+    with monkeypatch.context() as patched:
+        patched.setattr(Shard, "learn_producers", unreadable)
+        with pytest.raises(StorageError):
+            await engine.truncate(S, Offset(2))
+    await write_all(engine, [record(b"new")] * 6)
+    assert engine.offsets(S) == (0, 2, 8)
+
+
+async def test_a_truncation_that_was_not_begun_changes_nothing(
+    engine: StorageEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: Shard) -> None:
+        raise StorageError("the disk said no")
+
+    await engine.create_shard(spec(replicated=True))
+    await write_all(engine, [record(b"old")] * 6)
+    await engine.advance_high_watermark(S, Offset(6))
+    with monkeypatch.context() as patched:
+        patched.setattr(Shard, "check_writable", refused)
+        with pytest.raises(StorageError):
+            await engine.truncate(S, Offset(2))
+    assert engine.offsets(S) == (0, 6, 6)
 
 
 async def test_look_ups_find_what_came_after_a_truncation(engine: StorageEngine) -> None:
