@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from stratamq.adapter.shards import TopicTimeouts
 from stratamq.engine.contract import OffsetStrategy
+from stratamq.log.disk import RealDisk
 from stratamq.meta.commands import CommitOffset, CreateTopic
 from stratamq.meta.entities import TopicPhase
 from stratamq.meta.tier import CommitFiles, TierFile, TierObject
@@ -399,6 +401,29 @@ async def test_a_deletion_that_failed_half_way_is_finished_by_the_sweep(tmp_path
             assert world.topics.topics() == [], "gone for users from the first step on"
             await world.manager.sweep()
             assert await world.check_whole() == {}
+
+
+@pytest.mark.parametrize("call", ["rename", "remove_folder"])
+async def test_a_deletion_that_failed_on_disk_is_finished_by_the_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """Before the folder has its last name, and after."""
+
+    def broken(*_: object) -> None:
+        raise OSError(errno.EIO, "the disk said no")
+
+    async with World(tmp_path) as world:
+        await world.manager.create("old", partitions=2)
+        with monkeypatch.context() as patched:
+            patched.setattr(RealDisk, call, broken)
+            with pytest.raises(StorageError):
+                await delete(world)
+            await world.manager.sweep()
+        assert world.topics.topics() == []
+        assert await world.stored(), "the disk is not back yet"
+        await world.manager.sweep()
+        assert await world.check_whole() == {}
+    assert not list(tmp_path.glob("segment/segments/*_*"))  # noqa: ASYNC240 - after it was closed
 
 
 # -- crashes --------------------------------------------------------------------------------------

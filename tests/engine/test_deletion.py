@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+import pytest
+
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.segment import EngineSegment
 from stratamq.log.disk import RealDisk
+from stratamq.model.errors import ShardPoisoned, StorageError, StrataError
 from stratamq.model.types import ShardName
-from tests.engine.support import S, record, spec
+from tests.engine.support import S, record, spec, values
+from tests.twins.disk import SimDisk, at_call, no_trouble
+from tests.twins.kv import SimKV
 
 LIMITS = EngineLimits(workers=1, reader_threads=2)
+DATA = Path("/data")
 ONE, TWO = ShardName("topic_0"), ShardName("topic_1")
 
 
@@ -100,3 +107,85 @@ async def test_closing_waits_for_a_deletion_that_was_given_up(tmp_path: Path) ->
         asyncio.get_running_loop().call_later(0.05, disk.allowed.set)
     assert disk.allowed.is_set()
     assert not list((tmp_path / "segments").glob(f"{S}*"))
+
+
+# -- a disk that fails -----------------------------------------------------------------------------
+
+
+class FailingStorage:
+    """An engine on twins of disk and index store, with one shard whose deletion fails."""
+
+    def __init__(self) -> None:
+        self.disk, self.kv = SimDisk(), SimKV()
+        self.disk.make_folder(DATA)
+        self.kv.before_write = self._before_kv_write
+        self.engine = EngineSegment(DATA, limits=LIMITS, disk=self.disk, open_kv=lambda: self.kv)
+
+    def _before_kv_write(self, sync: bool) -> None:
+        """Writes to the index count as calls as well."""
+        try:
+            self.disk.step("kv", DATA)
+        except OSError as error:
+            raise StorageError(str(error)) from error
+
+    async def open(self) -> None:
+        await self.engine.open()
+        await self.engine.create_shard(spec())
+        await self.engine.write(S, record(b"v", b"k"))
+        await self.engine.roll(S)
+
+    def fail_at(self, number: int) -> None:
+        """The call with this number from now on, and no other."""
+        error = OSError(errno.EIO, "the disk said no")
+        self.disk.trouble = at_call(len(self.disk.calls) + number, error)
+
+    def left(self) -> list[Path]:
+        return [path for path in self.disk.files() if S in str(path)]
+
+
+async def fails_at(number: int) -> bool:
+    """Delete a shard, with trouble at this call, and again if that failed; whether it did."""
+    storage = FailingStorage()
+    await storage.open()
+    storage.fail_at(number)
+    failed = False
+    try:
+        await storage.engine.delete_shard(S)
+    except StrataError:
+        failed = True
+        assert S in storage.engine.list_shards(), "it is there until all of it is gone"
+        with pytest.raises(StrataError):
+            await storage.engine.write(S, record(b"too late"))
+        await storage.engine.delete_shard(S)
+    storage.disk.trouble = no_trouble
+    assert S not in storage.engine.list_shards()
+    assert not storage.left()
+    await storage.engine.create_shard(spec())
+    assert await storage.engine.write(S, record(b"new")) == 0
+    assert values(await storage.engine.read_by_key(S, b"k")) == []
+    await storage.engine.close()
+    return failed
+
+
+async def test_a_deletion_that_failed_at_any_call_can_be_repeated() -> None:
+    number = 0
+    while await fails_at(number):
+        number += 1
+    assert number > 4
+
+
+async def test_a_half_deleted_shard_is_not_recovered() -> None:
+    """There would be an empty one in its place."""
+    storage = FailingStorage()
+    await storage.open()
+    storage.disk.trouble = lambda call: (
+        OSError(errno.EIO, "the disk said no") if call.kind == "remove" else None
+    )
+    with pytest.raises(StrataError):
+        await storage.engine.delete_shard(S)
+    storage.disk.trouble = no_trouble
+    with pytest.raises(ShardPoisoned, match="deletion"):
+        await storage.engine.recover_shard(S)
+    await storage.engine.delete_shard(S)
+    assert not storage.left()
+    await storage.engine.close()

@@ -203,19 +203,22 @@ class Registry:
         await self._executor.run(shard, lambda: None)
         try:
             await self._executor.call(lambda: self._keeper.destroy(shard.spec, shard.store))
-        except StrataError as error:
+        except Exception as error:
             self._keep_for_retry(shard, error)
             raise
 
-    def _keep_for_retry(self, shard: Shard, error: StrataError) -> None:
-        """It is not gone, but nobody should trust what is left of it."""
-        shard.gone = False
+    def _keep_for_retry(self, shard: Shard, error: Exception) -> None:
+        """The shard is not gone, and what is left of it is not to be used: only another deletion
+        is."""
+        shard.gone, shard.half_deleted = False, True
         shard.poison = f"the deletion of {shard.name} failed half-way: {error}"
         self._shards[shard.name] = shard
 
     async def recover(self, name: ShardName) -> None:
         async with self._changes:
             shard = self.get(name)
+            if shard.half_deleted:  # its folder may be gone, and would be made again, empty
+                shard.check_writable()
             await self._executor.run(shard, lambda: self._reopen(shard))
             end = shard.store.end_offset
             shard.high_watermark = min(shard.high_watermark, end) if shard.replicated else end

@@ -105,8 +105,8 @@ class SegmentKeeper:
         return self._open_store(spec)
 
     def destroy(self, spec: ShardSpec, store: ShardStore) -> None:
-        del self._stores[spec.name]
         store.destroy()
+        self._stores.pop(spec.name, None)
 
     def commit(self, groups: Sequence[Group]) -> None:
         stored = [group for group in groups if group.batches and self._stored(group)]

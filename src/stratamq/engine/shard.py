@@ -52,6 +52,7 @@ class Shard:
         "flush_timer",
         "generation",
         "gone",
+        "half_deleted",
         "handed_out",
         "high_watermark",
         "history",
@@ -75,7 +76,7 @@ class Shard:
         self.name = spec.name
         self.lock = threading.Lock()
         self.lane = 0
-        self.gone = False
+        self.gone = self.half_deleted = False
         self.generation = 0
         self.history: History | None = None
         self.handed_out = self.shown = EARLIEST

@@ -400,10 +400,11 @@ class FileShardLog(Beside):
 
     def destroy(self) -> None:
         """The folder's new name is the decision; `finish_destroy` does the rest, now or after a
-        crash."""
+        crash. May be repeated after a failure."""
         gone = self._folder.with_name(self._folder.name + names.GONE)
         with self._disk_errors():
-            self._disk.rename(self._folder, gone)
+            if self._disk.exists(self._folder):
+                self._disk.rename(self._folder, gone)
             self._disk.sync_folder(gone.parent)
             self._poison = "it was deleted"
             finish_destroy(self._disk, gone, self.name, self._indexes)
