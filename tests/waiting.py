@@ -5,6 +5,7 @@ longer, and the answer is the same.
     let_run, let_run_here   give others the time for what must not happen, let something get under
                             way that gives no sign, or take a time by chance before something is
                             killed: on a slow machine such a test shows less, and does not fail
+    keep_busy               hold on to the thread for a time
     let_pass                put the event loop's clock forward
     every                   what a loop is about to look at, if there is anything
 
@@ -58,6 +59,13 @@ async def let_run(seconds: float = 0.05) -> None:
 
 def let_run_here(seconds: float = 0.05) -> None:
     time.sleep(seconds)
+
+
+def keep_busy(seconds: float) -> None:
+    """Work, and give the thread to nobody."""
+    ends = time.perf_counter() + seconds
+    while time.perf_counter() < ends:
+        pass
 
 
 def let_pass(seconds: float) -> None:

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator
 from contextvars import copy_context
 
 import pytest
 
 from stratamq.broker.kafka.turns import CLIENT, TURN_S, Client, in_turns, paced, turns
-from tests.waiting import until
-
-
-def busy(seconds: float) -> None:
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        pass
+from tests.waiting import keep_busy, until
 
 
 def on_behalf_of(client: Client, work: object) -> asyncio.Task[None]:
@@ -39,7 +32,7 @@ async def test_the_loop_goes_around_while_the_work_goes_on() -> None:
 
     async def work() -> None:
         async for item in paced(range(50)):
-            busy(TURN_S / 5)
+            keep_busy(TURN_S / 5)
             done.append(item)
 
     assert await ticks(asyncio.create_task(work())) >= 10
@@ -56,7 +49,7 @@ async def test_short_work_does_not_wait() -> None:
 async def test_a_generator_in_turns() -> None:
     def steps() -> Iterator[None]:
         for _ in range(20):
-            busy(TURN_S)
+            keep_busy(TURN_S)
             yield
         return "result"
 
@@ -84,7 +77,7 @@ async def test_one_of_many_gets_a_turn_in_each_iteration() -> None:
 
     async def work() -> None:
         async for _ in paced(range(5)):
-            busy(TURN_S * 1.1)
+            keep_busy(TURN_S * 1.1)
             worked_in.append(iteration)
 
     tasks = [on_behalf_of(Client(), work()) for _ in range(8)]
@@ -104,13 +97,13 @@ async def test_who_asks_for_little_comes_before_those_who_ask_for_much() -> None
     async def long_work() -> None:
         nonlocal given
         async for _ in paced(range(10)):
-            busy(TURN_S * 1.1)
+            keep_busy(TURN_S * 1.1)
             given += 1
 
     async def short_work() -> None:
         before = given
         async for _ in paced(range(3)):
-            busy(TURN_S * 1.1)
+            keep_busy(TURN_S * 1.1)
         turns_before.append(given - before)
 
     greedy = Client()
@@ -127,7 +120,7 @@ async def test_idling_saves_nothing_up() -> None:
 
     async def work(name: str) -> None:
         async for _ in paced(range(6)):
-            busy(TURN_S * 1.1)
+            keep_busy(TURN_S * 1.1)
             order.append(name)
 
     first = Client()
@@ -141,11 +134,11 @@ async def test_idling_saves_nothing_up() -> None:
 async def test_work_that_is_cancelled_gives_its_turn_away() -> None:
     async def forever() -> None:
         async for _ in paced(iter(int, 1)):
-            busy(TURN_S)
+            keep_busy(TURN_S)
 
     async def work() -> None:
         async for _ in paced(range(5)):
-            busy(TURN_S)
+            keep_busy(TURN_S)
 
     cancelled = [on_behalf_of(Client(), forever()) for _ in range(3)]
     task = on_behalf_of(Client(), work())

@@ -27,7 +27,7 @@ from stratamq.wire.kafka.protocol.messages.lake import LakePartition
 from stratamq.wire.kafka.records import Compression, walk
 from tests.clients.remote import Remote
 from tests.spark_union.deleting import DeletingNode, deleting_node
-from tests.waiting import wait_until
+from tests.waiting import until, wait_until
 
 SECONDS_MAX = 30
 SETTINGS = {"topic.flush": "os", "tier.interval.ms": "50", "lake.catalog.uri": "none"}
@@ -133,18 +133,20 @@ def librdkafka(tail: Tail) -> tuple[list[int], int]:
     )
     consumer.assign([RdPartition(tail.topic, 0, 0)])
     seen: list[int] = []
-    deadline = time.monotonic() + SECONDS_MAX
-    while time.monotonic() < deadline:
+    ends: list[int] = []
+
+    def is_at_end() -> bool:
         message = consumer.poll(0.5)
-        if message is None:
-            continue
-        if message.error() is None:
+        if message is not None and message.error() is None:
             seen.append(message.offset())
-            continue
-        assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-        consumer.close()
-        return seen, message.offset()
-    raise AssertionError(f"no end after {seen}")
+        elif message is not None:
+            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+            ends.append(message.offset())
+        return bool(ends)
+
+    wait_until(is_at_end, lambda: f"no end after {seen}")
+    consumer.close()
+    return seen, ends[0]
 
 
 def kafka_python(tail: Tail) -> tuple[list[int], int]:
@@ -159,11 +161,13 @@ def kafka_python(tail: Tail) -> tuple[list[int], int]:
     consumer.assign([place])
     consumer.seek_to_beginning()
     seen: list[int] = []
-    deadline = time.monotonic() + SECONDS_MAX
-    while consumer.position(place) < tail.case.end:
-        assert time.monotonic() < deadline, f"no end after {seen}"
+
+    def is_at_end() -> bool:
         for messages in consumer.poll(500).values():
-            seen += [message.offset for message in messages]
+            seen.extend(message.offset for message in messages)
+        return consumer.position(place) >= tail.case.end
+
+    wait_until(is_at_end, lambda: f"no end after {seen}")
     position = consumer.position(place)
     consumer.close()
     return seen, position
@@ -179,13 +183,15 @@ async def aiokafka(tail: Tail) -> tuple[list[int], int]:
     )
     await consumer.start()
     seen: list[int] = []
-    deadline = time.monotonic() + SECONDS_MAX
+
+    async def is_at_end() -> bool:
+        for messages in (await consumer.getmany(timeout_ms=500)).values():
+            seen.extend(message.offset for message in messages)
+        return await consumer.position(place) >= tail.case.end
+
     try:
         consumer.assign([place])
-        while await consumer.position(place) < tail.case.end:
-            assert time.monotonic() < deadline, f"no end after {seen}"
-            for messages in (await consumer.getmany(timeout_ms=500)).values():
-                seen += [message.offset for message in messages]
+        await until(is_at_end, lambda: f"no end after {seen}")
         return seen, await consumer.position(place)
     finally:
         await consumer.stop()

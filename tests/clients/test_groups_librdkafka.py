@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -180,7 +179,11 @@ def test_a_restart_of_the_node_disturbs_nobody(
 
 
 def test_a_stop_does_not_wait_for_members(tmp_path: Path) -> None:
-    flags = ("--group-initial-rebalance-delay-ms", "60000", "--log-level", "warning")
+    """A stop that waited would take longer than `Node.end` does."""
+    flags = (
+        *("--group-initial-rebalance-delay-ms", "600000", "--shutdown-grace-ms", "600000"),
+        *("--log-level", "warning"),
+    )
     with running(tmp_path / "data", *flags) as node:
         fill(node.address, "t", 0)
         with closing(Member(node.address, "classic", "g", "t")) as member:
@@ -192,9 +195,7 @@ def test_a_stop_does_not_wait_for_members(tmp_path: Path) -> None:
                 return [one.state.name for one in listed] == ["PREPARING_REBALANCING"]
 
             wait_until(waits, "it has joined")
-            began = time.monotonic()
             assert node.end() == 0
-            assert time.monotonic() - began < 5
 
 
 def test_a_pattern_takes_topics_in_as_they_come(kafka: str, topic: str) -> None:

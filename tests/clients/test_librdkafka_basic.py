@@ -18,7 +18,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from tests.waiting import let_run_here
+from tests.waiting import let_run_here, wait_until
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 SECONDS_MAX = 20
@@ -63,11 +63,14 @@ def consumed(
     consumer = consumer_of(kafka, **config)
     consumer.assign(list(places))
     found: list[Message] = []
-    deadline = time.monotonic() + SECONDS_MAX
-    while len(found) < count and time.monotonic() < deadline:
+
+    def has_all() -> bool:
         for message in consumer.consume(count - len(found), 0.2):
             assert message.error() is None, message.error()
             found.append(message)
+        return len(found) >= count
+
+    wait_until(has_all, lambda: f"{len(found)} of {count}")
     consumer.close()
     return found
 
@@ -140,22 +143,19 @@ def test_a_batch_larger_than_every_limit_of_the_consumer_still_comes(
 
 def test_a_waiting_consumer_gets_a_record_as_soon_as_it_is_there(kafka: str, topic: str) -> None:
     produced(kafka, [{"topic": topic, "value": b"0"}])
-    consumer = consumer_of(kafka, fetch_wait_max_ms=10_000)
+    consumer = consumer_of(kafka, fetch_wait_max_ms=200_000, socket_timeout_ms=300_000)
     consumer.assign([TopicPartition(topic, 0, 0)])
     assert consumer.poll(SECONDS_MAX) is not None
     producer = Producer({"bootstrap.servers": kafka, "linger.ms": 0})
     producer.list_topics(topic, SECONDS_MAX)
     let_run_here(0.3)  # the consumer is in its long poll now
-    began = time.monotonic()
     producer.produce(topic, b"1")
     producer.flush(SECONDS_MAX)
-    message = consumer.poll(5)
-    took = time.monotonic() - began
+    message = consumer.poll(SECONDS_MAX)
     consumer.close()
     producer.close()
-    assert message is not None
+    assert message is not None, "it waited for the end of its poll"
     assert message.value() == b"1"
-    assert took < 2, "it waited for the end of its poll"
 
 
 def test_offsets_by_time_and_at_both_ends(kafka: str, topic: str) -> None:
@@ -181,10 +181,7 @@ def test_out_of_range_is_told(kafka: str, topic: str) -> None:
     produced(kafka, [{"topic": topic, "value": b"v"}])
     consumer = consumer_of(kafka, auto_offset_reset="error")
     consumer.assign([TopicPartition(topic, 0, 1000)])
-    deadline = time.monotonic() + SECONDS_MAX
-    message = None
-    while message is None and time.monotonic() < deadline:
-        message = consumer.poll(0.5)
+    message = consumer.poll(SECONDS_MAX)
     consumer.close()
     assert message is not None
     error = message.error()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.clients.node import Node, running
 from tests.net.conftest import Certificates, certificates
-from tests.waiting import let_run_here
+from tests.waiting import let_run_here, wait_until
 
 __all__ = ["certificates"]
 
@@ -32,9 +31,12 @@ def got(kafka: str, count: int, **config: object) -> list[bytes | None]:
     consumer = Consumer({"bootstrap.servers": kafka, **settings})
     consumer.assign([TopicPartition("t", 0, 0)])
     found: list[bytes | None] = []
-    deadline = time.monotonic() + SECONDS_MAX
-    while len(found) < count and time.monotonic() < deadline:
-        found += [message.value() for message in consumer.consume(count, 0.2)]
+
+    def has_all() -> bool:
+        found.extend(message.value() for message in consumer.consume(count, 0.2))
+        return len(found) >= count
+
+    wait_until(has_all, lambda: f"{len(found)} of {count}")
     consumer.close()
     return found
 
@@ -68,22 +70,22 @@ def test_a_producer_and_a_consumer_go_on_after_a_restart(
 
 
 def test_a_stop_does_not_wait_for_those_who_wait(tmp_path: Path) -> None:
-    with running(tmp_path, *FLAGS) as node:
+    """A stop that waited would take longer than `Node.end` does."""
+    with running(tmp_path, *FLAGS, "--shutdown-grace-ms", "600000") as node:
         put(node.address, b"a")
         consumer = Consumer(
             {
                 "bootstrap.servers": node.address,
                 "group.id": "g",
                 "enable.auto.commit": False,
-                "fetch.wait.max.ms": 60_000,
+                "fetch.wait.max.ms": 200_000,
+                "socket.timeout.ms": 300_000,
             }
         )
         consumer.assign([TopicPartition("t", 0, 0)])
         assert consumer.poll(SECONDS_MAX) is not None
         let_run_here(0.3)  # it is in its long poll now
-        began = time.monotonic()
         assert node.end(signal.SIGTERM) == 0
-        assert time.monotonic() - began < 8
         consumer.close()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -39,6 +38,7 @@ from tests.clients.security import (
     kafka_python,
     librdkafka,
 )
+from tests.waiting import wait_until
 
 SECONDS_MAX = 20
 ANY = AclBindingFilter(
@@ -172,9 +172,7 @@ def test_a_wrong_password_is_told(guarded: Node, mechanism: str, user: str) -> N
     config = librdkafka(guarded.address, user, mechanism)
     config |= {"sasl.password": "wrong", "error_cb": failures.append}
     client = AdminClient(config)
-    deadline = time.monotonic() + SECONDS_MAX
-    while not failures and time.monotonic() < deadline:
-        client.poll(0.1)
+    wait_until(lambda: client.poll(0.1) or failures)
     assert failures[0].code() == KafkaError._AUTHENTICATION
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from tests.clients.node import Node, running
 from tests.clients.transactional import FLAGS, SECONDS_MAX, values
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +77,7 @@ def test_a_transaction_past_its_time_is_aborted(kafka: str, topic: str) -> None:
     plain = Producer({"bootstrap.servers": kafka})
     plain.produce(topic, b"behind")
     assert plain.flush(SECONDS_MAX) == 0
-    deadline = time.monotonic() + SECONDS_MAX
-    while values(kafka, topic) != [b"behind"]:
-        assert time.monotonic() < deadline
+    wait_until(lambda: values(kafka, topic) == [b"behind"])
     with pytest.raises(KafkaException):
         producer.commit_transaction(SECONDS_MAX)
 

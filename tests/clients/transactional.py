@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+
+from tests.waiting import wait_until
 
 SECONDS_MAX = 30
 FLAGS = (
@@ -28,19 +28,21 @@ def values(kafka: str, topic: str, *, committed: bool = True, partition: int = 0
     )
     consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
     found: list[bytes] = []
-    deadline = time.monotonic() + SECONDS_MAX
+
+    def is_at_end() -> bool:
+        message = consumer.poll(1)
+        if message is None:
+            return False
+        error = message.error()
+        if error is None:
+            found.append(message.value() or b"")
+            return False
+        if error.code() != KafkaError._PARTITION_EOF:
+            raise KafkaException(error)
+        return True
+
     try:
-        while time.monotonic() < deadline:
-            message = consumer.poll(1)
-            if message is None:
-                continue
-            error = message.error()
-            if error is None:
-                found.append(message.value() or b"")
-            elif error.code() == KafkaError._PARTITION_EOF:
-                return found
-            else:
-                raise KafkaException(error)
+        wait_until(is_at_end, f"the end of {topic}")
     finally:
         consumer.close()
-    raise AssertionError(f"no end of {topic} within {SECONDS_MAX} s")
+    return found

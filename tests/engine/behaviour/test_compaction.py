@@ -62,7 +62,7 @@ async def test_offsets_and_ends_stay(engine: StorageEngine) -> None:
     assert await stored(engine) == [2, 3]
     for start in range(3):
         assert offsets(await engine.read_by_offset(S, Offset(start))) == [2, 3]
-    assert offsets(decoded((await engine.fetch_batches(S, Offset(0))).data)) == [2] or [2, 3]
+    assert offsets(decoded((await engine.fetch_batches(S, Offset(0))).data)) in ([2], [2, 3])
     assert await engine.write(S, record(b"4", b"k")) == 4
 
 

@@ -121,14 +121,12 @@ async def test_said_once_for_each_reason(
 
 async def test_a_shard_that_failed_waits(s3_options: StoreOptions, tmp_path: Path) -> None:
     options = replace(s3_options, s3_endpoint="http://127.0.0.1:1")
-    limits = replace(PATIENT, backoff_ms=60_000, backoff_ms_max=60_000)
+    limits = replace(PATIENT, backoff_ms=600_000, backoff_ms_max=600_000)
     async with Rig(tmp_path / "node", options, limits=limits) as rig:
         await rig.create()
         await rig.fill(30)
         assert (await rig.mover.run_once()).failures == 1
-        before = time.monotonic()
         assert (await rig.mover.run_once()).failures == 0
-        assert time.monotonic() - before < 1
         assert rig.mover.status().troubled == 1
 
 

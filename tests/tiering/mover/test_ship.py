@@ -124,7 +124,6 @@ async def test_the_speed_is_shared(store: Store, path: Path) -> None:
     await asyncio.gather(*(shipper.upload(f"{n}", path, SUMS) for n in range(4)))
     took_s = time.monotonic() - began
     assert took_s >= (4 * len(DATA) - 4 * MIB) / rate
-    assert took_s < 10
 
 
 async def test_stopping_ends_what_waits(store: Store, path: Path) -> None:

@@ -194,11 +194,9 @@ async def test_a_store_that_stays_silent_is_a_retriable_error(
 ) -> None:
     store, proxy = lines
     proxy.spoil(ever=fault)
-    began = time.monotonic()
     with pytest.raises(StoreUnavailable):
         await store.head("k")
     assert proxy.met == IMPATIENT.attempts_max
-    assert time.monotonic() - began < 60
 
 
 async def test_answers_that_stay_cut_off_are_a_retriable_error(lines: tuple[Store, Proxy]) -> None:
@@ -219,11 +217,9 @@ async def test_a_store_that_only_trickles_is_given_up(s3_options: StoreOptions) 
         store = await open_store(replace(s3_options, s3_endpoint=address, limits=limits))
         await store.put("k", bytes(3000))
         proxy.spoil(ever=Fault.TRICKLE, only=is_get)
-        began = time.monotonic()
         with pytest.raises(StoreUnavailable):
             await store.get_range("k", 0, 3000)
         assert proxy.met == 2
-        assert time.monotonic() - began < 60
         await store.close()
 
 
