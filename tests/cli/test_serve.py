@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from stratamq.model.config import NodeConfig, load
-from stratamq.node.server import Address, allow_open_files, ready_line, serve
+from stratamq.node.server import Address, ready_line, serve
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -74,17 +73,6 @@ async def test_signals_are_given_back(config: NodeConfig) -> None:
 
 def test_a_front_that_is_not_there_is_not_named(config: NodeConfig) -> None:
     assert ready_line(config, []) == f"ready data={config.data_dir} node=7"
-
-
-def test_the_limit_of_open_files_is_raised_as_far_as_allowed() -> None:
-    old = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (256, old[1]))
-        assert allow_open_files(300) == 300
-        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 300
-        assert allow_open_files(200) == 300
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, old)
 
 
 HANGING = """

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,8 +22,11 @@ SECONDS_MAX = 60
 class Node:
     """Started and ready. Standard error goes to a file, so that nobody has to read it in time."""
 
-    def __init__(self, data: Path, *flags: str, port: int = 0) -> None:
+    def __init__(
+        self, data: Path, *flags: str, port: int = 0, descriptors_max: int | None = None
+    ) -> None:
         self.data, self.flags = data, flags
+        limit = (resource.RLIMIT_NOFILE, (descriptors_max, descriptors_max))
         self.log = tempfile.NamedTemporaryFile(prefix="stratamq-", suffix=".log")  # noqa: SIM115
         self.process = subprocess.Popen(
             [
@@ -32,6 +37,7 @@ class Node:
             stderr=self.log,
             text=True,
             env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            preexec_fn=partial(resource.setrlimit, *limit) if descriptors_max else None,
         )
         assert self.process.stdout
         line = self.process.stdout.readline()
@@ -76,8 +82,8 @@ class Node:
 
 
 @contextmanager
-def running(data: Path, *flags: str) -> Iterator[Node]:
-    node = Node(data, *flags)
+def running(data: Path, *flags: str, descriptors_max: int | None = None) -> Iterator[Node]:
+    node = Node(data, *flags, descriptors_max=descriptors_max)
     try:
         yield node
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,10 +14,10 @@ import pytest
 from stratamq.model.errors import InvalidConfig
 from stratamq.net.connection import Connection, Hold
 from stratamq.net.limits import ConnectionLimits
-from stratamq.net.listener import Listener, reachable_name
+from stratamq.net.listener import HANDSHAKE_TIMEOUT_S, Listener, reachable_name
 from stratamq.net.tls import ClientAuth, TlsContext, principal_of, server_context
 from tests.net.conftest import Certificates
-from tests.waiting import let_run, until
+from tests.waiting import let_pass, let_run, until
 
 MIB = 1 << 20
 
@@ -145,6 +146,61 @@ async def test_one_too_many_is_closed_and_its_slot_is_given_back(limit: str) -> 
         assert await reader.readexactly(1) == b"y"
         writer.close()
         kept[1][1].close()
+
+
+async def test_refusals_are_logged_once_in_a_spell(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "stratamq.net")
+
+    async def refused(port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        assert await _rest(reader) == b""
+        writer.close()
+
+    async with listening(ConnectionLimits(connections_max=20)) as (listener, port, _):
+        kept = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
+        await until(lambda: listener.connection_count == 20)
+        for _ in range(5):
+            await refused(port)
+        kept.pop()[1].close()
+        await until(lambda: listener.connection_count == 19)
+        kept.append(await asyncio.open_connection("127.0.0.1", port))
+        await until(lambda: listener.connection_count == 20)
+        await refused(port)
+        assert [record.message for record in caplog.records] == ["connections are refused"]
+        for _, writer in kept[:5]:
+            writer.close()
+        await until(lambda: listener.connection_count == 15)
+        again = caplog.records[-1]
+        assert again.message == "connections are accepted again"
+        assert vars(again)["fields"]["refused"] == 6
+        assert len(caplog.records) == 2
+        for _, writer in kept[5:]:
+            writer.close()
+
+
+@pytest.mark.needs("openssl")
+async def test_a_connection_counts_before_its_handshake(certificates: Certificates) -> None:
+    """And no longer than that may take."""
+    tls = _server(certificates, ClientAuth.NONE)
+    async with listening(ConnectionLimits(connections_max=3), tls) as (listener, port, sessions):
+        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+        await until(lambda: listener.connection_count == 3)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        assert await _rest(reader) == b""
+        writer.close()
+        silent[0][1].close()
+        await until(lambda: listener.connection_count == 2)
+        silent[1][1].write(b"GET / HTTP/1.1\r\n\r\n")
+        await until(lambda: listener.connection_count == 1)
+        client = _client(certificates, shows_itself=False)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client)
+        writer.write(b"x")
+        assert await reader.readexactly(1) == b"x"
+        assert len(sessions) == 1
+        let_pass(HANDSHAKE_TIMEOUT_S + 1)
+        await until(lambda: listener.connection_count == 1)
+        for _, one in (*silent, (reader, writer)):
+            one.close()
 
 
 async def _rest(reader: asyncio.StreamReader) -> bytes:

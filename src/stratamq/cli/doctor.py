@@ -20,7 +20,8 @@ import typer
 
 from stratamq.cli.java import JAVA_MAJOR_MIN, java_major
 from stratamq.model.config import NodeConfig
-from stratamq.node.server import FILES_BESIDE_SEGMENTS, is_in_use
+from stratamq.node import descriptors
+from stratamq.node.server import is_in_use
 
 GIB = 1 << 30
 FREE_BYTES_WARN = 5 * GIB
@@ -81,11 +82,13 @@ def check_free_space(config: NodeConfig) -> Finding:
 
 
 def check_open_files(config: NodeConfig) -> Finding:
-    wanted = config.number("files.open.max") + FILES_BESIDE_SEGMENTS
+    wanted = descriptors.wanted(config)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY or hard >= wanted:
         return Finding(Verdict.OK, f"{wanted} wanted, allowed")
-    advice = f"raise `ulimit -Hn` or set files.open.max to {max(16, hard - FILES_BESIDE_SEGMENTS)}"
+    shares = descriptors.share_out(hard, config)
+    connections = shares.connections_max(config.number("kafka.connections.max"))
+    advice = f"raise `ulimit -Hn`, or {shares.files_max} files and {connections} connections it is"
     return Finding(Verdict.WARN, f"{wanted} wanted, {hard} allowed: {advice}")
 
 

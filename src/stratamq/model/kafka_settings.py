@@ -53,7 +53,8 @@ KAFKA_FRONT: tuple[Setting, ...] = (
         default=2048,
         minimum=1,
         dynamic=True,
-        doc="Connections there may be. Met: one more is closed at once.",
+        doc="Connections there may be, if there are descriptors for them: see `files.reserved`. "
+        "When it is reached, new connections are closed at once.",
     ),
     Setting(
         name="kafka.connections.per.host.max",

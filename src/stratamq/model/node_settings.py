@@ -114,6 +114,16 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             minimum=16,
             doc="Segment files held open. Above: the one unused longest is closed until needed.",
         ),
+        Setting(
+            name="files.reserved",
+            default=512,
+            minimum=16,
+            doc="File descriptors that are left to RocksDB, object stores and the rest. Where the "
+            "process has too few (`ulimit -Hn`) for these, `files.open.max` and "
+            "`kafka.connections.max`, up to a quarter is reserved, and segment files and "
+            "connections get half of the rest each. Connections over their share are closed at "
+            "once.",
+        ),
     ),
     "EngineMemory": (
         Setting(

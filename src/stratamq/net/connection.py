@@ -111,8 +111,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        peer = transport.get_extra_info("peername")
-        self.host = str(peer[0]) if peer else ""
+        self.host = host_of(transport)
         self.active_at = self._loop.time()
         if not self._gate.admit(self):
             self._transport.abort()
@@ -220,6 +219,12 @@ class Connection(asyncio.BufferedProtocol):
             transport.resume_reading()
         else:
             transport.pause_reading()
+
+
+def host_of(transport: asyncio.BaseTransport) -> str:
+    """The peer's address; empty where it has none any more."""
+    peer = transport.get_extra_info("peername")
+    return str(peer[0]) if peer else ""
 
 
 def _tune(sock: socket.socket | None) -> None:

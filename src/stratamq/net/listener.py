@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import itertools
 import logging
+import os
 import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable
+from typing import cast
 
-from stratamq.net.connection import Connection, Session
+from stratamq.net.connection import Connection, Session, host_of
 from stratamq.net.limits import ConnectionLimits
 
 logger = logging.getLogger(__name__)
@@ -22,14 +24,29 @@ HANDSHAKE_TIMEOUT_S = 10.0
 READ_BYTES = 64 << 10
 """Large requests have buffers of their own; only their first bytes come this way."""
 
+EVERYBODY = ""
+SPELL_PART = 10
+"""A spell of refusals is over when a tenth of the limit is free."""
+
 _numbers = itertools.count(1)
+
+
+class _Greeting(asyncio.Protocol):
+    """A connection before its handshake."""
+
+    def __init__(self, greet: Callable[[asyncio.Transport], None]) -> None:
+        self._greet = greet
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._greet(cast(asyncio.Transport, transport))
 
 
 class Listener:
     """Accepts connections within its limits, closes idle ones, and stops gracefully.
 
     A connection over a limit is closed at once: its client will try again, and one that is refused
-    now and then is better than a node that serves nobody.
+    now and then is better than a node that serves nobody. Connections count from the moment they
+    are accepted, not only from the end of their TLS handshake: each has a descriptor.
     """
 
     def __init__(
@@ -47,7 +64,8 @@ class Listener:
         self._by_host: Counter[str] = Counter()
         self._empty = asyncio.Event()
         self._empty.set()
-        self._refused = 0
+        self._refused: Counter[str] = Counter()
+        self._handshakes: set[asyncio.Task[None]] = set()
         self._shared = memoryview(bytearray(READ_BYTES))
 
     def limit(self, limits: ConnectionLimits) -> None:
@@ -61,12 +79,10 @@ class Listener:
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen; the address that was taken, which port 0 leaves to the system."""
         self._server = await asyncio.get_running_loop().create_server(
-            self._new_connection,
+            self._new_connection if self._tls is None else lambda: _Greeting(self._greet),
             host or WILDCARDS[1],
             port,
             backlog=self._limits.backlog,
-            ssl=self._tls,
-            ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S if self._tls else None,
         )
         self._sweeper = asyncio.create_task(self._sweep_forever(), name="idle-connections")
         taken = self._server.sockets[0].getsockname()
@@ -79,6 +95,8 @@ class Listener:
         if self._sweeper is not None:
             self._sweeper.cancel()
             await asyncio.wait([self._sweeper])
+        for handshake in self._handshakes:
+            handshake.cancel()
         for connection in list(self._connections):
             if connection.session is not None:
                 connection.session.finish()
@@ -99,9 +117,14 @@ class Listener:
 
     def admit(self, connection: Connection) -> bool:
         limits = self._limits
-        full = len(self._connections) >= limits.connections_max
-        if full or self._by_host[connection.host] >= limits.connections_per_host_max:
-            self._refuse(connection, "connections.max" if full else "connections.per.host.max")
+        if connection in self._connections:
+            return True  # since before its handshake
+        if len(self._connections) >= limits.connections_max:
+            self._refuse(EVERYBODY, "connections.max", limits.connections_max)
+            return False
+        if self._by_host[connection.host] >= limits.connections_per_host_max:
+            per_host_max = limits.connections_per_host_max
+            self._refuse(connection.host, "connections.per.host.max", per_host_max)
             return False
         self._connections.add(connection)
         self._by_host[connection.host] += 1
@@ -117,17 +140,59 @@ class Listener:
             del self._by_host[connection.host]
         if not self._connections:
             self._empty.set()
+        if self._refused:
+            host, limits = connection.host, self._limits
+            self._accept_again(EVERYBODY, len(self._connections), limits.connections_max)
+            self._accept_again(host, self._by_host[host], limits.connections_per_host_max)
 
-    def _refuse(self, connection: Connection, limit: str) -> None:
-        """Logged now and then: whoever floods us shall not flood the log too."""
-        if self._refused % 1000 == 0:
-            fields = {"host": connection.host, "limit": limit, "refused": self._refused + 1}
-            logger.warning("connection refused", extra={"fields": fields})
-        self._refused += 1
+    def _refuse(self, host: str, limit: str, limit_max: int) -> None:
+        """Logged once in a spell of refusals: a flood of connections is not one of the log."""
+        if host not in self._refused:
+            fields = {"host": host or "any", "limit": limit, "max": limit_max}
+            logger.warning("connections are refused", extra={"fields": fields})
+        self._refused[host] += 1
+
+    def _accept_again(self, host: str, count: int, limit_max: int) -> None:
+        """A spell is over when there is clearly less than the limit; not with each that leaves."""
+        if host in self._refused and count < limit_max - limit_max // SPELL_PART:
+            fields = {"host": host or "any", "refused": self._refused.pop(host)}
+            logger.warning("connections are accepted again", extra={"fields": fields})
 
     def _new_connection(self) -> Connection:
         water = (self._limits.unsent_high_bytes, self._limits.unsent_low_bytes)
         return Connection(next(_numbers), self, self._make_session, water, self._shared)
+
+    # -- TLS -----------------------------------------------------------------------------------
+
+    def _greet(self, transport: asyncio.Transport) -> None:
+        """The event loop would tell of a connection when its handshake is done. So it is accepted
+        without TLS, counted, and its socket given to the event loop again, this time with TLS."""
+        connection = self._new_connection()
+        connection.host = host_of(transport)
+        if self.admit(connection):
+            try:
+                plain = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
+            except OSError:  # no descriptor is left
+                self.left(connection)
+            else:
+                plain.setblocking(False)
+                shaking = asyncio.create_task(self._shake_hands(plain, connection))
+                self._handshakes.add(shaking)
+                shaking.add_done_callback(self._handshakes.discard)
+        transport.abort()
+
+    async def _shake_hands(self, plain: socket.socket, connection: Connection) -> None:
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: connection,
+                plain,
+                ssl=self._tls,
+                ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
+            )
+        except (OSError, asyncio.CancelledError) as error:  # those of TLS and time are OSErrors too
+            logger.debug("no TLS", extra={"fields": {"host": connection.host, "reason": error}})
+            plain.close()
+            self.left(connection)
 
     # -- idle connections ----------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -86,14 +87,14 @@ def seconds(config: NodeConfig, name: str) -> float:
 
 
 def engine_maker(
-    kind: StorageType, config: NodeConfig, clock: Clock
+    kind: StorageType, config: NodeConfig, files_max: int, clock: Clock
 ) -> Callable[[], StorageEngine]:
+    limits = replace(engine_limits(config), open_files_max=files_max)
+
     def make() -> StorageEngine:
         module, name = ENGINES[kind]
         engine_class = getattr(import_module(module), name)
-        engine: StorageEngine = engine_class(
-            config.data_dir, clock=clock, limits=engine_limits(config)
-        )
+        engine: StorageEngine = engine_class(config.data_dir, clock=clock, limits=limits)
         return engine
 
     return make

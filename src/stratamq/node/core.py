@@ -42,6 +42,7 @@ from stratamq.model.topic import StorageType
 from stratamq.model.types import NodeId, ShardName
 from stratamq.node import composition as make
 from stratamq.node.cluster_id import cluster_id
+from stratamq.node.descriptors import descriptors
 from stratamq.node.lock import DataDirLock
 from stratamq.node.tiering import Tiering, make_service
 from stratamq.tiering.context import TierContext
@@ -66,6 +67,7 @@ class NodeCore:
         self.clock = clock = clock or SystemClock()
         self.config = config
         self.node_id = NodeId(config.number("node.id"))
+        self.descriptors = descriptors(config)
         self.lock = DataDirLock(config.data_dir)
         store = RocksMetaStore(config.data_dir / make.META_FOLDER)
         self.meta = MetaService(store, limits=make.meta_limits(config))
@@ -116,7 +118,8 @@ class NodeCore:
             self.drivers.register(name, factory)
 
     def _engine_driver(self, kind: StorageType, clock: Clock) -> DriverFactory:
-        make_engine = make.engine_maker(kind, self.config, clock)
+        files_max = self.descriptors.files_max
+        make_engine = make.engine_maker(kind, self.config, files_max, clock)
 
         def make_driver() -> StorageAdapter:
             self.engines[kind] = make_engine()

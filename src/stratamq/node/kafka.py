@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from stratamq.broker.kafka.admin.family import Admin
@@ -88,8 +89,8 @@ class KafkaFront:
             host, port = await server.start(config.text("host"), config.number("kafka.port"))
             started.push_async_callback(self._stop_server, server, fetch, groups)
             await self._advertise(port)
-            self._core.configs.listen(lambda: server.limit_connections(connection_limits(config)))
-            server.limit_connections(connection_limits(config))
+            self._core.configs.listen(lambda: self._limit_connections(server))
+            self._limit_connections(server)
             self._started = started.pop_all()
         return Address("kafka", host, port)
 
@@ -103,6 +104,12 @@ class KafkaFront:
         fetch.wake_all()
         groups.wake_all()
         await server.stop(self._config.number("shutdown.grace.ms") / 1000 * GRACE_SHARE)
+
+    def _limit_connections(self, server: KafkaServer) -> None:
+        """As configured, and no more than there are descriptors for."""
+        limits = connection_limits(self._config)
+        allowed = self._core.descriptors.connections_max(limits.connections_max)
+        server.limit_connections(replace(limits, connections_max=allowed))
 
     async def _advertise(self, port: int) -> None:
         config = self._config

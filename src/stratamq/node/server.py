@@ -13,7 +13,6 @@ import contextlib
 import fcntl
 import logging
 import os
-import resource
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +22,7 @@ from typing import Protocol
 from stratamq.model.config import NodeConfig
 from stratamq.node.address import Address
 from stratamq.node.core import NodeCore
+from stratamq.node.descriptors import raise_limit, warn_if_few
 from stratamq.node.kafka import KafkaFront
 from stratamq.node.lock import LOCK_FILE
 
@@ -30,8 +30,6 @@ log = logging.getLogger("stratamq.node")
 
 EXIT_FORCED = 1
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-FILES_BESIDE_SEGMENTS = 512
-"""Descriptors for RocksDB and the rest, on top of segment files and connections."""
 
 
 class Core(Protocol):
@@ -56,21 +54,16 @@ FRONTS: tuple[Callable[[NodeConfig, NodeCore], Front], ...] = (KafkaFront,)
 
 async def run_node(config: NodeConfig, announce: Callable[[str], None]) -> None:
     """A whole node: its core and every front there is."""
+    raise_limit()
     core = NodeCore(config)
+    warn_if_few(core.descriptors, config)
     core.configs.listen(lambda: _apply_dynamic(config))
-    allow_open_files(_files_wanted(config))
     await serve(config, core, [make(config, core) for make in FRONTS], announce)
 
 
 def _apply_dynamic(config: NodeConfig) -> None:
     """What of the process follows from settings that may be altered while it runs."""
     logging.getLogger("stratamq").setLevel(config.text("log.level").upper())
-    allow_open_files(_files_wanted(config))
-
-
-def _files_wanted(config: NodeConfig) -> int:
-    sockets = config.number("kafka.connections.max")
-    return config.number("files.open.max") + sockets + FILES_BESIDE_SEGMENTS
 
 
 async def serve(
@@ -95,19 +88,6 @@ def ready_line(config: NodeConfig, addresses: Sequence[Address]) -> str:
     return " ".join(
         ["ready", *fronts, f"data={config.data_dir.resolve()}", f"node={config.number('node.id')}"]
     )
-
-
-def allow_open_files(wanted: int) -> int:
-    """Raise the soft limit of open files as far as wanted and allowed; the limit there is now."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    if soft != resource.RLIM_INFINITY and soft < allowed:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
-        soft = allowed
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        fields = {"limit": soft, "wanted": wanted}
-        log.warning("the limit of open files is below files.open.max", extra={"fields": fields})
-    return soft
 
 
 def is_in_use(data_dir: Path) -> bool:
