@@ -105,6 +105,15 @@ def test_a_segment_of_unknown_age_is_not_due_by_age() -> None:
     assert due(segments((100, -1), (100, 10)), 20, 10**9, config(retention_ms=1)) == 0
 
 
+def test_a_segment_without_timestamps_is_due_by_its_last_write() -> None:
+    untimed, timed = segments((100, -1), (100, 10))
+    untimed = untimed._replace(written_ms=TimestampMs(50))
+    rule = config(retention_ms=100)
+    assert [due([untimed, timed], 20, now, rule) for now in (150, 151)] == [0, 2]
+    timed = timed._replace(written_ms=TimestampMs(5), max_timestamp=TimestampMs(60))
+    assert due([untimed, timed], 20, 151, rule) == 1, "timestamps count where there are any"
+
+
 def test_emptied_segments_go_with_an_old_one_behind_them() -> None:
     rule = config(retention_ms=100)
     assert due(segments((0, -1), (0, -1), (100, 10), (0, -1)), 40, 200, rule) == 3

@@ -16,6 +16,7 @@ from rocksdict import Rdict
 from stratamq.engine.contract import StorageEngine
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.rocksdb import COLUMN_FAMILY, FOLDER, EngineRocksDB
+from stratamq.engine.rocksdb_rows import SEGMENTS, UNTIMED_ROW
 from stratamq.log.kv import KVBatch
 from stratamq.model.clock import ManualClock
 from stratamq.model.errors import (
@@ -25,6 +26,7 @@ from stratamq.model.errors import (
     StorageError,
 )
 from stratamq.model.types import LeaderEpoch, Offset
+from tests.engine.lying import lying_batch
 from tests.engine.support import (
     NOW,
     S,
@@ -289,6 +291,22 @@ async def test_compaction_in_many_writes_is_whole_at_each_of_them(
                 assert await everything(found) == before
                 await found.compact(S)
                 assert await everything(found) == before
+
+
+async def test_rows_of_an_earlier_version_count_as_written_now() -> None:
+    """They do not say when a segment was last written."""
+    kv = SimKV()
+    async with engine_over(kv) as engine:
+        await engine.create_shard(spec(retention_ms=1000))
+        await engine.append_batch(S, lying_batch([record(b"v", at=-1)]))
+        kv = kv.copy()
+    key, row = next((key, row) for key, row in kv.rows().items() if key[4:5] == SEGMENTS)
+    old = kv.batch()
+    old.put(key, row[: UNTIMED_ROW.size])
+    kv.write(old)
+    async with engine_over(kv) as engine:
+        assert engine.segments(S)[0].written_ms == NOW
+        assert await engine.apply_retention(S) == 0
 
 
 async def test_a_deleted_shard_leaves_no_row() -> None:

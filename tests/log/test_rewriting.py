@@ -11,7 +11,7 @@ from stratamq.model.errors import DiskFull
 from stratamq.model.types import Offset
 from stratamq.wire.kafka.records import BatchHeader, drop_records
 from tests.log.rig import Rig
-from tests.log.support import ROOM, read_log
+from tests.log.support import FOLDER, ROOM, read_log
 from tests.twins.kv import SimKV
 
 pytestmark = pytest.mark.usefixtures("dense_points")
@@ -111,3 +111,12 @@ def test_a_preparation_that_finds_no_room_changes_nothing() -> None:
     assert set(rig.disk.files()) == names, "and leaves nothing"
     rig.commit(1)
     rig.ledger.check(rig.log)
+
+
+def test_a_rewritten_segment_keeps_the_time_of_its_last_write() -> None:
+    """Retention goes by it where records have no timestamps: compaction makes nothing younger."""
+    rig = filled()
+    path = FOLDER / names.segment_file(Offset(0), names.LOG)
+    rig.disk.set_modified(path, 12345)
+    rig.rewrite(0, lambda at: at == 0)
+    assert rig.disk.modified_ms(path) == 12345

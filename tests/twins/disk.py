@@ -204,6 +204,12 @@ class SimDisk:
     def size(self, path: Path) -> int:
         return len(self._inode(path).content) if path in self._names else self.open(path).size()
 
+    def modified_ms(self, path: Path) -> int:
+        return self._inode(path).modified_ms
+
+    def set_modified(self, path: Path, modified_ms: int) -> None:
+        self._inode(path).modified_ms = modified_ms
+
     def rename(self, source: Path, target: Path) -> None:
         if source not in self._names or target.parent not in self._names:
             raise _missing(source)

@@ -48,6 +48,7 @@ class Inode:
     content: bytearray = field(default_factory=bytearray)
     durable: bytearray = field(default_factory=bytearray)
     pending: list[Change] = field(default_factory=list)
+    modified_ms: int = 0
 
     def change(self, change: Change) -> None:
         change.apply(self.content)
@@ -64,7 +65,8 @@ class Inode:
         self.pending = [change for change in self.pending if change.data is None]
 
     def copy(self) -> Inode:
-        return Inode(bytearray(self.content), bytearray(self.durable), list(self.pending))
+        pending = list(self.pending)
+        return Inode(bytearray(self.content), bytearray(self.durable), pending, self.modified_ms)
 
     def after(self, power: Power, rng: Random) -> Inode:
         """The file as it is found after a power cut."""

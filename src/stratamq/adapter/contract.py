@@ -124,6 +124,11 @@ class StorageAdapter(ABC):
     ) -> Offset:
         """The first record at or after `timestamp`; `strategy` says what when there is none."""
 
+    @abstractmethod
+    async def youngest_record(self, shard: ShardName, end: Offset | None = None) -> Record | None:
+        """The first record with the largest timestamp, of those below `end`; None where no
+        timestamp is 0 or more."""
+
     # -- groups --------------------------------------------------------------------------------
 
     @abstractmethod

@@ -290,6 +290,12 @@ class StorageDriverManager:
         meta, driver = await self._route(topic)
         return await driver.get_offset_by_timestamp(shard_of(meta, partition), timestamp, strategy)
 
+    async def youngest_record(
+        self, topic: str, partition: int, end: Offset | None = None
+    ) -> Record | None:
+        meta, driver = await self._route(topic)
+        return await driver.youngest_record(shard_of(meta, partition), end)
+
     # -- groups --------------------------------------------------------------------------------
 
     async def get_offset_by_group(

@@ -107,6 +107,9 @@ class EngineStorageAdapter(StorageAdapter):
     ) -> Offset:
         return await self._engine.offset_by_timestamp(shard, timestamp, strategy)
 
+    async def youngest_record(self, shard: ShardName, end: Offset | None = None) -> Record | None:
+        return await self._engine.youngest_record(shard, end)
+
     # -- groups --------------------------------------------------------------------------------
 
     async def get_offset_by_group(

@@ -68,7 +68,7 @@ class Capacity:
         oldest_ms = now_ms - self._limits.memory_age_ms_max
         for memory in self._stores:
             for segment in memory.segments():
-                if not segment.size_bytes or segment.max_timestamp >= oldest_ms:
+                if not segment.size_bytes or segment.largest_timestamp >= oldest_ms:
                     break
                 self._evict(memory, segment)
 
@@ -85,7 +85,7 @@ class Capacity:
             for memory, segment in self._firsts()
             if segment.active is not sealed and not self._is_persisted(memory)
         )
-        return min(candidates, key=lambda found: found[1].max_timestamp, default=None)
+        return min(candidates, key=lambda found: found[1].largest_timestamp, default=None)
 
     def _firsts(self) -> Iterator[Candidate]:
         for memory in self._stores:

@@ -138,7 +138,7 @@ def _calm(sealed: Sequence[SegmentInfo], config: TopicConfig, now_ms: int) -> Se
     if not lag_ms:
         return sealed
     until_ms = now_ms - lag_ms
-    return list(takewhile(lambda segment: segment.max_timestamp <= until_ms, sealed))
+    return list(takewhile(lambda segment: segment.largest_timestamp <= until_ms, sealed))
 
 
 def rewriter(

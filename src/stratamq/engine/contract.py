@@ -196,6 +196,11 @@ class StorageEngine(ABC):
     ) -> Offset:
         """Offset of the first record at or after `timestamp`; else the start or high watermark."""
 
+    @abstractmethod
+    async def youngest_record(self, shard: ShardName, end: Offset | None = None) -> Record | None:
+        """The record with the largest timestamp, and the first of those if there are several; of
+        those below `end`. None where no timestamp is 0 or more."""
+
     # -- batches: the same messages without decoding -----------------------------------------------
 
     @abstractmethod
@@ -206,6 +211,9 @@ class StorageEngine(ABC):
 
         Batches of one shard are stored in the order of the calls. `data` may be a view into a
         larger buffer, which must not change until the answer is there.
+
+        InvalidTimestamp when a record is further in the future than the topic allows
+        (`message.timestamp.after.max.ms`). Records written one by one are not held to that.
 
         A batch with a producer id that was stored before is answered with its old offsets; one that
         does not follow the producer's last is ProducerRefused: see `stratamq.engine.producers`.

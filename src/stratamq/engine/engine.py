@@ -36,6 +36,7 @@ from stratamq.engine.reading import Readers
 from stratamq.engine.registry import Registry
 from stratamq.engine.shard import Shard
 from stratamq.engine.tiered import NeedsHistory
+from stratamq.engine.view import View
 from stratamq.log import epochs as epoch_history
 from stratamq.log.contract import EpochStart, SegmentInfo
 from stratamq.model.clock import Clock
@@ -124,7 +125,8 @@ class BatchEngine(StorageEngine):
         self, shard: ShardName, data: Buffer, leader_epoch: LeaderEpoch | None = None
     ) -> AppendResult:
         limit = self._limits.decompressed_bytes_max
-        request = intake.from_batch(self._writable(shard), data, leader_epoch, limit, self._scratch)
+        target, now_ms = self._writable(shard), self._clock.now_ms()
+        request = intake.from_batch(target, data, leader_epoch, limit, self._scratch, now_ms)
         return await self._executor.append(request)
 
     def appender(
@@ -137,7 +139,8 @@ class BatchEngine(StorageEngine):
 
     def _begin(self, shard: Shard, epoch: LeaderEpoch | None, data: Buffer, done: Done) -> None:
         limit = self._limits.decompressed_bytes_max
-        request = intake.from_batch(shard, data, epoch, limit, self._scratch)
+        now_ms = self._clock.now_ms()
+        request = intake.from_batch(shard, data, epoch, limit, self._scratch, now_ms)
         request.done = done
         self._executor.begin(request)
 
@@ -251,6 +254,16 @@ class BatchEngine(StorageEngine):
         return await self._readers.anywhere(
             self._shard(shard), lambda view: reads.by_timestamp(view, timestamp, strategy)
         )
+
+    async def youngest_record(self, shard: ShardName, end: Offset | None = None) -> Record | None:
+        target = self._shard(shard)
+
+        def look(view: View) -> Record | None:
+            segments = [*target.cold_segments(), *view.store.segments()]
+            largest = max([segment.max_timestamp for segment in segments])
+            return reads.youngest(view.until(end), largest)
+
+        return await self._readers.anywhere(target, look)
 
     async def fetch_batches(
         self,

@@ -88,12 +88,26 @@ def retain(shard: Shard, committed: Offset, now_ms: TimestampMs, silent_ms_max: 
     Producers have their time as well."""
     store = shard.store
     shard.producers.expire(store, now_ms, silent_ms_max)
+    _roll_untimed(shard, now_ms)
     here = [found for found in store.segments() if found.end_offset > store.start_offset]
     segments = [*shard.cold_segments(), *here]
     count = retention.due(segments, committed, now_ms, shard.spec.config)
     if count:
         trim(shard, segments[count - 1].end_offset)
     return count
+
+
+def _roll_untimed(shard: Shard, now_ms: TimestampMs) -> None:
+    """Seal an active segment that has taken records for `segment.ms`, where its first batch has no
+    timestamp from which a writer could tell (`must_roll`). Without that, a topic that is written
+    all the time would never have an old segment. As in Kafka, a restart begins to count again."""
+    active = shard.store.segments()[-1]
+    if active.first_timestamp >= 0 or not active.size_bytes:
+        shard.untimed = None
+    elif shard.untimed is None or shard.untimed[0] != active.base_offset:
+        shard.untimed = active.base_offset, now_ms
+    elif now_ms - shard.untimed[1] > shard.spec.config.number("segment.ms"):
+        shard.store.roll()
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from stratamq.engine.group import Append, AppendReplica
 from stratamq.engine.shard import Shard
 from stratamq.log.contract import PlacedBatch
-from stratamq.model.errors import CorruptBatch, InvalidRecord
+from stratamq.model.errors import CorruptBatch, InvalidRecord, InvalidTimestamp
 from stratamq.model.record import Record
 from stratamq.model.types import LeaderEpoch, TimestampMs
 from stratamq.wire.kafka.records import (
@@ -24,6 +24,7 @@ from stratamq.wire.kafka.records import (
     scan_batch,
 )
 from stratamq.wire.kafka.records.layout import CONTROL_BIT, TRANSACTIONAL_BIT
+from stratamq.wire.kafka.records.rewrite import as_create_time
 
 
 def from_batch(
@@ -32,9 +33,15 @@ def from_batch(
     epoch: LeaderEpoch | None,
     decompressed_max: int,
     scratch: Scratch | None = None,
+    now_ms: TimestampMs | None = None,
 ) -> Append:
     """A batch as a producer made it. Every record is walked: what does not add up must not be
-    stored, since every later reader would fall over it."""
+    stored, since every later reader would fall over it.
+
+    What the header says about timestamps is not believed: the largest is that of the records, and
+    only the node says that they are the node's own. With `now_ms`, records must not be further in
+    the future than the topic allows.
+    """
     header, scan = accept_batch(
         data,
         shard.bytes_max,
@@ -43,8 +50,13 @@ def from_batch(
         decompressed_max=decompressed_max,
         scratch=scratch,
     )
+    if header.uses_log_append_time and not shard.stamps:
+        data = as_create_time(header, data)
+        return from_batch(shard, data, epoch, decompressed_max, scratch, now_ms)
     if header.attributes & (CONTROL_BIT | TRANSACTIONAL_BIT):
         _check_transactional(header)
+    if now_ms is not None and scan.max_timestamp - now_ms > shard.after_ms_max:
+        raise InvalidTimestamp(now_ms + shard.after_ms_max, scan.max_timestamp)
     if scan.null_keys and shard.compacts:
         raise InvalidRecord(f"{shard.name}: a compacted topic takes no record without a key")
     return Append(shard, header, data, scan, epoch)

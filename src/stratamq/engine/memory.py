@@ -41,8 +41,8 @@ class MemoryKeeper:
     before: without persisted shards there is nothing on disk at all.
     """
 
-    def __init__(self, limits: EngineLimits, disk: Keeper, disk_folder: Path) -> None:
-        self.capacity = Capacity(limits)
+    def __init__(self, limits: EngineLimits, disk: Keeper, disk_folder: Path, clock: Clock) -> None:
+        self.capacity, self._clock = Capacity(limits), clock
         self.capacity.is_elsewhere = self._is_elsewhere
         self._disk, self._disk_folder = disk, disk_folder
         self._disk_is_open = False
@@ -66,7 +66,7 @@ class MemoryKeeper:
         ]
 
     def _in_memory(self, spec: ShardSpec) -> MemoryShardStore:
-        memory = MemoryShardStore(spec.config, weigh=self.capacity.weigh)
+        memory = MemoryShardStore(spec.config, weigh=self.capacity.weigh, clock=self._clock)
         self.capacity.adopt(memory, memory)
         return memory
 
@@ -77,7 +77,8 @@ class MemoryKeeper:
         return self._disk.create(specs)
 
     def _persisted(self, spec: ShardSpec, disk: ShardStore) -> PersistedShardStore:
-        memory = MemoryShardStore(spec.config, disk.end_offset, self.capacity.weigh)
+        end, weigh = disk.end_offset, self.capacity.weigh
+        memory = MemoryShardStore(spec.config, end, weigh, self._clock)
         store = PersistedShardStore(_on_disk(disk), memory)
         self.capacity.adopt(memory, store)
         return store
@@ -227,7 +228,7 @@ class EngineMemory(BatchEngine):
         """Unless segments are persisted in the background, they are when `persist` is called."""
         clock, limits = clock or SystemClock(), limits or EngineLimits()
         folder = data_dir / FOLDER
-        keeper = MemoryKeeper(limits, SegmentKeeper(folder, limits), folder)
+        keeper = MemoryKeeper(limits, SegmentKeeper(folder, limits), folder, clock)
         self._memory_keeper = keeper
         self._strangers: set[ShardName] = set()
         self._writer = MemoryExecutor(keeper, clock, limits, background=persist_in_background)

@@ -38,6 +38,7 @@ class MemorySegment:
         "size_bytes",
         "tags",
         "weight",
+        "written_ms",
         "youngest",
     )
 
@@ -48,6 +49,8 @@ class MemorySegment:
         self.weight = 0
         self.first_timestamp = NO_TIMESTAMP
         self.max_timestamp = NO_TIMESTAMP
+        self.written_ms = NO_TIMESTAMP
+        """When it was last written; see SegmentInfo."""
         self.batches: list[bytes] = []
         self.lasts: list[int] = []
         """Offset index: the last offset of each batch."""
@@ -105,6 +108,7 @@ class MemorySegment:
             self.first_timestamp,
             self.max_timestamp,
             active,
+            self.written_ms if self.max_timestamp < 0 < self.size_bytes else NO_TIMESTAMP,
         )
 
     def cut(self, end: Offset) -> MemorySegment:
@@ -112,6 +116,7 @@ class MemorySegment:
         whole."""
         count = bisect_left(self.lasts, end)
         new = MemorySegment(self.base)
+        new.written_ms = self.written_ms
         new.batches = self.batches[:count]
         new.lasts = self.lasts[:count]
         new.youngest = self.youngest[:count]

@@ -20,6 +20,7 @@ from stratamq.log.contract import (
 )
 from stratamq.log.roll import must_roll
 from stratamq.log.snapshots import MemorySnapshots
+from stratamq.model.clock import Clock, SystemClock
 from stratamq.model.errors import InvalidInput, OffsetOutOfRange
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import EARLIEST, LeaderEpoch, Offset, TimestampMs
@@ -44,6 +45,7 @@ class MemoryShardStore:
     """
 
     __slots__ = (
+        "_clock",
         "_deleted",
         "_epochs",
         "_offloaded",
@@ -59,9 +61,10 @@ class MemoryShardStore:
         config: TopicConfig,
         start: Offset = EARLIEST,
         weigh: Callable[[int], None] = lambda change: None,
+        clock: Clock | None = None,
     ) -> None:
         self.config = config
-        self._weigh = weigh
+        self._weigh, self._clock = weigh, clock or SystemClock()
         self._start, self._offloaded = start, EARLIEST
         self._segments: tuple[MemorySegment, ...] = (MemorySegment(start),)
         self._epochs: epoch_history.History = ()
@@ -97,6 +100,7 @@ class MemoryShardStore:
 
     def append(self, batches: Sequence[PlacedBatch]) -> None:
         assert batches[0].header.base_offset >= self.end_offset, "offsets never go back"
+        now_ms = self._clock.now_ms()
         for batch in batches:
             active = self._segments[-1]
             size, first = active.size_bytes, active.first_timestamp
@@ -110,6 +114,7 @@ class MemoryShardStore:
                 base = batch.header.base_offset
                 self._epochs = epoch_history.extended(self._epochs, epoch, base)
             self._weigh(active.append(batch))
+            active.written_ms = now_ms
 
     def takes_at_once(
         self, size_bytes: int, max_timestamp: TimestampMs, epoch: LeaderEpoch
@@ -240,7 +245,7 @@ class MemoryShardStore:
             if left is not None:
                 header = read_header(left)
                 new.append(PlacedBatch(header, (left,), self.scan(header, left)))
-        new.end = old.end
+        new.end, new.written_ms = old.end, old.written_ms
         kept = (new,) if new.batches else ()
         at = self._segments.index(old)
         self._replace((*self._segments[:at], *kept, *self._segments[at + 1 :]))

@@ -27,6 +27,9 @@ HIDDEN_BYTES_MAX = 8 << 20
 """How much deleted or expired data one fetch looks through. When the limit is reached, the answer
 is a mark that takes the client so far, and its next fetch goes on there."""
 
+YOUNGEST_STEP_MS = 1000
+"""How far back the second look for the youngest record goes; each one after it goes further."""
+
 
 class Collector:
     """Takes records until a limit is met. The first is taken however large it is."""
@@ -199,17 +202,45 @@ def hidden_in(view: View, header: BatchHeader, batch: memoryview) -> list[int]:
 
 
 def by_timestamp(view: View, timestamp: TimestampMs, strategy: OffsetStrategy) -> Offset:
-    """The first visible record that is not older. What is damaged cannot be it."""
+    """The first visible record that is not older."""
+    for record in _since(view, timestamp):
+        return record.offset
+    return view.start if strategy is OffsetStrategy.EARLIEST else view.end
+
+
+def youngest(view: View, largest: TimestampMs) -> Record | None:
+    """The visible record with the largest timestamp, the first of them if there are several; None
+    where no timestamp is 0 or more.
+
+    `largest` is what segments say. It may be that of a deleted record, or of a mark that ends a
+    transaction, which is younger than all records: so the search goes back in time by longer and
+    longer steps.
+    """
+    if largest < 0:
+        return None
+    first = next(_since(view, largest), None)
+    step_ms = YOUNGEST_STEP_MS
+    while first is None and largest > 0:
+        largest = TimestampMs(max(largest - step_ms, 0))
+        first = max(
+            _since(view, largest), key=lambda one: (one.timestamp, -one.offset), default=None
+        )
+        step_ms *= 8
+    return first
+
+
+def _since(view: View, timestamp: TimestampMs) -> Iterator[Record]:
+    """Visible records that are not older, oldest offset first. What is damaged is passed over."""
     offset = max(view.start, view.store.floor_by_timestamp(timestamp))
     while True:
         try:
             for header, data in view.batches(offset):
+                offset = header.next_offset
                 if header.max_timestamp >= timestamp:
                     records = decode_batch(header, data, view.decompressed_max)
                     for record in view.visible(records, view.start):
                         if record.timestamp >= timestamp:
-                            return record.offset
-            break
+                            yield record
+            return
         except CorruptRecord as damage:
             offset = Offset(damage.next_offset)
-    return view.start if strategy is OffsetStrategy.EARLIEST else view.end

@@ -25,14 +25,14 @@ def due(
 
 
 def _due_by_time(segments: Sequence[SegmentInfo], now_ms: int, limit_ms: int) -> int:
-    """A segment that compaction emptied has no age: it goes with an old one behind it."""
+    """A segment that compaction emptied has no age: it goes with an old one after it."""
     if limit_ms == KEEP_FOREVER:
         return 0
     count = 0
     for number, segment in enumerate(segments, 1):
         if not segment.size_bytes:
             continue
-        if not 0 <= segment.max_timestamp < now_ms - limit_ms:
+        if not 0 <= segment.largest_timestamp < now_ms - limit_ms:
             break
         count = number
     return count

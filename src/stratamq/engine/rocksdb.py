@@ -11,6 +11,7 @@ from stratamq.engine.group import Group
 from stratamq.engine.keeper import Kept
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.pool import IOPool
+from stratamq.engine.rocksdb_rows import ShardRows
 from stratamq.engine.rocksdb_store import RocksShardStore, Staged
 from stratamq.engine.rocksdb_table import ShardTable
 from stratamq.log.contract import ShardStore
@@ -27,20 +28,22 @@ class RocksKeeper:
     """Keeps shards as rows. One write, and one sync, commits whatever a drain brought to all of
     them."""
 
-    def __init__(self, open_kv: Callable[[], KVStore]) -> None:
-        self._open_kv = open_kv
+    def __init__(self, open_kv: Callable[[], KVStore], clock: Clock) -> None:
+        self._open_kv, self._clock = open_kv, clock
 
     def open(self) -> Sequence[Kept]:
         self._kv = self._open_kv()
         self._table = ShardTable(self._kv)
         return [
-            Kept(spec, RocksShardStore(spec.name, rows, spec.config), mark)
-            for spec, rows, mark in self._table.load()
+            Kept(spec, self._store(spec, rows), mark) for spec, rows, mark in self._table.load()
         ]
 
     def create(self, specs: Sequence[ShardSpec]) -> Sequence[ShardStore]:
         added = zip(specs, self._table.add(specs), strict=True)
-        return [RocksShardStore(spec.name, rows, spec.config) for spec, rows in added]
+        return [self._store(spec, rows) for spec, rows in added]
+
+    def _store(self, spec: ShardSpec, rows: ShardRows) -> RocksShardStore:
+        return RocksShardStore(spec.name, rows, spec.config, self._clock)
 
     def configure(self, spec: ShardSpec, store: ShardStore) -> None:
         self._table.save(spec)
@@ -49,7 +52,7 @@ class RocksKeeper:
     def reopen(self, spec: ShardSpec, store: ShardStore) -> ShardStore:
         """The rows say what was stored, once they can be written again."""
         make_writable(self._kv)
-        return RocksShardStore(spec.name, self._table.rows(spec.name), spec.config)
+        return self._store(spec, self._table.rows(spec.name))
 
     def destroy(self, spec: ShardSpec, store: ShardStore) -> None:
         self._table.remove(spec.name)
@@ -99,7 +102,7 @@ class EngineRocksDB(BatchEngine):
         open_kv: Callable[[], KVStore] | None = None,
     ) -> None:
         clock, limits = clock or SystemClock(), limits or EngineLimits()
-        keeper = RocksKeeper(open_kv or (lambda: RocksKV(data_dir / FOLDER, COLUMN_FAMILY)))
+        keeper = RocksKeeper(open_kv or (lambda: RocksKV(data_dir / FOLDER, COLUMN_FAMILY)), clock)
         super().__init__(keeper, IOPool(keeper.commit, clock, limits), clock, limits)
 
 

@@ -33,12 +33,15 @@ from stratamq.model.types import NO_TIMESTAMP, LeaderEpoch, Offset, TimestampMs
 
 BATCHES, SEGMENTS, MARKS, EPOCHS, SNAPSHOTS = b"B", b"M", b"D", b"E", b"S"
 START, LOCAL_START = b"F", b"L"
-SEGMENT_ROW = struct.Struct(">QQqqQI")
+SEGMENT_ROW = struct.Struct(">QQqqQIq")
+UNTIMED_ROW = struct.Struct(">QQqqQI")
+"""As earlier versions wrote it, without the time of the last write."""
 
 
 class SegmentRow(NamedTuple):
     """What is known of a segment. `max_timestamp_offset` is at or after the record that has it;
-    `unpointed` counts the records since the last time point."""
+    `unpointed` counts the records since the last time point; `written_ms` is when it was last
+    written."""
 
     base: Offset
     end: Offset
@@ -47,6 +50,7 @@ class SegmentRow(NamedTuple):
     max_timestamp: TimestampMs = NO_TIMESTAMP
     max_timestamp_offset: Offset = Offset(0)
     unpointed: int = 0
+    written_ms: TimestampMs = NO_TIMESTAMP
 
     def info(self, active: bool) -> SegmentInfo:
         return SegmentInfo(
@@ -56,9 +60,10 @@ class SegmentRow(NamedTuple):
             self.first_timestamp,
             self.max_timestamp,
             active,
+            self.written_ms if self.max_timestamp < 0 < self.size_bytes else NO_TIMESTAMP,
         )
 
-    def with_batch(self, batch: PlacedBatch) -> SegmentRow:
+    def with_batch(self, batch: PlacedBatch, now_ms: TimestampMs) -> SegmentRow:
         header = batch.header
         stamp = header.max_timestamp
         younger = stamp > self.max_timestamp
@@ -70,6 +75,7 @@ class SegmentRow(NamedTuple):
             stamp if younger else self.max_timestamp,
             header.last_offset if younger else self.max_timestamp_offset,
             self.unpointed + header.record_count,
+            now_ms,
         )
 
 
@@ -104,10 +110,11 @@ class ShardRows(ShardIndex):
         rows.put(self._at(SEGMENTS, segment.base), SEGMENT_ROW.pack(*segment[1:]))
 
     def segments(self) -> tuple[SegmentRow, ...]:
-        return tuple(
-            SegmentRow(Offset(U64.unpack(key[-8:])[0]), *SEGMENT_ROW.unpack(value))
-            for key, value in self._all(SEGMENTS)
-        )
+        found = []
+        for key, value in self._all(SEGMENTS):
+            row = UNTIMED_ROW if len(value) == UNTIMED_ROW.size else SEGMENT_ROW
+            found.append(SegmentRow(Offset(U64.unpack(key[-8:])[0]), *row.unpack(value)))
+        return tuple(found)
 
     def drop_whole_segment(self, rows: KVBatch, segment: SegmentRow) -> None:
         """Its row and its indexes; its batches go by offset."""

@@ -21,6 +21,7 @@ from stratamq.log.indexed import by_base
 from stratamq.log.kv import KVBatch
 from stratamq.log.roll import must_roll
 from stratamq.log.segment import POINT_EVERY_RECORDS, SPAN_MAX
+from stratamq.model.clock import Clock
 from stratamq.model.errors import InvalidInput, OffsetOutOfRange, ShardPoisoned
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import NO_TIMESTAMP, LeaderEpoch, Offset, ShardName, TimestampMs
@@ -51,17 +52,24 @@ class RocksShardStore(RocksReads):
     change after the write that changes the disk.
     """
 
-    __slots__ = ("_deleted", "_epochs", "_poison", "snapshots")
+    __slots__ = ("_clock", "_deleted", "_epochs", "_poison", "snapshots")
 
-    def __init__(self, name: ShardName, rows: ShardRows, config: TopicConfig) -> None:
-        self.name, self.config = name, config
+    def __init__(self, name: ShardName, rows: ShardRows, config: TopicConfig, clock: Clock) -> None:
+        self.name, self.config, self._clock = name, config, clock
         self._rows = self._index = rows
         self._poison: str | None = None
         self._start, self._offloaded = rows.start(), rows.local_start()
-        self._segments = rows.segments() or (SegmentRow(self._start, self._start),)
+        self._segments = self._dated(rows.segments()) or (SegmentRow(self._start, self._start),)
         self._epochs: epoch_history.History = rows.epochs()
         self._deleted = rows.marks()
         self.snapshots = RowSnapshots(rows)
+
+    def _dated(self, segments: tuple[SegmentRow, ...]) -> tuple[SegmentRow, ...]:
+        """A row of an earlier version does not say when it was written: now at the latest."""
+        now_ms = self._clock.now_ms()
+        return tuple(
+            one._replace(written_ms=now_ms) if one.written_ms < 0 else one for one in segments
+        )
 
     # -- writing -------------------------------------------------------------------------------
 
@@ -78,12 +86,13 @@ class RocksShardStore(RocksReads):
         *sealed, active = self._segments
         history = self._epochs
         run: list[PlacedBatch] = []
+        now_ms = self._clock.now_ms()
         for batch in batches:
             if self._is_full(active, batch):
                 self._stage_run(rows, active, run)
                 sealed.append(active)
                 active, run = SegmentRow(active.end, active.end), []
-            active = self._stage_batch(rows, active, batch)
+            active = self._stage_batch(rows, active, batch, now_ms)
             run.append(batch)
             header = batch.header
             history = epoch_history.extended(history, header.leader_epoch, header.base_offset)
@@ -108,9 +117,11 @@ class RocksShardStore(RocksReads):
             return True
         return active.size_bytes > 0 and header.last_offset - active.base > SPAN_MAX
 
-    def _stage_batch(self, rows: KVBatch, active: SegmentRow, batch: PlacedBatch) -> SegmentRow:
+    def _stage_batch(
+        self, rows: KVBatch, active: SegmentRow, batch: PlacedBatch, now_ms: TimestampMs
+    ) -> SegmentRow:
         self._rows.put_batch(rows, batch)
-        grown = active.with_batch(batch)
+        grown = active.with_batch(batch, now_ms)
         if grown.unpointed >= POINT_EVERY_RECORDS and grown.max_timestamp >= 0:
             self._rows.put_point(rows, grown)
             grown = grown._replace(unpointed=0)
@@ -294,7 +305,8 @@ class RocksShardStore(RocksReads):
                 self._stage_change(rows, old.base, header, data, left)
                 pending += len(data)
             if left is not None:
-                new = new.with_batch(PlacedBatch(read_header(left), (left,), EMPTY_SCAN))
+                left_over = PlacedBatch(read_header(left), (left,), EMPTY_SCAN)
+                new = new.with_batch(left_over, old.written_ms)
             if pending >= REWRITE_BYTES_MAX:
                 self._rows.kv.write(rows)
                 rows, pending = self._rows.kv.batch(), 0

@@ -14,8 +14,15 @@ from stratamq.engine.tiered import TieredReads, end_of
 from stratamq.log.contract import Reads, SegmentInfo, ShardStore
 from stratamq.model.errors import ShardNotFound, ShardPoisoned
 from stratamq.model.shard import ShardOffsets
-from stratamq.model.topic import Flush
-from stratamq.model.types import EARLIEST, FIRST_EPOCH, NO_EPOCH, LeaderEpoch, Offset
+from stratamq.model.topic import LONG_MAX, Flush
+from stratamq.model.types import (
+    EARLIEST,
+    FIRST_EPOCH,
+    NO_EPOCH,
+    LeaderEpoch,
+    Offset,
+    TimestampMs,
+)
 from stratamq.wire.kafka.records import Compression
 
 logger = logging.getLogger(__name__)
@@ -39,11 +46,13 @@ class Shard:
     such a change is not carried out after it. `history` is what object storage has of the shard,
     `handed_out` the end of what was last given to whoever moves it there. Below `shown`, tables may
     show records early: marks of deleted ones are kept when compaction takes the records out, and
-    are in `taken_out` then, so that it is not done again and again. The other fields are the
-    config, taken apart once because they are asked for with every batch.
+    are in `taken_out` then, so that it is not done again and again. `untimed` is the base of an
+    active segment whose first batch has no timestamp, and since when housekeeping knows it. The
+    other fields are the config, taken apart once because they are asked for with every batch.
     """
 
     __slots__ = (
+        "after_ms_max",
         "bytes_max",
         "compacts",
         "compression",
@@ -69,6 +78,7 @@ class Shard:
         "stamps",
         "store",
         "taken_out",
+        "untimed",
         "watchers",
     )
 
@@ -81,6 +91,7 @@ class Shard:
         self.history: History | None = None
         self.handed_out = self.shown = EARLIEST
         self.taken_out: set[Offset] = set()
+        self.untimed: tuple[Offset, TimestampMs] | None = None
         self.poison: str | None = None
         self.flush_timer: TimerHandle | None = None
         self.watchers: dict[object, Callable[[], None]] = {}
@@ -99,6 +110,8 @@ class Shard:
         self.index_tags = config.flag("index.tag")
         self.compacts = config.compacts
         self.stamps = config["message.timestamp.type"] == "LogAppendTime"
+        after_ms = config.number("message.timestamp.after.max.ms")
+        self.after_ms_max = LONG_MAX if self.stamps else after_ms
         self.flush = config.flush
         self.compression = _CODECS[str(config["compression.type"])]
 

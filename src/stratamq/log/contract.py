@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from stratamq.log.snapshots import Snapshots
-from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
+from stratamq.model.types import NO_TIMESTAMP, LeaderEpoch, Offset, TimestampMs
 from stratamq.wire.kafka.records import BatchHeader, BatchScan, Buffer
 
 
@@ -54,7 +54,11 @@ class PlacedBatch(NamedTuple):
 
 
 class SegmentInfo(NamedTuple):
-    """One segment, as retention, compaction and the console see it. `end_offset` is exclusive."""
+    """One segment, as retention, compaction and the console see it. `end_offset` is exclusive.
+
+    `first_timestamp` is the largest of the first batch. `max_timestamp` is -1 where no record has a
+    timestamp of 0 or more; only then `written_ms` says when the segment was last written.
+    """
 
     base_offset: Offset
     end_offset: Offset
@@ -62,6 +66,13 @@ class SegmentInfo(NamedTuple):
     first_timestamp: TimestampMs
     max_timestamp: TimestampMs
     active: bool
+    written_ms: TimestampMs = NO_TIMESTAMP
+
+    @property
+    def largest_timestamp(self) -> TimestampMs:
+        """What the segment's age is counted from, as in Kafka: the largest timestamp of its
+        records, or the time of the last write where none is 0 or more."""
+        return self.max_timestamp if self.max_timestamp >= 0 else self.written_ms
 
 
 def adjoining(found: Sequence[SegmentInfo]) -> tuple[SegmentInfo, ...]:

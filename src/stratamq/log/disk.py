@@ -85,6 +85,12 @@ class Disk(Protocol):
     def size(self, path: Path) -> int:
         """Bytes of a file, without opening it."""
 
+    def modified_ms(self, path: Path) -> int:
+        """When the file's content last changed."""
+
+    def set_modified(self, path: Path, modified_ms: int) -> None:
+        """A file that takes the place of another may keep its time."""
+
     def rename(self, source: Path, target: Path) -> None: ...
 
     def unlink(self, path: Path) -> None: ...
@@ -206,6 +212,12 @@ class RealDisk:
 
     def size(self, path: Path) -> int:
         return path.stat().st_size
+
+    def modified_ms(self, path: Path) -> int:
+        return path.stat().st_mtime_ns // 1_000_000
+
+    def set_modified(self, path: Path, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000,) * 2)
 
     def rename(self, source: Path, target: Path) -> None:
         replaced = hold(target)

@@ -117,6 +117,7 @@ class Rewrite:
         self.size_bytes = file.size()
         if self.changed and self.size_bytes:
             file.sync()
+            old.disk.set_modified(self._cleaned(old.path), old.disk.modified_ms(old.path))
             self._write_sidecars(file)
             self.stale = stale.writes()
         else:

@@ -70,6 +70,12 @@ class Segment(ABC):
     def file(self) -> File:
         return self.disk.open(self.path)
 
+    def written_ms(self, max_timestamp: TimestampMs) -> TimestampMs:
+        """For `SegmentInfo`: asked for only where the records do not say how old they are."""
+        if max_timestamp >= 0 or not self.size:
+            return NO_TIMESTAMP
+        return TimestampMs(self.disk.modified_ms(self.path))
+
     def sidecar(self, suffix: str) -> Path:
         return self.folder / names.segment_file(self.base, suffix)
 
@@ -177,14 +183,11 @@ class ActiveSegment(Segment):
         self._hold().write(written, self.size, durable=durable)
         self._staged.extend(batches)
         self.end = Offset(batches[-1].header.next_offset)
+        if not self.size:
+            self.state.first_timestamp = batches[0].header.max_timestamp
         self.size += sum(map(len, written))
-        self._note_first(batches[0])
         if durable:
             self._note_synced()
-
-    def _note_first(self, batch: PlacedBatch) -> None:
-        if self.state.first_timestamp == NO_TIMESTAMP:
-            self.state.first_timestamp = TimestampMs(batch.header.max_timestamp)
 
     def undo(self, size: int, end: Offset) -> None:
         """Take back an append that failed. What is not held was not written to."""
@@ -227,8 +230,9 @@ class ActiveSegment(Segment):
 
     def reindex(self, rows: KVBatch, batch: PlacedBatch, position: Position) -> None:
         """Rows of a batch that recovery found at `position`, after everything indexed so far."""
+        if not self.state.indexed_position:
+            self.state.first_timestamp = batch.header.max_timestamp
         self.state.indexed_position = position
-        self._note_first(batch)
         self.index.put_records(rows, self.base, [batch])
         self._stage_points(rows, [batch])
 
@@ -273,10 +277,9 @@ class ActiveSegment(Segment):
         return self.index.floor_time(self.base, timestamp)
 
     def info(self) -> SegmentInfo:
-        state = self.state
-        return SegmentInfo(
-            self.base, self.end, self.size, state.first_timestamp, state.max_timestamp, active=True
-        )
+        first, youngest = self.state.first_timestamp, self.state.max_timestamp
+        written_ms = self.written_ms(youngest)
+        return SegmentInfo(self.base, self.end, self.size, first, youngest, True, written_ms)
 
     def _hold(self) -> File:
         """The file, held until the next sync: a sync through another descriptor, opened later,
@@ -329,7 +332,10 @@ class SealedSegment(Segment):
     def info(self) -> SegmentInfo:
         last = self._time_sidecar().last()
         youngest = last.timestamp if last else NO_TIMESTAMP
-        return SegmentInfo(self.base, self.end, self.size, self._first(), youngest, active=False)
+        written_ms = self.written_ms(youngest)
+        return SegmentInfo(
+            self.base, self.end, self.size, self._first(), youngest, False, written_ms
+        )
 
     def unlink(self) -> None:
         """Remove the files. The log goes last: a log without sidecars gets new ones, and a sidecar

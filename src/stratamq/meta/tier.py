@@ -46,6 +46,7 @@ class TierFile:
     the typed columns are, the same text for the same columns; empty without any. `log_bytes` is
     what the stretch takes in the log. `deleted` is how many of its records were known to be deleted
     when it was made, and `start` where its shard began then: it has none of those, and none below.
+    `written_ms` is what its age is counted from where no record has a timestamp of 0 or more.
     """
 
     shard: ShardName
@@ -68,6 +69,15 @@ class TierFile:
     start: Offset = EARLIEST
     columns: str = ""
     created_ms: TimestampMs = NO_TIMESTAMP
+    written_ms: TimestampMs = NO_TIMESTAMP
+
+    @property
+    def largest_timestamp(self) -> TimestampMs:
+        """As of a segment (`SegmentInfo`). A file of an earlier version, or of records that had
+        timestamps until they were deleted, is as old as the file."""
+        if self.max_timestamp >= 0:
+            return self.max_timestamp
+        return self.written_ms if self.written_ms >= 0 else self.created_ms
 
     @property
     def key(self) -> TierKey:

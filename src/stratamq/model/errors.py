@@ -70,6 +70,14 @@ class InvalidRecord(InvalidInput):
     pass
 
 
+class InvalidTimestamp(InvalidInput):
+    """A producer's batch has a record that is younger than `latest_ms`."""
+
+    def __init__(self, latest_ms: int, largest_ms: int) -> None:
+        super().__init__(f"a timestamp of {largest_ms} is not in ..{latest_ms}")
+        self.latest_ms = latest_ms
+
+
 class InvalidConfig(InvalidInput):
     pass
 

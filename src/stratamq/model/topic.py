@@ -63,13 +63,19 @@ TOPIC_SETTINGS: dict[str, Setting] = {
             name="segment.ms",
             default=168 * HOUR_MS,
             minimum=1,
-            doc="A segment is sealed before a batch that is this much younger than its first.",
+            doc=(
+                "A segment is sealed before a batch that is this much younger than its first; one "
+                "that begins without a timestamp, after this time."
+            ),
         ),
         Setting(
             name="retention.ms",
             default=168 * HOUR_MS,
             minimum=KEEP_FOREVER,
-            doc="Segments whose newest record is older than this are deleted; -1 keeps them.",
+            doc=(
+                "Segments whose newest record is older than this are deleted; -1 keeps them. A "
+                "segment without timestamps is as old as its last write."
+            ),
         ),
         Setting(
             name="retention.bytes",

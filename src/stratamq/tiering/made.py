@@ -50,6 +50,7 @@ async def commit_made(
         timeindex=timeindex,
         log_bytes=sum(one.log_bytes for one in gone),
         created_ms=now_ms,
+        written_ms=max(one.largest_timestamp for one in gone),
     )
     command = CommitFiles(
         shard=file.shard,

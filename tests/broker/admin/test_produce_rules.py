@@ -16,6 +16,7 @@ from stratamq.wire.kafka.protocol.messages.produce import (
 )
 from stratamq.wire.kafka.records import Compression, encode_batch, read_header
 from tests.broker.admin.conftest import Rig
+from tests.engine.lying import lying_batch
 
 HOUR_MS = 3_600_000
 CODECS = ["uncompressed", "gzip", "snappy", "lz4", "zstd"]
@@ -85,6 +86,26 @@ async def test_times_too_far_from_ours(
     assert ErrorCode(answer.error_code) is expected
     assert [one.batch_index for one in answer.record_errors] == at_fault
     assert (await rig.services.drivers.offsets("t", 0)).end == (0 if at_fault else len(late_ms))
+
+
+@pytest.mark.parametrize("lie_ms", [-HOUR_MS, 0, HOUR_MS * 9])
+@pytest.mark.parametrize("by_node", [False, True])
+async def test_times_are_those_of_records_and_not_of_the_header(
+    rig: Rig, lie_ms: int, by_node: bool
+) -> None:
+    await rig.core.topics.create("t")
+    now_ms = rig.clock.now_ms()
+
+    def lying(*late_ms: int) -> bytes:
+        records = [Record(value=b"v", timestamp=TimestampMs(now_ms + late)) for late in late_ms]
+        return lying_batch(records, max_timestamp=now_ms + lie_ms, log_append_time=by_node)
+
+    answer = await produce(rig, lying(0, HOUR_MS + 1))
+    assert ErrorCode(answer.error_code) is ErrorCode.INVALID_TIMESTAMP
+    assert [one.batch_index for one in answer.record_errors] == [1]
+    assert ErrorCode((await produce(rig, lying(-5, HOUR_MS, -9))).error_code) is ErrorCode.NONE
+    header = read_header(await stored(rig))
+    assert (header.max_timestamp, header.uses_log_append_time) == (now_ms + HOUR_MS, False)
 
 
 async def test_our_own_time_on_every_record(rig: Rig) -> None:

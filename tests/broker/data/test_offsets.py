@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from stratamq.adapter.partitions import shard_of
 from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.list_offsets import ListOffsets
 from stratamq.model.record import Record
@@ -21,6 +22,7 @@ from stratamq.wire.kafka.protocol.messages.log_offsets import (
 )
 from tests.broker.data.conftest import Rig
 from tests.broker.data.test_fetch import Undecided
+from tests.engine.support import write_mark
 
 STAMPS = (1000, 3000, 2000)
 
@@ -65,6 +67,29 @@ async def test_every_kind_of_time(rig: Rig, timestamp: int, offset: int, stamp: 
     await rig.services.drivers.trim("t", 0, Offset(1))
     answer = await found(rig, asked(timestamp))
     assert (answer.error_code, answer.offset, answer.timestamp) == (0, offset, stamp)
+
+
+async def test_the_largest_time_is_that_of_a_record_that_can_be_read(rig: Rig) -> None:
+    """Not of a deleted one, nor of a mark that ends a transaction, nor of what is undecided."""
+    await rig.core.topics.create("t")
+    drivers = rig.services.drivers
+    for stamp in (1000, 5000, 3000, 5000, -7):
+        record = Record(value=b"v", timestamp=TimestampMs(stamp))
+        await drivers.write("t", record, partition=0)
+    engine = next(iter(rig.core.engines.values()))
+    shard = shard_of(rig.services.broker_cache.topic("t"), 0)
+    await write_mark(engine, shard=shard)
+    assert engine.segments(shard)[-1].max_timestamp > 5000
+    largest = await found(rig, asked(-3))
+    assert (largest.offset, largest.timestamp) == (1, 5000)
+    assert await drivers.delete_by_offset("t", 0, Offset(1))
+    assert (await found(rig, asked(-3))).offset == 3
+    undecided = ListOffsets(rig.services, Undecided(3))
+    response = await undecided.list_offsets(asked(-3, isolation_level=1), Caller(version=11))
+    assert response.topics[0].partitions[0].offset == 2
+    for offset in (0, 2, 3):
+        assert await drivers.delete_by_offset("t", 0, Offset(offset))
+    assert (await found(rig, asked(-3))).offset == -1
 
 
 async def test_an_empty_log(rig: Rig) -> None:

@@ -251,3 +251,21 @@ def test_limits_of_a_topic(given: dict[str, int], expected: LocalLimits) -> None
     found = local_limits(TopicConfig.of(given))
     assert found == expected
     assert found.moves == (expected != LocalLimits(None, None))
+
+
+def test_a_segment_without_timestamps_moves_by_its_last_write() -> None:
+    """It holds up those after it no longer than that."""
+    untimed = segment(0, 10)._replace(
+        max_timestamp=TimestampMs(-1), written_ms=TimestampMs(NOW - 50)
+    )
+    here = state([untimed, segment(10, 20, age_ms=500), segment(20, 30, active=True)])
+    for age_ms, count in ((50, 0), (49, 2)):
+        assert len(decide(here, LocalLimits(age_ms, None), NOW)) == count
+
+
+def test_a_file_is_as_old_as_what_it_was_made_of() -> None:
+    file = replace(tier_file(0, 10), created_ms=TimestampMs(9))
+    assert file.largest_timestamp == 9
+    assert replace(file, written_ms=TimestampMs(5)).largest_timestamp == 5
+    timed = replace(file, written_ms=TimestampMs(5), max_timestamp=TimestampMs(0))
+    assert timed.largest_timestamp == 0

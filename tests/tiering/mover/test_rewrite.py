@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from stratamq.engine.contract import ShardSpec
 from stratamq.meta.tier import TierFile, TierObject
 from stratamq.model.errors import StoreUnavailable
 from stratamq.model.record import Record
+from stratamq.model.topic import TopicConfig
 from stratamq.model.types import Offset, ShardName
 from stratamq.tiering.mover.progress import Step
 from stratamq.tiering.mover.rewrite import Gone, outdated
@@ -78,6 +80,29 @@ async def test_consumers_reach_the_end_when_all_of_it_is_deleted(rig: Rig) -> No
         await rig.settled()
         assert not set(gone) & (await rig.cold_rows()).keys()
         assert await consumed(rig) == before
+
+
+async def test_files_that_were_emptied_go_in_their_time(rig: Rig) -> None:
+    """What is left of them has no timestamp. They are as old as the records that were in them."""
+    await rig.fill(60)
+    await rig.settled()
+    first, second, *_ = rig.files()
+    for offset in range(first.end_offset):
+        await rig.engine.delete_by_offset(SHARD, Offset(offset))
+    await rig.settled()
+    assert rig.files()[0].max_timestamp == -1
+    assert rig.files()[0].largest_timestamp == first.max_timestamp
+    cold = rig.engine.cold_segments(SHARD)
+    assert [one.largest_timestamp for one in cold[:2]] == [
+        first.max_timestamp,
+        second.max_timestamp,
+    ]
+    kept = TopicConfig.of({**TIERED, "retention.ms": 3_600_000})
+    await rig.engine.create_shard(ShardSpec(name=SHARD, config=kept))
+    assert await rig.engine.apply_retention(SHARD) == 0
+    over = TopicConfig.of({**TIERED, "retention.ms": 0})
+    await rig.engine.create_shard(ShardSpec(name=SHARD, config=over))
+    assert await rig.engine.apply_retention(SHARD) >= 2
 
 
 async def consumed(rig: Rig) -> list[int]:

@@ -40,8 +40,9 @@ KEYS = [None, b"", b"a", b"b", b"\xff\x00"]
 TAGS = [b"t", b"t/u", b""]
 FORMATS = ("parquet", "log", "both")
 ALL = ReadLimit(10_000, 1 << 30)
-MOVED_AT_ONCE = {"local.retention.ms": 0}
+MOVED_AT_ONCE = {"local.retention.bytes": 0}
 NOW = 1_000_000
+TIMES = (-5_001, -5_000, -4_999, -2, -1, 0, *range(1_000, 1_060, 7))
 KEPT = {"retention.ms": -1, "segment.bytes": 1 << 20, "flush": "os"}
 
 
@@ -92,7 +93,9 @@ records = st.builds(
         st.tuples(st.binary(max_size=3), st.none() | st.binary(max_size=3)), max_size=2
     ).map(tuple),
     tags=st.lists(st.sampled_from(TAGS), max_size=2).map(tuple),
-    timestamp=st.integers(0, 50).map(lambda n: TimestampMs(1_000 + n)),
+    timestamp=(st.integers(0, 50).map(lambda n: 1_000 + n) | st.sampled_from([-5_000, -2])).map(
+        TimestampMs
+    ),
 )
 writes = st.builds(
     Write,
@@ -254,9 +257,10 @@ class Twins:
             ],
             "tags": [await engine.read_by_tag(shard, tag) for tag in TAGS],
             "times": [
-                await engine.offset_by_timestamp(shard, TimestampMs(1_000 + time), strategy)
-                for time, strategy in itertools.product(range(0, 60, 7), OffsetStrategy)
+                await engine.offset_by_timestamp(shard, TimestampMs(time), strategy)
+                for time, strategy in itertools.product(TIMES, OffsetStrategy)
             ],
+            "youngest": await engine.youngest_record(shard),
             "epochs": engine.epochs(shard),
         }
 

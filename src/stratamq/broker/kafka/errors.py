@@ -16,6 +16,7 @@ CODES: dict[type[BaseException], ErrorCode] = {
     ours.UnsupportedFormat: ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
     ours.BatchTooLarge: ErrorCode.MESSAGE_TOO_LARGE,
     ours.InvalidRecord: ErrorCode.INVALID_RECORD,
+    ours.InvalidTimestamp: ErrorCode.INVALID_TIMESTAMP,
     ours.InvalidConfig: ErrorCode.INVALID_CONFIG,
     ours.InvalidName: ErrorCode.INVALID_TOPIC_EXCEPTION,
     ours.TopicNotFound: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

@@ -172,10 +172,11 @@ class ListOffsets:
         return Found(records[0].offset, records[0].timestamp)
 
     async def _max_timestamp(self, place: Place) -> Found:
-        drivers, where = self._services.drivers, (place.topic.name, place.partition)
-        segments = [*await drivers.cold_segments(*where), *await drivers.segments(*where)]
-        largest = max((segment.max_timestamp for segment in segments), default=NO_TIMESTAMP)
-        return NOTHING if largest < 0 else await self._since(place, largest)
+        """Of the records that this consumer can see: marks and deleted records do not count."""
+        end = await self._end(place)
+        drivers = self._services.drivers
+        found = await drivers.youngest_record(place.topic.name, place.partition, end)
+        return NOTHING if found is None else Found(found.offset, found.timestamp)
 
     async def _earliest_local(self, place: Place) -> Found:
         drivers = self._services.drivers

@@ -12,7 +12,8 @@ from stratamq.broker.kafka.contract import Answered
 from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.topics import Refused
 from stratamq.engine.contract import Appender, AppendResult
-from stratamq.model.errors import InvalidRecord, StrataError
+from stratamq.model.errors import InvalidRecord, InvalidTimestamp, StrataError
+from stratamq.model.topic import LONG_MAX
 from stratamq.wire.kafka.protocol import Buffer, ErrorCode
 from stratamq.wire.kafka.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -22,6 +23,7 @@ from stratamq.wire.kafka.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from stratamq.wire.kafka.records import read_header
 
 NOWHERE = -1
 _MISSING = PartitionProduceResponse(index=-1, base_offset=NOWHERE)
@@ -95,6 +97,8 @@ def refusal(partition: PartitionProduceData, error: BaseException) -> PartitionP
     """What is wrong with the batch, or with us, as the client is told."""
     if isinstance(error, InvalidRecord):
         error = _invalid(str(error), batches.without_key(partition.records))
+    if isinstance(error, InvalidTimestamp):
+        error = _from_the_future(partition.records, error) or error
     if isinstance(error, rules.RecordsRefused):
         return _rejected(partition.index, error)
     return PartitionProduceResponse(
@@ -103,6 +107,15 @@ def refusal(partition: PartitionProduceData, error: BaseException) -> PartitionP
         base_offset=NOWHERE,
         error_message=str(error),
     )
+
+
+def _from_the_future(
+    records: Buffer | None, error: InvalidTimestamp
+) -> rules.RecordsRefused | None:
+    """The same with the records that are at fault."""
+    if not records:
+        return None
+    return rules.outside(read_header(records), records, -LONG_MAX, error.latest_ms)
 
 
 def _invalid(why: str, keyless: Sequence[int]) -> rules.RecordsRefused:

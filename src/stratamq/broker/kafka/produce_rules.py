@@ -13,7 +13,7 @@ from stratamq.broker.kafka.topics import Refused
 from stratamq.meta.entities import SegmentMeta
 from stratamq.model.errors import StrataError
 from stratamq.model.topic import LONG_MAX, TopicConfig
-from stratamq.model.types import TimestampMs
+from stratamq.model.types import NO_TIMESTAMP, TimestampMs
 from stratamq.wire.kafka.protocol import Buffer, ErrorCode
 from stratamq.wire.kafka.records import (
     BatchHeader,
@@ -21,6 +21,7 @@ from stratamq.wire.kafka.records import (
     check_batch,
     decode_batch,
 )
+from stratamq.wire.kafka.records.layout import LOG_APPEND_TIME_BIT
 from stratamq.wire.kafka.records.recompress import recompress
 
 ALL = -1
@@ -48,19 +49,18 @@ class Rules(NamedTuple):
 
     after_ms: int
     before_ms: int
-    checks_times: bool
     codec: Compression | None
     """None keeps what the producer chose."""
 
 
 def rules_of(config: TopicConfig) -> Rules:
     wanted = str(config["compression.type"])
+    by_node = config["message.timestamp.type"] == "LogAppendTime"
     return Rules(
         config,
         config.number("min.insync.replicas") if config["commit.policy"] == "all" else 0,
         config.number("message.timestamp.after.max.ms"),
-        config.number("message.timestamp.before.max.ms"),
-        config["message.timestamp.type"] == "CreateTime",
+        LONG_MAX if by_node else config.number("message.timestamp.before.max.ms"),
         None if wanted == AS_IT_CAME else _CODECS[wanted],
     )
 
@@ -86,32 +86,31 @@ def check_replicas(rules: Rules, segment: SegmentMeta | None) -> None:
 
 
 def check_timestamps(rules: Rules, header: BatchHeader, data: Buffer, now_ms: TimestampMs) -> None:
-    """Refuse producers' times that are too far from ours, where theirs count at all.
-
-    The largest time is believed as the header says it, so that ordinary batches are not unpacked.
-    """
-    after_ms, before_ms = rules.after_ms, rules.before_ms
-    in_time = header.max_timestamp - now_ms <= after_ms
-    if (in_time and before_ms == LONG_MAX) or not rules.checks_times:
+    """Refuse records that are older than the topic takes. Few topics say so, and then every batch
+    is unpacked. How young they may be is asked by the engine, which knows the largest timestamp."""
+    if rules.before_ms == LONG_MAX:
         return
-    earliest, latest = now_ms - before_ms, now_ms + after_ms
-    if late := _outside(header, data, earliest, latest):
-        raise RecordsRefused(
-            ErrorCode.INVALID_TIMESTAMP, f"its timestamp is not in {earliest}..{latest}", late
-        )
+    late = outside(header, data, now_ms - rules.before_ms, now_ms + rules.after_ms)
+    if late is not None:
+        raise late
 
 
-def _outside(header: BatchHeader, data: Buffer, earliest: int, latest: int) -> list[int]:
-    """Records without a timestamp count as in time, as in Kafka."""
+def outside(header: BatchHeader, data: Buffer, earliest: int, latest: int) -> RecordsRefused | None:
+    """Which records of a batch are older or younger than that; None where there is none. Records
+    without a timestamp count as in time, as in Kafka. It is the records' own that count, whatever
+    the header says."""
+    own = header._replace(attributes=header.attributes & ~LOG_APPEND_TIME_BIT)
     try:
-        records = decode_batch(header, data)
+        records = decode_batch(own, data)
     except StrataError:
-        return []  # the engine will say what is wrong with it
-    return [
+        return None  # the engine will say what is wrong with it
+    at_fault = [
         at
         for at, record in enumerate(records)
-        if record.timestamp >= 0 and not earliest <= record.timestamp <= latest
+        if record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest
     ]
+    why = f"its timestamp is not in {earliest}..{latest}"
+    return RecordsRefused(ErrorCode.INVALID_TIMESTAMP, why, at_fault) if at_fault else None
 
 
 # -- compression -----------------------------------------------------------------------------------

@@ -107,10 +107,14 @@ class ColdFile:
     def floor_by_timestamp(self, timestamp: int) -> int:
         """An offset where a search begins: every record before it is older than `timestamp`."""
         for number, place in enumerate(self.places):
-            if place.max_timestamp >= timestamp:
-                block = self._read_block(number)
-                headers = (block[index].header for index in range(len(block)))
-                return next(h.base_offset for h in headers if h.max_timestamp >= timestamp)
+            if place.max_timestamp < timestamp:
+                continue
+            block = self._read_block(number)
+            for index in range(len(block)):
+                header = block[index].header
+                if header.max_timestamp >= timestamp:
+                    return header.base_offset
+            # The place says -1 where all timestamps are below that.
         return self._last_offsets[-1] + 1 if self._last_offsets else 0
 
     def number(self, offset: int) -> int:

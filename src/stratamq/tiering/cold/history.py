@@ -16,7 +16,7 @@ from stratamq.model.errors import (
     OffsetOutOfRange,
     StorageError,
 )
-from stratamq.model.types import EARLIEST, Offset, ShardName, TimestampMs
+from stratamq.model.types import EARLIEST, NO_TIMESTAMP, Offset, ShardName, TimestampMs
 from stratamq.tiering.cold.raw import RawReaders
 from stratamq.tiering.cold.readers import ParquetReaders
 
@@ -164,4 +164,5 @@ def _segment(file: TierFile) -> SegmentInfo:
         file.min_timestamp,
         file.max_timestamp,
         active=False,
+        written_ms=NO_TIMESTAMP if file.max_timestamp >= 0 else file.largest_timestamp,
     )

@@ -115,14 +115,14 @@ def _movable(state: ShardState) -> int:
 
 
 def _by_age(segments: Sequence[SegmentInfo], limit_ms: int | None, now_ms: int) -> int:
-    """A segment that compaction emptied has no age: it goes with an old one behind it."""
+    """A segment that compaction emptied has no age: it goes with an old one after it."""
     count = 0
     if limit_ms is None:
         return count
     for number, segment in enumerate(segments, 1):
         if not segment.size_bytes:
             continue
-        if not 0 <= segment.max_timestamp < now_ms - limit_ms:
+        if not 0 <= segment.largest_timestamp < now_ms - limit_ms:
             break
         count = number
     return count

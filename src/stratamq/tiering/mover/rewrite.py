@@ -156,6 +156,7 @@ class Rewrite:
             start=self.gone.start,
             columns=columns_for(self.topic) if made.parquet else "",
             created_ms=self.steps.around.clock.now_ms(),
+            written_ms=self.file.largest_timestamp,
         )
 
     def _command(self, new: TierFile) -> CommitFiles:

@@ -256,6 +256,7 @@ class _Move:
             start=EARLIEST if as_it_was else start,
             columns=columns_for(self.topic) if made.parquet else "",
             created_ms=self.steps.around.clock.now_ms(),
+            written_ms=self.upload.segment.largest_timestamp,
         )
 
     def _commands(self, file: TierFile) -> tuple[CommitFiles, ...]:

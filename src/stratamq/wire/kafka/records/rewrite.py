@@ -59,6 +59,14 @@ def _restamp(
     return read_header(batch), batch
 
 
+def as_create_time(header: BatchHeader, data: Buffer) -> bytes:
+    """The batch at the start of `data`, with the records' own timestamps instead of the one in its
+    header."""
+    changed = header._replace(attributes=header.attributes & ~LOG_APPEND_TIME_BIT)
+    body = memoryview(data)[HEADER_BYTES : header.size_bytes]
+    return assemble(header.base_offset, header.leader_epoch, _checked(changed), body)
+
+
 def _checked(header: BatchHeader) -> bytes:
     return CHECKED.pack(*header[5:])
 
