@@ -433,6 +433,20 @@ async def test_damage_is_reported_and_the_rest_stays_readable(damaged: int) -> N
         assert [*before, *after] == [n for n in range(3) if n != damaged]
 
 
+async def test_a_consumer_is_led_over_deleted_records_up_to_damage() -> None:
+    kv = SimKV()
+    async with engine_over(kv) as engine:
+        await engine.create_shard(spec())
+        await write_all(engine, [record(b"v") for _ in range(4)])
+        for offset in (0, 1):
+            await engine.delete_by_offset(S, Offset(offset))
+        key = next(key for key in kv.rows() if key[4:5] == b"B" and key[-1] == 2)
+        kv._rows.values[key] = kv._rows.values[key][:-1] + b"?"
+        assert (await engine.fetch_batches(S, Offset(0), 1)).next_offset == 2
+        with pytest.raises(CorruptRecord):
+            await engine.fetch_batches(S, Offset(2), 1)
+
+
 # -- the real store --------------------------------------------------------------------------------
 
 

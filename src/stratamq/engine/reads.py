@@ -126,12 +126,18 @@ def fetch(view: View, offset: Offset, bytes_max: int) -> Batches:
 
     Clients go on after the last batch of an answer. So where nothing is left of the last ones, and
     where compaction removed them, a mark in the answer covers their offsets: without it a client
-    would never reach the end of a log whose newest records are gone.
+    would never reach the end of a log whose newest records are gone. Damage after such records is
+    for the fetch that begins there.
     """
     view.check(offset)
     asked, epoch, looked_bytes = offset, NO_EPOCH, 0
     while offset < view.end and looked_bytes < HIDDEN_BYTES_MAX:
-        data = view.store.read(offset, bytes_max, view.end)
+        try:
+            data = view.store.read(offset, bytes_max, view.end)
+        except CorruptRecord:
+            if offset == asked:
+                raise
+            break
         if not data:
             offset = _behind_gap(view, offset)
             break
