@@ -111,7 +111,7 @@ async def test_who_asks_for_little_comes_before_those_who_ask_for_much() -> None
     await until(lambda: given >= 40)
     await on_behalf_of(Client(), short_work())
     await asyncio.gather(*tasks)
-    assert turns_before[0] <= 6
+    assert turns_before[0] <= 10, "of 160"
 
 
 async def test_idling_saves_nothing_up() -> None:

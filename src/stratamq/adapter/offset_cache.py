@@ -133,6 +133,10 @@ class OffsetCacheManager(OffsetManager):
         self._open_kv()
         return sorted(self._groups)
 
+    async def has_group(self, group: str) -> bool:
+        self._open_kv()
+        return group in self._groups
+
     async def delete(self, group: str, shards: Collection[ShardName]) -> None:
         self._open_kv()
         offsets = self._groups.get(group, {})

@@ -40,6 +40,10 @@ class OffsetManager(ABC):
     async def groups(self) -> Collection[str]: ...
 
     @abstractmethod
+    async def has_group(self, group: str) -> bool:
+        """Whether the group has committed anything."""
+
+    @abstractmethod
     async def delete(self, group: str, shards: Collection[ShardName]) -> None:
         """Forget the group's offsets in these shards; those it has none in are left out."""
 
@@ -71,6 +75,9 @@ class OffsetStorageManager(OffsetManager):
 
     async def groups(self) -> Collection[str]:
         return await self._meta.groups()
+
+    async def has_group(self, group: str) -> bool:
+        return bool(await self._meta.group_offsets(group))
 
     async def delete(self, group: str, shards: Collection[ShardName]) -> None:
         await self._meta.submit(DeleteOffsets(group=group, shards=frozenset(shards)))

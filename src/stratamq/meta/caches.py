@@ -151,6 +151,7 @@ class BrokerCacheManager(WatchedCache):
 
     _topics: dict[str, TopicMeta]
     _names: dict[TopicId, str]
+    _by_name: list[Topic] | None = None
 
     def topic(self, name: str) -> Topic:
         """A topic that users may use; TopicNotFound otherwise."""
@@ -166,9 +167,11 @@ class BrokerCacheManager(WatchedCache):
         return self.topic(name)
 
     def topics(self) -> list[Topic]:
-        """All topics that users may use, by name."""
-        ready = (meta for meta in self._topics.values() if meta.phase is TopicPhase.READY)
-        return sorted((meta.topic for meta in ready), key=lambda topic: topic.name)
+        """All topics that users may use, by name. They are sorted once per change of any."""
+        if self._by_name is None:
+            ready = (meta for meta in self._topics.values() if meta.phase is TopicPhase.READY)
+            self._by_name = sorted((meta.topic for meta in ready), key=lambda one: one.name)
+        return list(self._by_name)
 
     def known(self) -> list[TopicMeta]:
         """All topics in every phase, half-made and half-deleted ones too."""
@@ -199,11 +202,13 @@ class BrokerCacheManager(WatchedCache):
     def _replace(self, state: MetaState) -> None:
         self._topics = {meta.topic.name: meta for meta in state.topics.values()}
         self._names = {meta.key: meta.topic.name for meta in state.topics.values()}
+        self._by_name = None
 
     def _change(self, event: Event) -> Hashable | None:
         meta = event.entity
         if not isinstance(meta, TopicMeta):
             return None
+        self._by_name = None
         if isinstance(event, Put):
             self._topics[meta.topic.name] = meta
             self._names[meta.key] = meta.topic.name

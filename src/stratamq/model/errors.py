@@ -33,6 +33,7 @@ StrataError
 │       ├── StoreDenied          credentials, permissions, or no such bucket
 │       └── CorruptObject        the bytes are not those that were stored
 ├── CapacityExceeded             a configured limit was met and its policy is to refuse
+├── AnswerTooLarge               more was asked for at once than one answer may take
 ├── NotLeader                    another node leads this shard
 ├── Unreachable                  a node cannot be connected to, or the connection broke
 ├── Denied                       a node knows the caller, or not, and says no
@@ -204,6 +205,10 @@ class CorruptObject(StoreError):
 
 
 class CapacityExceeded(StrataError):
+    pass
+
+
+class AnswerTooLarge(StrataError):
     pass
 
 

@@ -110,7 +110,16 @@ KAFKA_FRONT: tuple[Setting, ...] = (
         name="kafka.response.bytes.max",
         default=256 * MIB,
         minimum=MIB,
-        doc="Bytes of all answers on their way. Met: fetches wait.",
+        doc="Bytes of all answers on their way. When it is reached, fetches and other answers over "
+        "16 KiB wait.",
+    ),
+    Setting(
+        name="kafka.answer.bytes.max",
+        default=32 * MIB,
+        minimum=MIB,
+        doc="About what one answer may take in memory, but for Fetch. Topics, resources, groups or "
+        "partitions that come after those that fit are refused with POLICY_VIOLATION, each by "
+        "itself.",
     ),
     Setting(
         name="kafka.fetch.bytes.max",

@@ -15,6 +15,9 @@ from stratamq.model.errors import InvalidConfig
 
 Value = bool | int | str
 
+NAME_CHARS_MAX = 100
+"""Longer names are nobody's typing error."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
@@ -81,6 +84,8 @@ class Setting:
 
 def unknown_name(name: str, known: Iterable[str]) -> InvalidConfig:
     """The refusal of a name nobody knows, with the nearest one somebody does."""
+    if len(name) > NAME_CHARS_MAX:  # to compare costs more than linear, and the name is a client's
+        return InvalidConfig(f"unknown setting {name[:NAME_CHARS_MAX]!r}...")
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return InvalidConfig(f"unknown setting {name!r}{hint}")

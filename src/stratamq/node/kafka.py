@@ -56,9 +56,8 @@ class KafkaFront:
     async def start(self) -> Address:
         config = self._config
         services = services_of(self._core)
-        answer_budget = AnswerBudget(config.number("kafka.response.bytes.max"))
         stability = ShardStability(services.drivers)
-        fetch, groups = Fetch(services, answer_budget, stability), Groups(services)
+        fetch, groups = Fetch(services, services.answers, stability), Groups(services)
         transactions = Transactions(services, groups)
         name, secret = await asyncio.gather(  # the first start syncs both
             asyncio.to_thread(cluster_id, config.data_dir),
@@ -76,7 +75,7 @@ class KafkaFront:
         )
         server = KafkaServer(
             broker,
-            answer_budget,
+            services.answers,
             server_limits(config),
             security=access.sasl or NoSasl(access.principals.principal),
             quotas=QuotaKeeper(access.cache, quota_windows(config)),
@@ -131,6 +130,10 @@ def services_of(core: NodeCore) -> Services:
         storage_cache=core.storage_cache,
         drivers=core.drivers,
         offsets=core.groups,
+        answers=AnswerBudget(
+            core.config.number("kafka.response.bytes.max"),
+            core.config.number("kafka.answer.bytes.max"),
+        ),
     )
 
 

@@ -22,7 +22,7 @@ from stratamq.model.clock import ManualClock
 from stratamq.model.config import load
 from stratamq.node.core import NodeCore
 from stratamq.node.kafka import services_of
-from stratamq.wire.kafka.protocol import APIS, decode, encode
+from stratamq.wire.kafka.protocol import APIS, decode, decode_request, encode, encode_request
 from stratamq.wire.kafka.protocol.schema import message_of
 
 FLAGS = {"topic.flush": "os", "num.partitions": 2, "log.level": "warning"}
@@ -44,7 +44,7 @@ class Rig:
         version = api.versions.last if version is None else version
         handler = self.broker.handler(type(request))
         assert handler is not None
-        sent = decode(type(request), version, b"".join(encode(request, version)))
+        sent: Any = decode_request(b"".join(encode_request(request, version, 0))[4:]).body
         answer = await handler(sent, Caller(version=version))
         return decode(api.response, version, b"".join(encode(answer, version)))
 

@@ -270,25 +270,21 @@ async def test_when_an_election_is_needed(
 
 async def test_replicas_are_not_moved_by_hand(rig: Rig) -> None:
     await rig.core.topics.create("t")
-    given: list[list[int] | None] = [[1], None, [2], []]
-    request = AlterPartitionReassignmentsRequest(
-        topics=[
-            ReassignableTopic(
-                name="t",
-                partitions=[ReassignablePartition(partition_index=0, replicas=r) for r in given]
-                + [ReassignablePartition(partition_index=9, replicas=[1])],
-            )
-        ]
-    )
-    for version in (0, 1):
-        (topic,) = (await rig.ask(request, version)).responses
-        assert [ErrorCode(one.error_code) for one in topic.partitions] == [
-            ErrorCode.NONE,
-            ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ]
+    given: list[tuple[int, list[int] | None, ErrorCode]] = [
+        (0, [1], ErrorCode.NONE),
+        (0, None, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
+        (0, [2], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (0, [], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (9, [1], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+    for number, replicas, code in given:
+        partition = ReassignablePartition(partition_index=number, replicas=replicas)
+        request = AlterPartitionReassignmentsRequest(
+            topics=[ReassignableTopic(name="t", partitions=[partition])]
+        )
+        for version in (0, 1):
+            (topic,) = (await rig.ask(request, version)).responses
+            assert [ErrorCode(one.error_code) for one in topic.partitions] == [code]
     moving = await rig.ask(ListPartitionReassignmentsRequest())
     assert (moving.error_code, moving.topics) == (0, [])
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from stratamq.broker.kafka.admin import describe_configs
 from stratamq.model.config import ALL_SETTINGS
 from stratamq.model.record import Record
 from stratamq.model.topic import TOPIC_SETTINGS, StorageType
@@ -160,21 +159,24 @@ async def test_a_group_and_what_has_no_configs(rig: Rig) -> None:
         assert (result.resource_type, result.resource_name, result.configs) == (kind, name, [])
 
 
-async def test_an_answer_is_bounded_whatever_is_asked_for(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(describe_configs, "RESOURCES_MAX", 2)
-    names = ["a", "a", "b", "c", "a", "b"]
-    resources = [
-        DescribeConfigsResource(resource_type=GROUP, resource_name=name, configuration_keys=None)
-        for name in names
-    ]
-    results = (await rig.ask(DescribeConfigsRequest(resources=resources))).results
-    assert [(one.resource_name, bool(one.configs), one.error_code) for one in results] == [
-        ("a", True, 0),
-        ("b", True, 0),
-        ("c", False, ErrorCode.POLICY_VIOLATION),
-    ]
+async def test_an_answer_is_bounded_whatever_is_asked_for(started: Starter) -> None:
+    """What comes after what fits is refused by itself; no config is described twice."""
+    async with started(kafka_answer_bytes_max=1 << 20) as rig:
+        resources = [
+            DescribeConfigsResource(
+                resource_type=GROUP, resource_name=f"{number % 3000}", configuration_keys=None
+            )
+            for number in range(4000)
+        ]
+        request = DescribeConfigsRequest(resources=resources, include_documentation=True)
+        results = (await rig.ask(request)).results
+    assert [one.resource_name for one in results] == [str(number) for number in range(3000)]
+    described = [bool(one.configs) for one in results]
+    fits = described.index(False)
+    assert fits > 100
+    assert not any(described[fits:])
+    assert {one.error_code for one in results[:fits]} == {0}
+    assert {one.error_code for one in results[fits:]} == {ErrorCode.POLICY_VIOLATION}
 
 
 async def test_resources(rig: Rig) -> None:

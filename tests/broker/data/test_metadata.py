@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.metadata import Metadata
 from stratamq.broker.kafka.topics import uuid_of
 from stratamq.meta.commands import RegisterNode
+from stratamq.model.config import load
 from stratamq.model.types import NodeId
 from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode
 from stratamq.wire.kafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -72,8 +74,8 @@ async def test_many_who_ask_at_once_get_one_topic(rig: Rig) -> None:
 async def test_unless_the_client_or_the_node_does_not_want_it(rig: Rig) -> None:
     (found,) = (await ask(rig, wanted("new", create=False))).topics
     assert found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    closed = Metadata(rig.services, "cluster")
-    closed._creates = False
+    config = load(flags={"auto.create.topics.enable": False})
+    closed = Metadata(replace(rig.services, config=config), "cluster")
     handler = closed.handlers()[MetadataRequest].handler
     response = await handler(wanted("new"), Caller(version=4))
     assert response.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

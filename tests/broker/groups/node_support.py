@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from stratamq.broker.kafka.contract import Caller, Services
+from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.groups.family import Groups
 from stratamq.model.clock import Clock, SystemClock
 from stratamq.model.config import load
 from stratamq.node.core import NodeCore
-from stratamq.wire.kafka.protocol import APIS, decode, encode
+from stratamq.node.kafka import services_of
+from stratamq.wire.kafka.protocol import APIS, decode, decode_request, encode, encode_request
 from stratamq.wire.kafka.protocol.schema import message_of
 
 FAST = {
@@ -31,18 +32,7 @@ class Node:
     async def start(self) -> None:
         self.core = NodeCore(self.config, clock=self.clock)
         await self.core.start()
-        self.services = Services(
-            node_id=self.core.node_id,
-            config=self.config,
-            configs=self.core.configs,
-            clock=self.clock,
-            meta=self.core.meta,
-            topics=self.core.topics,
-            broker_cache=self.core.broker_cache,
-            storage_cache=self.core.storage_cache,
-            drivers=self.core.drivers,
-            offsets=self.core.groups,
-        )
+        self.services = services_of(self.core)
         self.groups = Groups(self.services)
         await self.groups.start()
         self._handlers = self.groups.handlers()
@@ -59,7 +49,7 @@ class Node:
         """The response, after both messages went through bytes in this version (the newest)."""
         message = message_of(type(request))
         version = message.versions.last if version is None else version
-        sent = decode(type(request), version, b"".join(encode(request, version, b"")), 0)
+        sent: Any = decode_request(b"".join(encode_request(request, version, 0))[4:]).body
         caller = Caller(version=version, client_id=client)
         response = await self._handlers[type(request)].handler(sent, caller)
         kind = APIS[message.key].response

@@ -1,4 +1,4 @@
-"""How many bytes of answers may be in memory at once."""
+"""How many bytes of answers may be in memory at once: of each, and of all together."""
 
 from __future__ import annotations
 
@@ -6,19 +6,32 @@ import asyncio
 import contextlib
 from collections.abc import Iterator
 
+from stratamq.model.errors import AnswerTooLarge
+
+ANSWER_BYTES_MAX = 32 << 20
+UNCOUNTED_BYTES = 16 << 10
+"""Smaller answers are counted when they are encoded: with as many connections as are allowed, they
+fit anyway."""
+
+LOOK_AGAIN_S = 0.05
+
 
 class AnswerBudget:
     """Bytes of answers that were read or encoded and have not left yet, over all connections.
 
     A handler that reads for a client reserves bytes first and reads no more than it was granted.
-    The connection then counts what it has to send, until it is sent. So a thousand clients that ask
-    for much and read slowly share one limit. What is counted nowhere may not be held: a fetch that
-    waits for more drops what it has read.
+    One that describes things counts them in a `LongAnswer` before it describes them. The connection
+    then counts what it has to send, until it is sent. So a thousand clients that ask for much and
+    read slowly share one limit. What is counted nowhere may not be held: a fetch that waits for
+    more drops what it has read.
     """
 
-    def __init__(self, bytes_max: int) -> None:
+    def __init__(self, bytes_max: int, answer_bytes_max: int = ANSWER_BYTES_MAX) -> None:
         self._max = bytes_max
+        self._answer_max = answer_bytes_max
         self._used = 0
+        self._long: dict[asyncio.Task[object], int] = {}
+        """Bytes of long answers by the tasks that make them, the oldest first."""
         self._freed = asyncio.Event()
 
     @property
@@ -53,3 +66,51 @@ class AnswerBudget:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._freed.wait()
+
+    # -- long answers --------------------------------------------------------------------------
+
+    def begin(self) -> LongAnswer:
+        """An answer that the current task makes."""
+        task = asyncio.current_task()
+        assert task is not None, "handlers run in tasks"
+        return LongAnswer(self, self._answer_max, task)
+
+    async def count(self, task: asyncio.Task[object], size_bytes: int) -> None:
+        """Wait until the budget has so much, and count it until the task has ended.
+
+        Answers that grow at the same time could wait for each other for ever. So the oldest goes
+        on, whatever the others have; it waits only for clients that do not read.
+        """
+        if task not in self._long:
+            self._long[task] = 0
+            task.add_done_callback(self._made)
+        while self._used + size_bytes > self._max and not self._may_exceed(task):
+            await self.wait(LOOK_AGAIN_S)
+        self._long[task] += size_bytes
+        self.take(size_bytes)
+
+    def _may_exceed(self, task: asyncio.Task[object]) -> bool:
+        unread = self._used - sum(self._long.values())
+        return next(iter(self._long)) is task and unread < self._max
+
+    def _made(self, task: asyncio.Task[object]) -> None:
+        self.give(self._long.pop(task))
+
+
+class LongAnswer:
+    """Counts what an answer takes while it is made, before each part of it is made."""
+
+    def __init__(self, budget: AnswerBudget, bytes_max: int, task: asyncio.Task[object]) -> None:
+        self._budget, self._max, self._task = budget, bytes_max, task
+        self._size = self._counted = 0
+
+    async def add(self, size_bytes: int) -> None:
+        """AnswerTooLarge refuses this part alone: what was added before still fits."""
+        if self._size + size_bytes > self._max:
+            raise AnswerTooLarge(
+                "the answer would be larger than kafka.answer.bytes.max: ask for less at a time"
+            )
+        self._size += size_bytes
+        if (uncounted := self._size - self._counted) > UNCOUNTED_BYTES:
+            self._counted = self._size
+            await self._budget.count(self._task, uncounted)

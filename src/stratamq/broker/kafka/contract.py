@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from stratamq.adapter.drivers import StorageDriverManager
 from stratamq.adapter.offsets import OffsetManager
 from stratamq.adapter.topics import TopicManager
+from stratamq.broker.kafka.answer_budget import AnswerBudget
 from stratamq.meta.caches import BrokerCacheManager, StorageCacheManager
 from stratamq.meta.config_cache import ConfigCacheManager
 from stratamq.meta.service import MetaService
@@ -44,6 +45,7 @@ class Services:
     storage_cache: StorageCacheManager
     drivers: StorageDriverManager
     offsets: OffsetManager
+    answers: AnswerBudget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,7 @@ CODES: dict[type[BaseException], ErrorCode] = {
     ours.ShardPoisoned: ErrorCode.KAFKA_STORAGE_ERROR,  # clients refresh metadata and try again
     ours.StorageError: ErrorCode.KAFKA_STORAGE_ERROR,
     ours.CapacityExceeded: ErrorCode.KAFKA_STORAGE_ERROR,
+    ours.AnswerTooLarge: ErrorCode.POLICY_VIOLATION,
     ours.NotLeader: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ours.TimedOut: ErrorCode.REQUEST_TIMED_OUT,
     ours.Closed: ErrorCode.BROKER_NOT_AVAILABLE,

@@ -20,6 +20,7 @@ from stratamq.broker.kafka.fetch_reading import (
 )
 from stratamq.broker.kafka.fetch_sessions import FetchSessions, Plan, changed
 from stratamq.broker.kafka.topics import Refused
+from stratamq.broker.kafka.turns import paced
 from stratamq.model.errors import StrataError
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.fetch import (
@@ -132,7 +133,7 @@ class Fetch:
             watching.callback(self._waiting.discard, event)
             for task in reading.under_way:
                 watching.callback(_watch(task, event))
-            for seen in reading.waits_for:
+            async for seen in paced(reading.waits_for):
                 name, number = seen.topic.name, seen.wanted.partition
                 watching.callback(await self._services.drivers.subscribe(name, number, event.set))
                 if await self._services.drivers.offsets(name, number) != seen.offsets:

@@ -14,6 +14,7 @@ from stratamq.broker.kafka.contract import Services
 from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.fetch_sessions import PartitionKey
 from stratamq.broker.kafka.topics import Refused, find, lead
+from stratamq.broker.kafka.turns import paced
 from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import OffsetOutOfRange, StrataError
 from stratamq.model.shard import ShardOffsets
@@ -168,7 +169,7 @@ class PartitionReader:
     ) -> Reading:
         """Look at all of them first, then read those that have something, a few at a time."""
         reading = Reading(bytes_max, is_starved=bytes_max <= 0)
-        seen = [await self._seen(key, one, isolation, reading) for key, one in wanted]
+        seen = [await self._seen(key, one, isolation, reading) async for key, one in paced(wanted)]
         ready = [one for one in seen if isinstance(one, Readable) and not one.is_caught_up]
         found: dict[int, bytes | StrataError] = {
             id(one): self._picked_up(one, reading) for one in ready if one.cold
@@ -180,7 +181,7 @@ class PartitionReader:
             answers = await self._read(wave, reading.left_bytes)
             for one, fetched in zip(wave, answers, strict=True):
                 found[id(one)] = reading.taken(fetched, one)
-        for (key, _), look in zip(wanted, seen, strict=True):
+        async for (key, _), look in paced(zip(wanted, seen, strict=True)):
             told = await self._answer(key, look, found.get(id(look), b""), isolation, reading)
             reading.told.append((key, told))
         return reading

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from stratamq.broker.kafka.contract import Caller, Handled, Services
 from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.topics import Refused, lead
+from stratamq.broker.kafka.turns import paced
 from stratamq.model.errors import StrataError
 from stratamq.model.types import NO_EPOCH, NO_OFFSET, LeaderEpoch
 from stratamq.wire.kafka.protocol.messages.log_offsets import (
@@ -40,9 +41,11 @@ class LeaderEpochs:
             topics=[
                 OffsetForLeaderTopicResult(
                     topic=topic.topic,
-                    partitions=[await self._end(topic.topic, one) for one in topic.partitions],
+                    partitions=[
+                        await self._end(topic.topic, one) async for one in paced(topic.partitions)
+                    ],
                 )
-                for topic in request.topics
+                async for topic in paced(request.topics)
             ]
         )
 

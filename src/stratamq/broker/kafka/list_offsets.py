@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from stratamq.broker.kafka.contract import Caller, Handled, Services
 from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.fetch_reading import READ_COMMITTED, EverythingIsStable, Stability
 from stratamq.broker.kafka.topics import Refused, lead
+from stratamq.broker.kafka.turns import paced, paced_each
 from stratamq.engine.contract import OffsetStrategy, ReadLimit
 from stratamq.model.errors import OffsetOutOfRange, StrataError
 from stratamq.model.topic import Topic
@@ -37,6 +39,9 @@ SINCE = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 """The first version in which a special time may be asked for."""
+
+SEARCHES_AT_ONCE = 64
+"""Partitions of one request in which records are looked for at the same time."""
 
 PATIENCE_S = 15.0
 """How long a search may take. Clients wait twice as long for an answer, as a rule, and ask again
@@ -110,11 +115,15 @@ class ListOffsets:
             topics=[
                 ListOffsetsTopicResponse(
                     name=topic.name,
-                    partitions=await asyncio.gather(
-                        *(find(topic.name, one) for one in topic.partitions)
+                    partitions=await paced_each(
+                        topic.partitions,
+                        partial(find, topic.name),
+                        min(len(topic.partitions), SEARCHES_AT_ONCE)
+                        if any(searches(one.timestamp) for one in topic.partitions)
+                        else 1,
                     ),
                 )
-                for topic in request.topics
+                async for topic in paced(request.topics)
             ]
         )
 

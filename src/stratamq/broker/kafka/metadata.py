@@ -6,11 +6,19 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from stratamq.broker.kafka import cluster
+from stratamq.broker.kafka.answer_budget import LongAnswer
 from stratamq.broker.kafka.contract import Caller, Handled, Services
 from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.topics import Refused, find, standing, uuid_of
+from stratamq.broker.kafka.turns import paced
 from stratamq.meta.names import check_topic_name
-from stratamq.model.errors import AlreadyExists, InvalidName, StrataError, TopicNotFound
+from stratamq.model.errors import (
+    AlreadyExists,
+    AnswerTooLarge,
+    InvalidName,
+    StrataError,
+    TopicNotFound,
+)
 from stratamq.model.topic import Topic
 from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode
 from stratamq.wire.kafka.protocol.messages.metadata import (
@@ -24,6 +32,10 @@ from stratamq.wire.kafka.protocol.messages.metadata import (
 
 CREATIONS_AT_ONCE = 8
 """Topics made because somebody asked for them; the others wait."""
+
+TOPIC_BYTES = 400
+PARTITION_BYTES = 200
+"""About what they take in an answer, first as objects and then encoded."""
 
 _NULL_NAME_SINCE = 12
 
@@ -61,18 +73,31 @@ class Metadata:
     async def _topics(
         self, request: MetadataRequest, caller: Caller
     ) -> Sequence[MetadataResponseTopic]:
+        answer = self._services.answers.begin()
         if request.topics is None or (caller.version == 0 and not request.topics):
-            return [self._described(topic) for topic in self._services.broker_cache.topics()]
+            topics = self._services.broker_cache.topics()
+            return [await self._listed(topic, answer) async for topic in paced(topics)]
         creates = self._services.config.flag("auto.create.topics.enable")
         create = creates and request.allow_auto_topic_creation
-        return [await self._topic(wanted, create, caller) for wanted in request.topics]
+        return [
+            await self._topic(wanted, create, caller, answer)
+            async for wanted in paced(request.topics)
+        ]
+
+    async def _listed(self, topic: Topic, answer: LongAnswer) -> MetadataResponseTopic:
+        try:
+            return await self._described(topic, answer)
+        except AnswerTooLarge as error:
+            return MetadataResponseTopic(
+                error_code=code_of(error), name=topic.name, topic_id=uuid_of(topic), partitions=[]
+            )
 
     async def _topic(
-        self, wanted: MetadataRequestTopic, create: bool, caller: Caller
+        self, wanted: MetadataRequestTopic, create: bool, caller: Caller, answer: LongAnswer
     ) -> MetadataResponseTopic:
         name = wanted.name or ""
         try:
-            return self._described(await self._found(name, wanted.topic_id, create))
+            return await self._described(await self._found(name, wanted.topic_id, create), answer)
         except Refused as refusal:
             code = refusal.code
         except StrataError as error:
@@ -122,11 +147,13 @@ class Metadata:
 
     # -- describing ----------------------------------------------------------------------------
 
-    def _described(self, topic: Topic) -> MetadataResponseTopic:
+    async def _described(self, topic: Topic, answer: LongAnswer) -> MetadataResponseTopic:
+        await answer.add(TOPIC_BYTES + topic.partitions * PARTITION_BYTES)
+        numbers = range(topic.partitions)
         return MetadataResponseTopic(
             name=topic.name,
             topic_id=uuid_of(topic),
-            partitions=[self._partition(topic, number) for number in range(topic.partitions)],
+            partitions=[self._partition(topic, number) async for number in paced(numbers)],
         )
 
     def _partition(self, topic: Topic, number: int) -> MetadataResponsePartition:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from stratamq.broker.kafka.answer_budget import LongAnswer
 from stratamq.broker.kafka.contract import Caller, Handled, Services
 from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.topics import Refused, lead
+from stratamq.broker.kafka.turns import paced
 from stratamq.model import producer
 from stratamq.model.errors import StrataError
 from stratamq.wire.kafka.protocol.messages.transactions_admin import (
@@ -18,6 +20,8 @@ from stratamq.wire.kafka.protocol.messages.transactions_admin import (
 )
 
 NO_TRANSACTION = -1
+PRODUCER_BYTES = 300
+"""About what one takes in an answer, first as objects and then encoded."""
 
 
 class Producers:
@@ -38,23 +42,27 @@ class Producers:
     async def describe(
         self, request: DescribeProducersRequest, caller: Caller
     ) -> DescribeProducersResponse:
+        answer = self._services.answers.begin()
         return DescribeProducersResponse(
             topics=[
                 DescribeProducersTopicResult(
                     name=topic.name,
                     partitions=[
-                        await self._partition(topic.name, number)
-                        for number in topic.partition_indexes
+                        await self._partition(topic.name, number, answer)
+                        async for number in paced(topic.partition_indexes)
                     ],
                 )
-                for topic in request.topics
+                async for topic in paced(request.topics)
             ]
         )
 
-    async def _partition(self, name: str, number: int) -> DescribeProducersPartition:
+    async def _partition(
+        self, name: str, number: int, answer: LongAnswer
+    ) -> DescribeProducersPartition:
         try:
             lead(self._services, self._services.broker_cache.topic(name), number)
             found = await self._services.drivers.producers(name, number)
+            await answer.add(PRODUCER_BYTES * len(found))
         except StrataError as error:
             return DescribeProducersPartition(
                 partition_index=number,
@@ -63,7 +71,7 @@ class Producers:
                 active_producers=[],
             )
         return DescribeProducersPartition(
-            partition_index=number, active_producers=[_told(one) for one in found]
+            partition_index=number, active_producers=[_told(one) async for one in paced(found)]
         )
 
 

@@ -18,6 +18,7 @@ from stratamq.broker.kafka.admin.resource_configs import alter_broker
 from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.groups.configs import GroupConfigs
 from stratamq.broker.kafka.topics import Refused
+from stratamq.broker.kafka.turns import paced
 from stratamq.model.errors import StrataError
 from stratamq.model.group import GROUP_SETTINGS, GroupConfig
 from stratamq.model.topic import TOPIC_SETTINGS, TopicConfig
@@ -48,12 +49,13 @@ class AlterConfigs:
 
     async def replace(self, request: AlterConfigsRequest, caller: Caller) -> AlterConfigsResponse:
         doubled = _doubled(request.resources)
+        each = {_key(one): one for one in request.resources}
         return AlterConfigsResponse(
             responses=[
                 await self._resource(
                     one, partial(replacement, one.configs), request.validate_only, doubled
                 )
-                for one in request.resources
+                async for one in paced(each.values())
             ]
         )
 
@@ -61,12 +63,13 @@ class AlterConfigs:
         self, request: IncrementalAlterConfigsRequest, caller: Caller
     ) -> IncrementalAlterConfigsResponse:
         doubled = _doubled(request.resources)
+        each = {_key(one): one for one in request.resources}
         return IncrementalAlterConfigsResponse(
             responses=[
                 await self._resource(
                     one, partial(increment, one.configs), request.validate_only, doubled
                 )
-                for one in request.resources
+                async for one in paced(each.values())
             ]
         )
 

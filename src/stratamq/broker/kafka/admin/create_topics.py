@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import NamedTuple
 
 from stratamq.adapter.shards import Placement
@@ -10,9 +11,11 @@ from stratamq.broker.kafka.admin.answers import LATE, Failure, failure, named_tw
 from stratamq.broker.kafka.admin.assignments import by_partition, placement
 from stratamq.broker.kafka.admin.config_entries import topic_entries
 from stratamq.broker.kafka.admin.deadline import Workshop
+from stratamq.broker.kafka.answer_budget import LongAnswer
 from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.topics import Refused, uuid_of
 from stratamq.meta.names import check_topic_name
+from stratamq.model.config import NodeConfig
 from stratamq.model.errors import AlreadyExists, InvalidConfig, InvalidName, StrataError
 from stratamq.model.topic import TopicConfig
 from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode
@@ -23,6 +26,9 @@ from stratamq.wire.kafka.protocol.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+
+ENTRY_BYTES = 15
+"""What one takes encoded, beside its texts."""
 
 DEFAULT = -1
 """As many partitions or replicas as the node gives to topics that do not say."""
@@ -47,9 +53,10 @@ class CreateTopics:
     async def create(self, request: CreateTopicsRequest, caller: Caller) -> CreateTopicsResponse:
         doubled = named_twice(topic.name for topic in request.topics)
         each = {topic.name: topic for topic in request.topics}
+        configs = Configs(self._services.config, self._services.answers.begin())
 
         async def topic(asked: CreatableTopic) -> CreatableTopicResult:
-            return await self._topic(asked, asked.name in doubled, request.validate_only)
+            return await self._topic(asked, asked.name in doubled, request.validate_only, configs)
 
         answers = await self._workshop.each(
             list(each.values()), topic, request.timeout_ms, lambda asked: _failed(asked, LATE)
@@ -57,13 +64,14 @@ class CreateTopics:
         return CreateTopicsResponse(topics=answers)
 
     async def _topic(
-        self, asked: CreatableTopic, doubled: bool, validate_only: bool
+        self, asked: CreatableTopic, doubled: bool, validate_only: bool, configs: Configs
     ) -> CreatableTopicResult:
         try:
             if doubled:
                 raise twice(asked.name)
             wanted = self._checked(asked)
-            return self._made(wanted, NO_UUID if validate_only else await self._create(wanted))
+            told = await configs.of(wanted.config)  # before it is made: no answer is no topic
+            return _made(wanted, NO_UUID if validate_only else await self._create(wanted), told)
         except StrataError as error:
             return _failed(asked, failure(error))
 
@@ -132,15 +140,19 @@ class CreateTopics:
         given = by_partition([(one.partition_index, one.broker_ids) for one in asked.assignments])
         return placement(given, self._services.meta.state.live_nodes(), len(given[0]))
 
-    # -- answering -----------------------------------------------------------------------------
 
-    def _made(self, wanted: Wanted, topic_id: bytes) -> CreatableTopicResult:
-        return CreatableTopicResult(
-            name=wanted.name,
-            topic_id=topic_id,
-            num_partitions=wanted.partitions,
-            replication_factor=wanted.replicas,
-            configs=[
+class Configs:
+    """The configs of new topics, as one answer lists them. Most of them have the same."""
+
+    def __init__(self, node: NodeConfig, answer: LongAnswer) -> None:
+        self._node, self._answer = node, answer
+        self._known: dict[Hashable, list[CreatableTopicConfigs]] = {}
+
+    async def of(self, config: TopicConfig) -> list[CreatableTopicConfigs]:
+        """AnswerTooLarge: the answer has no place for another topic."""
+        key = tuple(sorted(config.given.items()))
+        if key not in self._known:
+            self._known[key] = [
                 CreatableTopicConfigs(
                     name=entry.name,
                     value=entry.value,
@@ -148,9 +160,24 @@ class CreateTopics:
                     config_source=entry.source,
                     is_sensitive=entry.sensitive,
                 )
-                for entry in topic_entries(wanted.config, self._services.config)
-            ],
-        )
+                for entry in topic_entries(config, self._node)
+            ]
+        configs = self._known[key]
+        texts = sum(len(one.name) + len(one.value or "") for one in configs)
+        await self._answer.add(texts + len(configs) * ENTRY_BYTES)
+        return configs
+
+
+def _made(
+    wanted: Wanted, topic_id: bytes, configs: list[CreatableTopicConfigs]
+) -> CreatableTopicResult:
+    return CreatableTopicResult(
+        name=wanted.name,
+        topic_id=topic_id,
+        num_partitions=wanted.partitions,
+        replication_factor=wanted.replicas,
+        configs=configs,
+    )
 
 
 def _failed(asked: CreatableTopic, why: Failure) -> CreatableTopicResult:

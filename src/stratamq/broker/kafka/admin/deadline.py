@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from stratamq.broker.kafka.turns import paced
+
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
@@ -49,7 +51,9 @@ class Workshop:
             await asyncio.wait([task], timeout=left_s)
             if task.done() and not task.cancelled():
                 task.result()  # what is raised here is a bug, and must be heard
-        return [done[at] if at in done else late(item) for at, item in enumerate(items)]
+        return [
+            done[at] if at in done else late(item) async for at, item in paced(enumerate(items))
+        ]
 
     async def _place_before(self, deadline: float | None) -> bool:
         if not self._places.locked():
@@ -67,7 +71,7 @@ class Workshop:
         done: dict[int, Answer],
     ) -> None:
         async def hand() -> None:
-            for at, item in items:
+            async for at, item in paced(items):
                 async with self._hands:
                     done[at] = await act(item)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from stratamq.broker.kafka import cluster
 from stratamq.broker.kafka.admin.answers import failure
@@ -15,11 +14,15 @@ from stratamq.broker.kafka.admin.config_entries import (
     topic_entries,
 )
 from stratamq.broker.kafka.admin.kinds import Resource
+from stratamq.broker.kafka.answer_budget import LongAnswer
 from stratamq.broker.kafka.contract import Caller, Services
+from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.groups.configs import GroupConfigs
 from stratamq.broker.kafka.topics import Refused
+from stratamq.broker.kafka.turns import paced, paced_sorted
 from stratamq.model.config import NodeConfig
-from stratamq.model.errors import StrataError
+from stratamq.model.errors import AnswerTooLarge, StrataError
+from stratamq.model.settings import Value
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.configs import (
     ConfigResource,
@@ -33,17 +36,24 @@ from stratamq.wire.kafka.protocol.messages.configs import (
     ListConfigResourcesResponse,
 )
 
-RESOURCES_MAX = 10_000
-"""Described in one answer. Those after them are refused, each by itself."""
+RESOURCE_BYTES = 200
+ENTRY_BYTES = 60
+SYNONYM_BYTES = 30
+"""What they take encoded, beside their texts."""
 
-AT_A_STRETCH = 16
 _ALL_KINDS_SINCE = 1
+
+Look = tuple[Hashable, Callable[[], list[Entry]]]
+"""What tells a resource's configs from those of others of its type, and how to make them."""
+
+Described = dict[Hashable, tuple[Sequence[DescribeConfigsResourceResult], int]]
+"""Configs as they are answered, with their size. Resources that have the same share them."""
 
 
 class DescribeConfigs:
     def __init__(self, services: Services, groups: GroupConfigs) -> None:
         self._services, self._groups = services, groups
-        self._entries: Mapping[int, Callable[[str], list[Entry]]] = {
+        self._resources_by_type: Mapping[int, Callable[[str], Look]] = {
             Resource.TOPIC: self._of_topic,
             Resource.BROKER: self._of_broker,
             Resource.GROUP: self._of_group,
@@ -52,51 +62,64 @@ class DescribeConfigs:
     async def describe(
         self, request: DescribeConfigsRequest, caller: Caller
     ) -> DescribeConfigsResponse:
-        """A resource that is named twice is described once, so that an answer cannot grow without
-        bound."""
-        each = {(one.resource_type, one.resource_name): one for one in request.resources}
-        results = []
-        for at, one in enumerate(each.values()):
-            results.append(self._resource(one, request, at < RESOURCES_MAX))
-            if at % AT_A_STRETCH == 0:
-                await asyncio.sleep(0)  # others want to be served too
+        answer, described = self._services.answers.begin(), Described()
+        results = [
+            await self._resource(one, request, answer, described)
+            async for one in paced(request.resources)
+        ]
         return DescribeConfigsResponse(results=results)
 
-    def _resource(
-        self, asked: DescribeConfigsResource, request: DescribeConfigsRequest, fits: bool
+    async def _resource(
+        self,
+        asked: DescribeConfigsResource,
+        request: DescribeConfigsRequest,
+        answer: LongAnswer,
+        described: Described,
     ) -> DescribeConfigsResult:
-        code, message, entries = ErrorCode.NONE, None, list[Entry]()
+        code, message = ErrorCode.NONE, None
+        configs: Sequence[DescribeConfigsResourceResult] = []
         try:
-            if not fits:
-                raise Refused(ErrorCode.POLICY_VIOLATION, f"over {RESOURCES_MAX} in one request")
-            entries = _chosen(self._found(asked), asked.configuration_keys)
+            configs, size_bytes = self._configs(asked, request, described)
+            await answer.add(RESOURCE_BYTES + size_bytes)
         except StrataError as error:
             code, message = failure(error)
+            configs = []
         return DescribeConfigsResult(
             error_code=code,
             error_message=message,
             resource_type=asked.resource_type,
             resource_name=asked.resource_name,
-            configs=[_told(entry, request) for entry in entries],
+            configs=configs,
         )
 
-    def _found(self, asked: DescribeConfigsResource) -> list[Entry]:
-        entries = self._entries.get(asked.resource_type)
-        if entries is None:
+    def _configs(
+        self, asked: DescribeConfigsResource, request: DescribeConfigsRequest, described: Described
+    ) -> tuple[Sequence[DescribeConfigsResourceResult], int]:
+        look = self._resources_by_type.get(asked.resource_type)
+        if look is None:
             raise Refused(
                 ErrorCode.INVALID_REQUEST, f"resources of type {asked.resource_type} have no config"
             )
-        return entries(asked.resource_name)
+        own, entries = look(asked.resource_name)
+        chosen = asked.configuration_keys
+        key = (asked.resource_type, own, None if chosen is None else tuple(chosen))
+        if key not in described:
+            configs = [_told(entry, request) for entry in _chosen(entries(), chosen)]
+            described[key] = configs, sum(map(_size_bytes, configs))
+        return described[key]
 
-    def _of_topic(self, name: str) -> list[Entry]:
-        topic = self._services.broker_cache.topic(name)
-        return topic_entries(topic.config, self._services.config)
+    def _of_topic(self, name: str) -> Look:
+        config = self._services.broker_cache.topic(name).config
+        return _own(config.given), lambda: topic_entries(config, self._services.config)
 
-    def _of_broker(self, name: str) -> list[Entry]:
+    def _of_broker(self, name: str) -> Look:
         """The empty name stands for what was altered for all brokers."""
-        if not name:
-            return every_broker_entries(self._services.config)
-        check_broker(name, self._services)
+        if name:
+            check_broker(name, self._services)
+            return name, lambda: self._of_this_broker(name)
+        return name, lambda: every_broker_entries(self._services.config)
+
+    def _of_this_broker(self, name: str) -> list[Entry]:
         mine = [
             one
             for one in cluster.brokers(self._services.meta.state)
@@ -109,10 +132,11 @@ class DescribeConfigs:
         computed += [("listeners", f"{listener}://{config.text('host')}:{m.port}") for m in mine]
         return broker_entries(config, computed)
 
-    def _of_group(self, name: str) -> list[Entry]:
+    def _of_group(self, name: str) -> Look:
         if not name:
             raise Refused(ErrorCode.INVALID_REQUEST, "a group has a name")
-        return group_entries(self._groups.config(name), self._services.config)
+        config = self._groups.config(name)
+        return _own(config.given), lambda: group_entries(config, self._services.config)
 
     # -- what there is -------------------------------------------------------------------------
 
@@ -127,9 +151,12 @@ class DescribeConfigs:
             return ListConfigResourcesResponse(
                 error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=[]
             )
-        return ListConfigResourcesResponse(config_resources=self._resources(wanted))
+        try:
+            return ListConfigResourcesResponse(config_resources=await self._resources(wanted))
+        except AnswerTooLarge as error:
+            return ListConfigResourcesResponse(error_code=code_of(error), config_resources=[])
 
-    def _resources(self, kinds: set[int]) -> list[ConfigResource]:
+    async def _resources(self, kinds: set[int]) -> list[ConfigResource]:
         """Of groups, those with configs of their own; there are neither loggers nor metrics."""
         topics = [topic.name for topic in self._services.broker_cache.topics()]
         nodes = [str(node) for node in self._services.meta.state.live_nodes()]
@@ -138,11 +165,13 @@ class DescribeConfigs:
             Resource.BROKER: nodes,
             Resource.GROUP: self._groups.names(),
         }
+        size_bytes = sum(map(len, found.values())) * RESOURCE_BYTES
+        await self._services.answers.begin().add(size_bytes)
         return [
             ConfigResource(resource_name=name, resource_type=kind)
             for kind, names in found.items()
             if kind in kinds
-            for name in sorted(names)
+            async for name in paced_sorted(names)
         ]
 
 
@@ -158,6 +187,11 @@ def check_broker(name: str, services: Services) -> None:
             ErrorCode.INVALID_REQUEST,
             f"this is node {services.node_id}; node {name!r} has to be asked itself",
         )
+
+
+def _own(given: Mapping[str, Value]) -> Hashable:
+    """What a resource was given; one that was given the same has the same configs."""
+    return tuple(sorted(given.items()))
 
 
 def _chosen(entries: list[Entry], names: Sequence[str] | None) -> list[Entry]:
@@ -180,3 +214,11 @@ def _told(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResou
         config_type=entry.type,
         documentation=entry.doc if request.include_documentation else None,
     )
+
+
+def _size_bytes(config: DescribeConfigsResourceResult) -> int:
+    texts = (config.name, config.value, config.documentation)
+    size_bytes = ENTRY_BYTES + sum(len(text) for text in texts if text is not None)
+    for one in config.synonyms:
+        size_bytes += SYNONYM_BYTES + len(one.name) + len(one.value or "")
+    return size_bytes

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from stratamq.broker.kafka.admin.answers import Failure, failure
 from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.topics import Refused, active
+from stratamq.broker.kafka.turns import paced
 from stratamq.meta.entities import SegmentMeta
 from stratamq.model.errors import StrataError
 from stratamq.wire.kafka.protocol import ErrorCode
@@ -46,7 +47,10 @@ class Leaders:
         everything = request.topic_partitions is None
         results = []
         for topic in self._all() if everything else request.topic_partitions or ():
-            each = [self._elected(topic.topic, n, request.election_type) for n in topic.partitions]
+            each = [
+                self._elected(topic.topic, number, request.election_type)
+                async for number in paced(topic.partitions)
+            ]
             if everything:
                 each = [one for one in each if one.error_code != ErrorCode.ELECTION_NOT_NEEDED]
             if each:
@@ -88,9 +92,11 @@ class Leaders:
             responses=[
                 ReassignableTopicResponse(
                     name=topic.name,
-                    partitions=[self._reassigned(topic.name, one) for one in topic.partitions],
+                    partitions=[
+                        self._reassigned(topic.name, one) async for one in paced(topic.partitions)
+                    ],
                 )
-                for topic in request.topics
+                async for topic in paced(request.topics)
             ]
         )
 

@@ -8,9 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from stratamq.broker.kafka.admin.answers import failure
+from stratamq.broker.kafka.answer_budget import LongAnswer
 from stratamq.broker.kafka.contract import Caller, Services
+from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.topics import lead
-from stratamq.model.errors import NotFound, StrataError
+from stratamq.broker.kafka.turns import paced
+from stratamq.model.errors import AnswerTooLarge, NotFound, StrataError
 from stratamq.model.topic import Topic
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.cluster_admin import (
@@ -24,6 +27,10 @@ from stratamq.wire.kafka.protocol.messages.cluster_admin import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+
+TOPIC_BYTES = 300
+PARTITION_BYTES = 150
+"""About what they take in an answer, first as objects and then encoded."""
 
 _NO_DIR = ErrorCode.LOG_DIR_NOT_FOUND
 
@@ -43,7 +50,13 @@ class LogDirs:
                 error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=str(folder), topics=[]
             )
             return DescribeLogDirsResponse(results=[broken])
-        topics = [await self._topic(*wanted) for wanted in self._wanted(request)]
+        answer = self._services.answers.begin()
+        try:
+            topics = [
+                await self._topic(*wanted, answer) async for wanted in paced(self._wanted(request))
+            ]
+        except AnswerTooLarge as error:
+            return DescribeLogDirsResponse(error_code=code_of(error), results=[])
         return DescribeLogDirsResponse(
             results=[
                 DescribeLogDirsResult(
@@ -56,22 +69,25 @@ class LogDirs:
         )
 
     def _wanted(self, request: DescribeLogDirsRequest) -> Iterator[tuple[Topic, list[int]]]:
-        """Null stands for everything. What is not here is left out, and told twice is nothing."""
+        """Null stands for everything. What is not here is left out."""
         known = {topic.name: topic for topic in self._services.broker_cache.topics()}
         if request.topics is None:
             for topic in known.values():
                 yield topic, list(range(topic.partitions))
             return
-        wanted: dict[str, set[int]] = {}
         for asked in request.topics:
-            wanted.setdefault(asked.topic, set()).update(asked.partitions)
-        for name, numbers in wanted.items():
-            if (found := known.get(name)) is not None:
-                yield found, sorted(one for one in numbers if 0 <= one < found.partitions)
+            if (found := known.get(asked.topic)) is not None:
+                numbers = sorted(one for one in asked.partitions if 0 <= one < found.partitions)
+                yield found, numbers
 
-    async def _topic(self, topic: Topic, partitions: list[int]) -> DescribeLogDirsTopic:
+    async def _topic(
+        self, topic: Topic, partitions: list[int], answer: LongAnswer
+    ) -> DescribeLogDirsTopic:
+        await answer.add(TOPIC_BYTES + len(partitions) * PARTITION_BYTES)
         try:
-            sizes = [await self._size_bytes(topic.name, number) for number in partitions]
+            sizes = [
+                await self._size_bytes(topic.name, number) async for number in paced(partitions)
+            ]
         except NotFound:  # deleted meanwhile
             partitions = sizes = []
         return DescribeLogDirsTopic(
@@ -97,7 +113,7 @@ class LogDirs:
         for wanted in request.dirs:
             is_ours = Path(wanted.path) == ours
             for topic in wanted.topics:
-                for number in topic.partitions:
+                async for number in paced(topic.partitions):
                     code = self._exists(topic.name, number) if is_ours else _NO_DIR
                     codes.setdefault(topic.name, {})[number] = code
         return AlterReplicaLogDirsResponse(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 
 from stratamq.broker.kafka.admin.answers import failure
 from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.topics import standing, uuid_of
+from stratamq.broker.kafka.turns import paced_sorted
 from stratamq.model.errors import StrataError
 from stratamq.model.topic import Topic
 from stratamq.wire.kafka.protocol import NO_UUID
@@ -19,7 +20,7 @@ from stratamq.wire.kafka.protocol.messages.metadata import (
 )
 
 PAGE_MAX = 2000
-"""Partitions of one answer, whatever is asked for."""
+"""Partitions of one answer, whatever is asked for; a topic without any counts as one."""
 
 
 class DescribeTopicPartitions:
@@ -32,24 +33,26 @@ class DescribeTopicPartitions:
         left = max(1, min(request.response_partition_limit, PAGE_MAX))
         topics: list[DescribeTopicPartitionsResponseTopic] = []
         answer = DescribeTopicPartitionsResponse(topics=topics)
-        for name, first in self._places(request):
-            if not left:
+        async for name, first in self._places(request):
+            if left <= 0:
                 answer.next_cursor = Cursor(topic_name=name, partition_index=first)
                 break
             described = self._topic(name, first, left)
             topics.append(described)
-            left -= len(described.partitions)
+            left -= max(len(described.partitions), 1)  # a topic that is not here takes its line
             if (rest := self._rest(name, first + len(described.partitions))) is not None:
                 answer.next_cursor = Cursor(topic_name=name, partition_index=rest)
                 break
         return answer
 
-    def _places(self, request: DescribeTopicPartitionsRequest) -> Iterator[tuple[str, int]]:
+    async def _places(
+        self, request: DescribeTopicPartitionsRequest
+    ) -> AsyncIterator[tuple[str, int]]:
         """Names in order from the cursor on, each with the partition to begin with."""
         asked = {one.name for one in request.topics}
         names = asked or {topic.name for topic in self._services.broker_cache.topics()}
         cursor = request.cursor
-        for name in sorted(names):
+        async for name in paced_sorted(names):
             if cursor is None or name > cursor.topic_name:
                 yield name, 0
             elif name == cursor.topic_name:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stratamq.broker.kafka.answer_budget import LongAnswer
 from stratamq.broker.kafka.contract import Caller
+from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.groups.cell import Machine
 from stratamq.broker.kafka.groups.classic.group import ClassicGroup
 from stratamq.broker.kafka.groups.classic.members import Member
@@ -13,7 +15,8 @@ from stratamq.broker.kafka.groups.consumer.group import ConsumerGroup
 from stratamq.broker.kafka.groups.coordinator import GroupCoordinator
 from stratamq.broker.kafka.groups.failures import group_code
 from stratamq.broker.kafka.groups.rights import GROUP_OPERATIONS
-from stratamq.model.errors import StrataError
+from stratamq.broker.kafka.turns import paced, paced_sorted
+from stratamq.model.errors import AnswerTooLarge, StrataError
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.common import NOT_ASKED
 from stratamq.wire.kafka.protocol.messages.groups_admin import (
@@ -29,6 +32,9 @@ from stratamq.wire.kafka.protocol.messages.groups_admin import (
     ListGroupsResponse,
 )
 
+GROUP_BYTES = 300
+"""About what one takes in an answer without its members, first as objects and then encoded."""
+
 NOT_FOUND_FROM = 6
 """DescribeGroups before this version calls an unknown group Dead and sees no error in it."""
 
@@ -42,19 +48,27 @@ class AdminApi:
     async def describe(
         self, request: DescribeGroupsRequest, caller: Caller
     ) -> DescribeGroupsResponse:
-        offset_groups = set(await self._coordinator.services.offsets.groups())
-        names = dict.fromkeys(request.groups)  # an answer is large, and named twice it is the same
-        groups = [self._described(name, offset_groups, caller.version) for name in names]
+        answer = self._coordinator.services.answers.begin()
+        groups = [
+            await self._described(name, caller.version, answer)
+            async for name in paced(request.groups)
+        ]
         if request.include_authorized_operations:
             for group in groups:
                 group.authorized_operations = NOT_ASKED if group.error_code else GROUP_OPERATIONS
         return DescribeGroupsResponse(groups=groups)
 
-    def _described(self, name: str, offset_groups: set[str], version: int) -> DescribedGroup:
+    async def _described(self, name: str, version: int, answer: LongAnswer) -> DescribedGroup:
         cell = self._coordinator.find(name)
         if cell is not None and isinstance(cell.machine, ClassicGroup):
+            try:
+                await answer.add(cell.machine.size_bytes + GROUP_BYTES)
+            except AnswerTooLarge as error:
+                refused = _without_members(name, State.DEAD)
+                refused.error_code = code_of(error)
+                return refused
             return _classic(name, cell.machine)
-        if cell is None and name in offset_groups:
+        if cell is None and await self._coordinator.services.offsets.has_group(name):
             return _without_members(name, State.EMPTY)
         unknown = _without_members(name, State.DEAD)
         if version >= NOT_FOUND_FROM:
@@ -74,25 +88,28 @@ class AdminApi:
         return ListGroupsResponse(
             groups=[
                 one
-                for one in groups
+                async for one in paced(groups)
                 if (not states or one.group_state.lower() in states)
                 and (not types or one.group_type.lower() in types)
             ]
         )
 
     async def _listed(self) -> Iterable[ListedGroup]:
-        groups = {name: cell.machine for name, cell in self._coordinator.cells.items()}
-        listed = {name: _listed(name, machine) for name, machine in groups.items()}
-        for name in await self._coordinator.services.offsets.groups():
-            listed.setdefault(name, _listed(name, None))
-        return [listed[name] for name in sorted(listed)]
+        cells = self._coordinator.cells
+        names = {*await self._coordinator.services.offsets.groups(), *cells}
+        await self._coordinator.services.answers.begin().add(len(names) * GROUP_BYTES)
+        listed = []
+        async for name in paced_sorted(names):
+            cell = cells.get(name)
+            listed.append(_listed(name, None if cell is None else cell.machine))
+        return listed
 
     # -- delete --------------------------------------------------------------------------------
 
     async def delete(self, request: DeleteGroupsRequest, caller: Caller) -> DeleteGroupsResponse:
         results = [
             DeletableGroupResult(group_id=name, error_code=await self._delete(name))
-            for name in dict.fromkeys(request.groups_names)
+            async for name in paced(request.groups_names)
         ]
         return DeleteGroupsResponse(results=results)
 

@@ -139,7 +139,7 @@ class GroupCoordinator:
         """A group without members, with all its offsets."""
         cell = self._cells.get(name)
         if cell is None:
-            if name not in await self.services.offsets.groups():
+            if not await self.services.offsets.has_group(name):
                 return ErrorCode.GROUP_ID_NOT_FOUND
             await self._forget(name)
             return ErrorCode.NONE

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stratamq.broker.kafka.contract import Caller
+from stratamq.broker.kafka.turns import paced
 from stratamq.model.types import NodeId
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.groups import (
@@ -30,13 +31,14 @@ class Finder:
     async def find(
         self, request: FindCoordinatorRequest, caller: Caller
     ) -> FindCoordinatorResponse:
+        address = self._address()
         if caller.version >= BATCHED_FROM:
             found = [
-                self._coordinator(key, request.key_type)
-                for key in dict.fromkeys(request.coordinator_keys)
+                self._coordinator(key, request.key_type, address)
+                async for key in paced(request.coordinator_keys)
             ]
             return FindCoordinatorResponse(coordinators=found)
-        one = self._coordinator(request.key, request.key_type)
+        one = self._coordinator(request.key, request.key_type, address)
         return FindCoordinatorResponse(
             error_code=one.error_code,
             error_message=one.error_message,
@@ -45,11 +47,10 @@ class Finder:
             port=one.port,
         )
 
-    def _coordinator(self, key: str, key_type: int) -> Coordinator:
+    def _coordinator(self, key: str, key_type: int, address: tuple[str, int] | None) -> Coordinator:
         if key_type not in (GROUP, TRANSACTION):
             text = f"key type {key_type} is not known here"
             return _nobody(key, ErrorCode.INVALID_REQUEST, text)
-        address = self._address()
         if address is None:
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
             return _nobody(key, error, error.text)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stratamq.broker.kafka.admin.answers import failure
+from stratamq.broker.kafka.answer_budget import LongAnswer
 from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.lake.contract import Lake
 from stratamq.broker.kafka.topics import lead, uuid_of
+from stratamq.broker.kafka.turns import paced
 from stratamq.meta.configs import storage_name
 from stratamq.meta.tier import TierFile
-from stratamq.model.errors import StrataError
+from stratamq.model.errors import AnswerTooLarge, StrataError
 from stratamq.model.shard import shard_name
 from stratamq.model.topic import Topic
 from stratamq.wire.kafka.protocol.messages.lake import (
@@ -21,18 +23,28 @@ from stratamq.wire.kafka.protocol.messages.lake import (
     LakePartition,
 )
 
+PARTITION_BYTES = 400
+FILE_BYTES = 700
+"""About what they take in an answer, first as objects and then encoded."""
+
 
 class DescribeLake:
     def __init__(self, services: Services, lake: Lake) -> None:
         self._services, self._lake = services, lake
 
     async def describe(self, request: DescribeLakeRequest, caller: Caller) -> DescribeLakeResponse:
-        return DescribeLakeResponse(topics=[await self._topic(one.name) for one in request.topics])
+        answer = self._services.answers.begin()
+        return DescribeLakeResponse(
+            topics=[await self._topic(one.name, answer) async for one in paced(request.topics)]
+        )
 
-    async def _topic(self, name: str) -> DescribedLake:
+    async def _topic(self, name: str, answer: LongAnswer) -> DescribedLake:
         try:
             topic = self._services.broker_cache.topic(name)
-            partitions = [await self._partition(topic, one) for one in range(topic.partitions)]
+            partitions = [
+                await self._partition(topic, one, answer)
+                async for one in paced(range(topic.partitions))
+            ]
         except StrataError as error:
             code, message = failure(error)
             return DescribedLake(name=name, error_code=code, error_message=message)
@@ -52,7 +64,7 @@ class DescribeLake:
             partitions=partitions,
         )
 
-    async def _partition(self, topic: Topic, number: int) -> LakePartition:
+    async def _partition(self, topic: Topic, number: int, answer: LongAnswer) -> LakePartition:
         shard = shard_name(topic.topic_id, number)
         try:
             lead(self._services, topic, number)
@@ -60,6 +72,7 @@ class DescribeLake:
             # In this order: what leaves the disks meanwhile is seen twice, never missed.
             local_start = await driver.local_start(shard)
             files = self._lake.files(shard)
+            await answer.add(PARTITION_BYTES + len(files) * FILE_BYTES)
             start, committed, _ = await driver.offsets(shard)
             moving = self._lake.moving(shard)
             cold_end = files[-1].end_offset if files else start
@@ -76,6 +89,8 @@ class DescribeLake:
                 deleted=await driver.deleted(shard, start, cold_end),
                 files=_files(files),
             )
+        except AnswerTooLarge:
+            raise  # a topic is described whole, or refused
         except StrataError as error:
             return LakePartition(partition_index=number, error_code=failure(error).code)
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from stratamq.broker.kafka.contract import Caller, Handled
 from stratamq.broker.kafka.errors import code_of
+from stratamq.broker.kafka.turns import paced
 from stratamq.meta.access import DEFAULT, AlterQuota, Quota, QuotaScope, check_quota
 from stratamq.meta.access_cache import AccessCacheManager
 from stratamq.meta.client import MetaClient
@@ -58,12 +59,14 @@ class ClientQuotas:
             )
         quotas = (await self._meta.snapshot()).quotas.values()
         found = sorted((one for one in quotas if wanted.matches(one.scope)), key=_order)
-        return DescribeClientQuotasResponse(entries=[_entry(one) for one in found])
+        return DescribeClientQuotasResponse(entries=[_entry(one) async for one in paced(found)])
 
     async def alter(
         self, request: AlterClientQuotasRequest, caller: Caller
     ) -> AlterClientQuotasResponse:
-        entries = [await self._alter(one, request.validate_only) for one in request.entries]
+        entries = [
+            await self._alter(one, request.validate_only) async for one in paced(request.entries)
+        ]
         return AlterClientQuotasResponse(entries=entries)
 
     async def _alter(self, wanted: QuotaAlteration, validate_only: bool) -> QuotaAlterationResult:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 
 from stratamq.broker.kafka.contract import Caller, Handled
 from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.security.acl_filters import AclFilter, word
+from stratamq.broker.kafka.turns import paced, paced_each
 from stratamq.meta.access import CreateAcl, DeleteAcl, check_rule
 from stratamq.meta.access_cache import AccessCacheManager
 from stratamq.meta.client import MetaClient
@@ -37,6 +37,9 @@ from stratamq.wire.kafka.protocol.messages.acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
+
+CREATIONS_AT_ONCE = 64
+"""Rules of one request that share a write of metadata."""
 
 CACHE_S = 5.0
 """A change is answered when this node goes by it, or after so long at the latest."""
@@ -76,7 +79,7 @@ class AclApi:
     # -- create --------------------------------------------------------------------------------
 
     async def create(self, request: CreateAclsRequest, caller: Caller) -> CreateAclsResponse:
-        results = await asyncio.gather(*(self._create(one) for one in request.creations))
+        results = await paced_each(request.creations, self._create, CREATIONS_AT_ONCE)
         return CreateAclsResponse(results=results)
 
     async def _create(self, creation: AclCreation) -> AclCreationResult:
@@ -92,7 +95,7 @@ class AclApi:
     # -- delete --------------------------------------------------------------------------------
 
     async def delete(self, request: DeleteAclsRequest, caller: Caller) -> DeleteAclsResponse:
-        results = [await self._delete(one) for one in request.filters]
+        results = [await self._delete(one) async for one in paced(request.filters)]
         return DeleteAclsResponse(filter_results=results)
 
     async def _delete(self, wanted: DeleteAclsFilter) -> DeleteAclsFilterResult:

@@ -10,6 +10,7 @@ from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.security.acl_api import CACHE_S
 from stratamq.broker.kafka.security.passwords import credential_of
 from stratamq.broker.kafka.topics import Refused
+from stratamq.broker.kafka.turns import paced
 from stratamq.meta.access import (
     Credential,
     DeleteCredential,
@@ -60,7 +61,9 @@ class UsersApi:
         asked = [one.name for one in request.users or ()] or sorted(known)
         times = Counter(asked)
         return DescribeUserScramCredentialsResponse(
-            results=[_described(name, known.get(name, []), times[name]) for name in times]
+            results=[
+                _described(name, known.get(name, []), times[name]) async for name in paced(times)
+            ]
         )
 
     # -- alter ---------------------------------------------------------------------------------
@@ -75,7 +78,7 @@ class UsersApi:
         for upsertion in request.upsertions:
             changes.setdefault(upsertion.name, []).append(upsertion)
         return AlterUserScramCredentialsResponse(
-            results=[await self._alter(name, some) for name, some in changes.items()]
+            results=[await self._alter(name, some) async for name, some in paced(changes.items())]
         )
 
     async def _alter(self, user: str, changes: Sequence[Change]) -> AlterUserScramCredentialsResult:

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from stratamq.broker.kafka.answer_budget import LongAnswer
 from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.groups.consumer.regex import BadPattern, compile_pattern
 from stratamq.broker.kafka.topics import Refused, lead
 from stratamq.broker.kafka.transactions.coordinator import TransactionCoordinator
+from stratamq.broker.kafka.turns import paced
 from stratamq.meta.transactions import TransactionMeta
-from stratamq.model.errors import StrataError, TopicNotFound
+from stratamq.model.errors import AnswerTooLarge, StrataError, TopicNotFound
 from stratamq.model.shard import split_shard_name
 from stratamq.model.transaction import State
 from stratamq.wire.kafka.protocol import ErrorCode
@@ -35,6 +37,10 @@ from stratamq.wire.kafka.protocol.messages.transactions_admin import (
 
 Filter = Callable[[TransactionMeta], bool]
 
+SHARD_BYTES = 40
+TRANSACTION_BYTES = 250
+"""About what they take in an answer, first as objects and then encoded."""
+
 
 class TransactionAdminApi:
     def __init__(self, services: Services, coordinator: TransactionCoordinator) -> None:
@@ -46,14 +52,24 @@ class TransactionAdminApi:
     async def describe(
         self, request: DescribeTransactionsRequest, caller: Caller
     ) -> DescribeTransactionsResponse:
+        answer = self._services.answers.begin()
         return DescribeTransactionsResponse(
-            transaction_states=[self._described(one) for one in request.transactional_ids]
+            transaction_states=[
+                await self._described(one, answer) async for one in paced(request.transactional_ids)
+            ]
         )
 
-    def _described(self, transactional_id: str) -> DescribedTransaction:
+    async def _described(self, transactional_id: str, answer: LongAnswer) -> DescribedTransaction:
         one = self._coordinator.find(transactional_id)
-        if one is None:
-            code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if transactional_id else _NONSENSE
+        code = ErrorCode.NONE
+        try:
+            if one is None:
+                code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if transactional_id else _NONSENSE
+            else:
+                await answer.add(len(one.shards) * SHARD_BYTES)
+        except AnswerTooLarge as error:
+            code = code_of(error)
+        if one is None or code:
             return DescribedTransaction(
                 error_code=code,
                 transactional_id=transactional_id,
@@ -101,7 +117,17 @@ class TransactionAdminApi:
             return ListTransactionsResponse(
                 error_code=code, unknown_state_filters=unknown, transaction_states=[]
             )
-        found = [one for one in self._coordinator.all() if all(test(one) for test in wanted)]
+        found = [
+            one
+            async for one in paced(list(self._coordinator.all()))
+            if all(test(one) for test in wanted)
+        ]
+        try:
+            await self._services.answers.begin().add(len(found) * TRANSACTION_BYTES)
+        except AnswerTooLarge as error:
+            return ListTransactionsResponse(
+                error_code=code_of(error), unknown_state_filters=unknown, transaction_states=[]
+            )
         return ListTransactionsResponse(
             unknown_state_filters=unknown,
             transaction_states=[
@@ -110,7 +136,7 @@ class TransactionAdminApi:
                     producer_id=one.producer_id,
                     transaction_state=one.state,
                 )
-                for one in sorted(found, key=lambda one: one.transactional_id)
+                async for one in paced(sorted(found, key=lambda one: one.transactional_id))
             ],
         )
 
@@ -144,10 +170,10 @@ class TransactionAdminApi:
                                 marker, topic.name, topic.partition_indexes
                             ),
                         )
-                        for topic in marker.topics
+                        async for topic in paced(marker.topics)
                     ],
                 )
-                for marker in request.markers
+                async for marker in paced(request.markers)
             ]
         )
 
@@ -158,7 +184,7 @@ class TransactionAdminApi:
             WritableTxnMarkerPartitionResult(
                 partition_index=number, error_code=await self._write_one(marker, name, number)
             )
-            for number in partitions
+            async for number in paced(partitions)
         ]
 
     async def _write_one(self, marker: WritableTxnMarker, name: str, partition: int) -> ErrorCode:

@@ -11,6 +11,7 @@ from stratamq.broker.kafka.transactions import machine
 from stratamq.broker.kafka.transactions.coordinator import TransactionCoordinator
 from stratamq.broker.kafka.transactions.failures import before, transaction_code
 from stratamq.broker.kafka.transactions.machine import Producer
+from stratamq.broker.kafka.turns import paced
 from stratamq.meta.names import check_group_name
 from stratamq.model.errors import InvalidName, StrataError
 from stratamq.model.transaction import NO_PRODUCER_ID
@@ -93,7 +94,7 @@ class TransactionApi:
                     transactional_id=one.transactional_id,
                     topic_results=await self._add(one, caller.version),
                 )
-                for one in request.transactions
+                async for one in paced(request.transactions)
             ]
         )
 
@@ -102,14 +103,14 @@ class TransactionApi:
     ) -> list[AddPartitionsToTxnTopicResult]:
         """All partitions or none, as Kafka does it."""
         places = Places(self._services.broker_cache, by_id=False)
-        found = [(topic, _places(places, topic)) for topic in wanted.topics]
+        found = [(topic, await _places(places, topic)) async for topic in paced(wanted.topics)]
         unknown = any(place.error for _, some in found for place in some)
         if unknown:
-            return [_told(topic, _unknown(some)) for topic, some in found]
+            return [await _told(topic, _unknown(some)) for topic, some in found]
         shards = [place.shard for _, some in found for place in some if place.shard is not None]
         failures = await self._add_shards(wanted, shards)
         codes = iter([before(ADD_FENCED_SINCE, version, code) for code in failures])
-        return [_told(topic, [next(codes) for _ in some]) for topic, some in found]
+        return [await _told(topic, [next(codes) for _ in some]) for topic, some in found]
 
     async def _add_shards(
         self, wanted: AddPartitionsToTxnTransaction, shards: Sequence[ShardName]
@@ -118,7 +119,9 @@ class TransactionApi:
         try:
             check_id(wanted.transactional_id)
             if wanted.verify_only:
-                return [self._verified(wanted.transactional_id, who, one) for one in shards]
+                return [
+                    self._verified(wanted.transactional_id, who, one) async for one in paced(shards)
+                ]
             if shards:
                 await self._coordinator.add(wanted.transactional_id, who, shards=shards)
         except StrataError as error:
@@ -182,9 +185,9 @@ def _as_transaction(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTra
     )
 
 
-def _places(places: Places, topic: AddPartitionsToTxnTopic) -> list[Place]:
+async def _places(places: Places, topic: AddPartitionsToTxnTopic) -> list[Place]:
     known = places.topic(topic.name, NO_UUID)
-    return [places.place(known, number) for number in topic.partitions]
+    return [places.place(known, number) async for number in paced(topic.partitions)]
 
 
 def _unknown(some: Sequence[Place]) -> list[ErrorCode]:
@@ -192,13 +195,13 @@ def _unknown(some: Sequence[Place]) -> list[ErrorCode]:
     return [place.error or ErrorCode.OPERATION_NOT_ATTEMPTED for place in some]
 
 
-def _told(
+async def _told(
     topic: AddPartitionsToTxnTopic, codes: Sequence[ErrorCode]
 ) -> AddPartitionsToTxnTopicResult:
     return AddPartitionsToTxnTopicResult(
         name=topic.name,
         results_by_partition=[
             AddPartitionsToTxnPartitionResult(partition_index=number, partition_error_code=code)
-            for number, code in zip(topic.partitions, codes, strict=True)
+            async for number, code in paced(zip(topic.partitions, codes, strict=True))
         ],
     )

@@ -12,6 +12,7 @@ from stratamq.broker.kafka.transactions.api import check_id
 from stratamq.broker.kafka.transactions.coordinator import TransactionCoordinator
 from stratamq.broker.kafka.transactions.failures import transaction_code
 from stratamq.broker.kafka.transactions.machine import Producer
+from stratamq.broker.kafka.turns import paced
 from stratamq.meta.commands import CommitOffset
 from stratamq.meta.names import check_group_name
 from stratamq.model.errors import InvalidName, StrataError
@@ -55,13 +56,18 @@ class TransactionOffsetsApi:
         found: list[tuple[str, list[Entry]]] = []
         for topic in request.topics:
             known = places.topic(topic.name, NO_UUID)
-            some = [(one, places.place(known, one.partition_index)) for one in topic.partitions]
-            found.append((topic.name, [(one, self._checked(one, place)) for one, place in some]))
+            some = [
+                (one, self._checked(one, places.place(known, one.partition_index)))
+                async for one in paced(topic.partitions)
+            ]
+            found.append((topic.name, some))
         entries = [
             _entry(one, place.shard) for _, some in found for one, place in some if _ok(place)
         ]
         code = await self._commit(request, entries, caller.version)
-        return TxnOffsetCommitResponse(topics=[_told(name, some, code) for name, some in found])
+        return TxnOffsetCommitResponse(
+            topics=[await _told(name, some, code) for name, some in found]
+        )
 
     def _checked(self, one: TxnOffsetCommitRequestPartition, place: Place) -> Place:
         metadata = (one.committed_metadata or "").encode("utf-8", "surrogatepass")
@@ -113,14 +119,14 @@ def _entry(one: TxnOffsetCommitRequestPartition, shard: ShardName | None) -> Com
     )
 
 
-def _told(name: str, some: Sequence[Entry], code: ErrorCode) -> TxnOffsetCommitResponseTopic:
+async def _told(name: str, some: Sequence[Entry], code: ErrorCode) -> TxnOffsetCommitResponseTopic:
     return TxnOffsetCommitResponseTopic(
         name=name,
         partitions=[
             TxnOffsetCommitResponsePartition(
                 partition_index=one.partition_index, error_code=place.error or code
             )
-            for one, place in some
+            async for one, place in paced(some)
         ],
     )
 

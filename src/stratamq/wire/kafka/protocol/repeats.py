@@ -29,6 +29,7 @@ from stratamq.wire.kafka.protocol.messages import (
     log_offsets,
     metadata,
     produce,
+    quorum,
     quotas,
     reassignments,
     sasl,
@@ -74,6 +75,10 @@ NAMED: Mapping[type, Sequence[Named]] = {
     cluster_admin.DescribeLogDirsRequest: [named("topics", "topic", within=_NUMBERS)],
     cluster_admin.ElectLeadersRequest: [named("topic_partitions", "topic", within=_NUMBERS)],
     cluster_admin.ListPartitionReassignmentsRequest: [named("topics", "name", within=_INDEXES)],
+    cluster_admin.AlterReplicaLogDirsRequest: [
+        named("dirs", "path", within=[named("topics", "name", within=_NUMBERS)])
+    ],
+    quorum.UpdateFeaturesRequest: [named("feature_updates", "feature")],
     reassignments.AlterPartitionReassignmentsRequest: [named("topics", "name", within=_PARTITIONS)],
     groups.FindCoordinatorRequest: [named("coordinator_keys")],
     groups.LeaveGroupRequest: [named("members", "member_id", "group_instance_id")],
@@ -128,6 +133,7 @@ ANSWERED_EACH: Mapping[type, str] = {
     configs.IncrementalAlterConfigsRequest: "a resource that is named twice is refused, once",
     acls.CreateAclsRequest: "answers have no names: the client counts them",
     acls.DeleteAclsRequest: "answers have no names: the client counts them",
+    quorum.DescribeQuorumRequest: "more than one partition is refused, once",
     quotas.DescribeClientQuotasRequest: "an entity type that is named twice is refused",
     quotas.AlterClientQuotasRequest: "each change is answered by itself, with its own bytes",
     sasl.DescribeUserScramCredentialsRequest: "a user that is named twice is refused, once",

@@ -9,6 +9,7 @@ from stratamq.broker.kafka.groups.coordinator import GroupCoordinator
 from stratamq.broker.kafka.groups.failures import group_code
 from stratamq.broker.kafka.groups.offsets.members import OffsetGuard
 from stratamq.broker.kafka.groups.offsets.places import Places
+from stratamq.broker.kafka.turns import paced
 from stratamq.meta.commands import CommitOffset
 from stratamq.model.errors import NotFound, StrataError
 from stratamq.model.types import LeaderEpoch, Offset, ShardName
@@ -31,34 +32,31 @@ class CommitApi:
         self._guard = guard
 
     async def commit(self, request: OffsetCommitRequest, caller: Caller) -> OffsetCommitResponse:
-        who = Identity(
-            request.member_id, request.group_instance_id, request.generation_id_or_member_epoch
-        )
-        refusal = await self._guard.commit_error(request.group_id, who, version=caller.version)
         cache = self._coordinator.services.broker_cache
         places = Places(cache, by_id=caller.version >= IDS_FROM)
         entries: list[CommitOffset] = []
-        topics = [self._topic(topic, places, refusal, entries) for topic in request.topics]
-        failure = await self._store(request.group_id, entries)
+        topics = [await self._topic(topic, places, entries) for topic in request.topics]
+        who = Identity(
+            request.member_id, request.group_instance_id, request.generation_id_or_member_epoch
+        )
+        # Asked last, so that nothing comes between this and the commit.
+        refusal = await self._guard.commit_error(request.group_id, who, version=caller.version)
+        failure = refusal or await self._store(request.group_id, entries)
         if failure is not ErrorCode.NONE:
             for topic in topics:
-                for partition in topic.partitions:
-                    partition.error_code = partition.error_code or failure
+                async for partition in paced(topic.partitions):
+                    partition.error_code = refusal or partition.error_code or failure
         return OffsetCommitResponse(topics=topics)
 
-    def _topic(
-        self,
-        topic: OffsetCommitRequestTopic,
-        places: Places,
-        refusal: ErrorCode,
-        entries: list[CommitOffset],
+    async def _topic(
+        self, topic: OffsetCommitRequestTopic, places: Places, entries: list[CommitOffset]
     ) -> OffsetCommitResponseTopic:
         """The answer if all goes well; what has to be stored for it is added to `entries`."""
         known = places.topic(topic.name, topic.topic_id)
         answers = []
-        for partition in topic.partitions:
+        async for partition in paced(topic.partitions):
             place = places.place(known, partition.partition_index)
-            error = refusal or place.error or self._entry_error(partition)
+            error = place.error or self._entry_error(partition)
             answers.append(
                 OffsetCommitResponsePartition(
                     partition_index=partition.partition_index, error_code=error

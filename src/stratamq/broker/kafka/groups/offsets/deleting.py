@@ -7,6 +7,7 @@ from stratamq.broker.kafka.groups.coordinator import GroupCoordinator
 from stratamq.broker.kafka.groups.failures import group_code
 from stratamq.broker.kafka.groups.offsets.places import Places
 from stratamq.broker.kafka.groups.subscribed import subscribed_topics
+from stratamq.broker.kafka.turns import paced
 from stratamq.model.errors import StrataError
 from stratamq.model.types import ShardName
 from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode
@@ -30,7 +31,9 @@ class DeleteApi:
             if isinstance(used, ErrorCode):
                 return OffsetDeleteResponse(error_code=used, topics=[])
             shards: list[ShardName] = []
-            topics = [self._topic(topic, used, shards) for topic in request.topics]
+            topics = [
+                await self._topic(topic, used, shards) async for topic in paced(request.topics)
+            ]
             if shards:
                 await self._coordinator.services.offsets.delete(name, shards)
         except StrataError as error:
@@ -41,20 +44,20 @@ class DeleteApi:
         """The topics whose offsets the group still needs, or why none can be deleted."""
         cell = self._coordinator.find(name)
         if cell is None:
-            groups = await self._coordinator.services.offsets.groups()
-            return frozenset() if name in groups else ErrorCode.GROUP_ID_NOT_FOUND
+            known = await self._coordinator.services.offsets.has_group(name)
+            return frozenset() if known else ErrorCode.GROUP_ID_NOT_FOUND
         if cell.machine.state == "Empty":
             return frozenset()
         topics = subscribed_topics(cell.machine)
         return ErrorCode.NON_EMPTY_GROUP if topics is None else topics
 
-    def _topic(
+    async def _topic(
         self, topic: OffsetDeleteRequestTopic, used: frozenset[str], shards: list[ShardName]
     ) -> OffsetDeleteResponseTopic:
         places = Places(self._coordinator.services.broker_cache, by_id=False)
         known = places.topic(topic.name, NO_UUID)
         answers = []
-        for partition in topic.partitions:
+        async for partition in paced(topic.partitions):
             place = places.place(known, partition.partition_index)
             error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if topic.name in used else place.error
             if place.shard is not None and not error:

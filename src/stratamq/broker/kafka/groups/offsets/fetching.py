@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
+from stratamq.broker.kafka.answer_budget import LongAnswer
 from stratamq.broker.kafka.contract import Caller
+from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.groups.coordinator import GroupCoordinator
 from stratamq.broker.kafka.groups.failures import group_code
 from stratamq.broker.kafka.groups.offsets.members import OffsetGuard
 from stratamq.broker.kafka.groups.offsets.places import Places, wire_id
+from stratamq.broker.kafka.turns import paced, paced_sorted
 from stratamq.meta.state import Offsets
 from stratamq.model.dataclass import dataclass
-from stratamq.model.errors import StrataError
+from stratamq.model.errors import AnswerTooLarge, StrataError
+from stratamq.model.topic import Topic
 from stratamq.model.types import ShardName
 from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode
 from stratamq.wire.kafka.protocol.messages.group_offsets import (
@@ -30,6 +33,8 @@ from stratamq.wire.kafka.protocol.messages.group_offsets import (
 BATCHED_FROM = 8
 IDS_FROM = 10
 GROUP_ERROR_FROM = 2
+OFFSET_BYTES = 200
+"""About what one takes in an answer without its metadata, first as objects and then encoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,7 @@ class _View:
     offsets: Offsets
     places: Places
     stable_only: bool
+    answer: LongAnswer
 
 
 class FetchApi:
@@ -48,17 +54,25 @@ class FetchApi:
         self._guard = guard
 
     async def fetch(self, request: OffsetFetchRequest, caller: Caller) -> OffsetFetchResponse:
+        answer = self._coordinator.services.answers.begin()
         if caller.version >= BATCHED_FROM:
-            groups = [await self._group(one, request, caller) for one in _merged(request.groups)]
+            groups = [
+                await self._group(one, request, caller, answer)
+                async for one in paced(request.groups)
+            ]
             return OffsetFetchResponse(groups=groups)
-        found = await self._group(_as_group(request), request, caller)
+        found = await self._group(_as_group(request), request, caller, answer)
         response = _as_single(found)
         if caller.version < GROUP_ERROR_FROM and found.error_code:
             response.topics = _failed(request, found.error_code)
         return response
 
     async def _group(
-        self, group: OffsetFetchRequestGroup, request: OffsetFetchRequest, caller: Caller
+        self,
+        group: OffsetFetchRequestGroup,
+        request: OffsetFetchRequest,
+        caller: Caller,
+        answer: LongAnswer,
     ) -> OffsetFetchResponseGroup:
         name = group.group_id
         error = self._guard.fetch_error(name, group.member_id, group.member_epoch)
@@ -72,22 +86,29 @@ class FetchApi:
             return OffsetFetchResponseGroup(group_id=name, topics=[], error_code=error)
         cache = self._coordinator.services.broker_cache
         places = Places(cache, by_id=caller.version >= IDS_FROM)
-        view = _View(name, offsets, places, request.require_stable)
-        topics = self._all(view) if group.topics is None else self._some(view, group.topics)
+        view = _View(name, offsets, places, request.require_stable, answer)
+        try:
+            if group.topics is None:
+                topics = await self._all(view)
+            else:
+                topics = await self._some(view, group.topics)
+        except AnswerTooLarge as failure:
+            code = code_of(failure)
+            return OffsetFetchResponseGroup(group_id=name, topics=[], error_code=code)
         return OffsetFetchResponseGroup(group_id=name, topics=topics)
 
-    def _some(
+    async def _some(
         self, view: _View, asked: Iterable[OffsetFetchRequestTopics]
     ) -> list[OffsetFetchResponseTopics]:
         topics = []
-        for one in _merged_topics(asked):
+        async for one in paced(asked):
             topic = view.places.topic(one.name, one.topic_id)
             partitions = []
-            for number in one.partition_indexes:
+            async for number in paced(one.partition_indexes):
                 place = view.places.place(topic, number)
                 unknown_id = place.error is ErrorCode.UNKNOWN_TOPIC_ID
                 error = place.error if unknown_id else ErrorCode.NONE
-                partitions.append(self._partition(view, place.shard, number, error))
+                partitions.append(await self._partition(view, place.shard, number, error))
             topics.append(
                 OffsetFetchResponseTopics(
                     name=one.name, topic_id=one.topic_id, partitions=partitions
@@ -95,23 +116,25 @@ class FetchApi:
             )
         return topics
 
-    def _all(self, view: _View) -> list[OffsetFetchResponseTopics]:
+    async def _all(self, view: _View) -> list[OffsetFetchResponseTopics]:
         """Everything committed in topics that still exist."""
-        topics: dict[str, OffsetFetchResponseTopics] = {}
-        for shard in sorted(view.offsets):
+        topics: dict[str, tuple[Topic, list[OffsetFetchResponsePartitions]]] = {}
+        async for name in paced_sorted(view.offsets):
+            shard = ShardName(name)
             owner = view.places.owner(shard)
             if owner is None:
                 continue
             topic, number = owner
-            answer = topics.setdefault(
-                topic.name,
-                OffsetFetchResponseTopics(name=topic.name, topic_id=wire_id(topic), partitions=[]),
+            _, partitions = topics.setdefault(topic.name, (topic, []))
+            partitions.append(await self._partition(view, shard, number, ErrorCode.NONE))
+        return [
+            OffsetFetchResponseTopics(
+                name=topic.name, topic_id=wire_id(topic), partitions=partitions
             )
-            one = self._partition(view, shard, number, ErrorCode.NONE)
-            answer.partitions = [*answer.partitions, one]
-        return list(topics.values())
+            for topic, partitions in topics.values()
+        ]
 
-    def _partition(
+    async def _partition(
         self, view: _View, shard: ShardName | None, number: int, error: ErrorCode
     ) -> OffsetFetchResponsePartitions:
         """Offset -1 where nothing was committed, which is no error."""
@@ -119,6 +142,7 @@ class FetchApi:
         if shard is not None and view.stable_only and pending.is_pending(view.group, shard):
             error = ErrorCode.UNSTABLE_OFFSET_COMMIT
         found = view.offsets.get(shard) if shard is not None and not error else None
+        await view.answer.add(OFFSET_BYTES if found is None else OFFSET_BYTES + len(found.metadata))
         return OffsetFetchResponsePartitions(
             partition_index=number,
             committed_offset=-1 if found is None else found.offset,
@@ -126,32 +150,6 @@ class FetchApi:
             metadata="" if found is None else found.metadata,
             error_code=error,
         )
-
-
-def _merged(groups: Sequence[OffsetFetchRequestGroup]) -> list[OffsetFetchRequestGroup]:
-    """Each group once: an offset's metadata may be a thousand times larger than its place in a
-    request, so nothing is answered twice."""
-    topics: dict[str, list[OffsetFetchRequestTopics] | None] = {}
-    for group in groups:
-        if group.topics is None:
-            topics[group.group_id] = None
-        elif (some := topics.setdefault(group.group_id, [])) is not None:
-            some.extend(group.topics)
-    first = {group.group_id: group for group in reversed(groups)}
-    return [replace(first[name], topics=some) for name, some in topics.items()]
-
-
-def _merged_topics(
-    topics: Iterable[OffsetFetchRequestTopics],
-) -> list[OffsetFetchRequestTopics]:
-    numbers: dict[tuple[str, bytes], dict[int, None]] = {}
-    for topic in topics:
-        some = numbers.setdefault((topic.name, bytes(topic.topic_id)), {})
-        some.update(dict.fromkeys(topic.partition_indexes))
-    return [
-        OffsetFetchRequestTopics(name=name, topic_id=topic_id, partition_indexes=list(some))
-        for (name, topic_id), some in numbers.items()
-    ]
 
 
 def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:

@@ -1,0 +1,105 @@
+"""Answers in the making: each has a limit, all together have one, and none waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from stratamq.broker.kafka.answer_budget import UNCOUNTED_BYTES, AnswerBudget
+from stratamq.model.errors import AnswerTooLarge
+from tests.waiting import until
+
+MIB = 1 << 20
+
+
+async def in_task(work: Callable[[], Awaitable[None]]) -> None:
+    async def run() -> None:
+        await work()
+
+    await asyncio.create_task(run())
+
+
+async def test_a_part_that_does_not_fit_is_refused_and_a_smaller_one_is_not() -> None:
+    budget = AnswerBudget(8 * MIB, answer_bytes_max=MIB)
+    answer = budget.begin()
+    await answer.add(MIB - 100)
+    with pytest.raises(AnswerTooLarge, match=r"kafka.answer.bytes.max"):
+        await answer.add(101)
+    await answer.add(100)
+
+
+async def test_it_is_counted_until_its_task_has_ended() -> None:
+    budget = AnswerBudget(8 * MIB)
+
+    async def work() -> None:
+        await budget.begin().add(MIB)
+        assert budget.used_bytes == MIB
+
+    await in_task(work)
+    await until(lambda: budget.used_bytes == 0)
+
+
+async def test_small_answers_are_not_counted() -> None:
+    budget = AnswerBudget(0)
+    answer = budget.begin()
+    for _ in range(16):
+        await answer.add(UNCOUNTED_BYTES // 16)
+    assert budget.used_bytes == 0
+
+
+async def test_answers_that_grow_together_do_not_wait_for_each_other() -> None:
+    """Ten answers of 1 MiB in a budget of 4: all of them are made, and never much more than that
+    is held."""
+    budget = AnswerBudget(4 * MIB, answer_bytes_max=2 * MIB)
+    most, made = 0, 0
+
+    async def work() -> None:
+        nonlocal most, made
+        answer = budget.begin()
+        for _ in range(16):
+            await answer.add(MIB // 16)
+            most = max(most, budget.used_bytes)
+            await asyncio.sleep(0)
+        made += 1
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(10):
+            group.create_task(work())
+    assert made == 10
+    assert most <= 4 * MIB + 2 * MIB
+    await until(lambda: budget.used_bytes == 0)
+
+
+async def test_even_the_oldest_waits_for_clients_that_do_not_read() -> None:
+    budget = AnswerBudget(MIB)
+    budget.take(MIB)  # sent, and not read
+    begun = asyncio.Event()
+
+    async def work() -> None:
+        begun.set()
+        await budget.begin().add(MIB // 2)
+
+    task = asyncio.create_task(work())
+    await begun.wait()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not task.done()
+    budget.give(MIB)
+    await task
+
+
+async def test_who_gives_up_waiting_holds_nothing() -> None:
+    budget = AnswerBudget(MIB)
+    budget.take(MIB)
+
+    async def work() -> None:
+        await budget.begin().add(MIB // 2)
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    budget.give(MIB)
+    await until(lambda: budget.used_bytes == 0)
