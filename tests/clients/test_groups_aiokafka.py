@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from tests.clients.groups import FLAGS, PARTITIONS, SECONDS_MAX
 from tests.clients.node import Node, running
+from tests.clients.test_groups_librdkafka import Member
 from tests.waiting import until
 
 
@@ -58,6 +59,25 @@ async def test_members_share_commit_and_take_over(kafka: str, topic: str) -> Non
             assert not first.assignment() & second.assignment()
             for place in second.assignment():
                 assert await second.committed(place) == 3
+        await until(lambda: len(first.assignment()) == PARTITIONS)
+        await fill(kafka, topic, 1)
+        found = [await asyncio.wait_for(first.getone(), SECONDS_MAX) for _ in range(PARTITIONS)]
+        assert {one.offset for one in found} == {3}
+
+
+async def test_a_member_goes_on_when_the_group_is_upgraded_and_downgraded(
+    kafka: str, topic: str
+) -> None:
+    await fill(kafka, topic, 3)
+    async with member_of(kafka, topic) as first:
+        await until(lambda: len(first.assignment()) == PARTITIONS)
+        for _ in range(3 * PARTITIONS):
+            await asyncio.wait_for(first.getone(), SECONDS_MAX)
+        await first.commit()
+        with closing(Member(kafka, "consumer", f"g-{topic}", topic)) as new:
+            await until(lambda: new.has(2) and len(first.assignment()) == 2)
+            assert {one.partition for one in first.assignment()}.isdisjoint(new.partitions)
+            assert not new.values, "it went on where the first was"
         await until(lambda: len(first.assignment()) == PARTITIONS)
         await fill(kafka, topic, 1)
         found = [await asyncio.wait_for(first.getone(), SECONDS_MAX) for _ in range(PARTITIONS)]

@@ -12,6 +12,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
 from tests.clients.groups import FLAGS, PARTITIONS, SECONDS_MAX
 from tests.clients.node import Node, running
+from tests.clients.test_groups_librdkafka import Member as ConsumerMember
 from tests.waiting import wait_until
 
 
@@ -136,3 +137,20 @@ def test_groups_are_administered(kafka: str, topic: str) -> None:
         assert admin.describe_groups([group])[group]["group_state"] == "Empty"
         admin.delete_groups([group])
         assert group not in {one["group_id"] for one in admin.list_groups()}
+
+
+def test_a_member_goes_on_when_the_group_is_upgraded_and_downgraded(kafka: str, topic: str) -> None:
+    fill(kafka, topic, 5)
+    with closing(Member(kafka, f"g-{topic}", topic)) as first:
+        wait_until(lambda: first.has(PARTITIONS), "the first has all")
+        wait_until(
+            lambda: first.poll() or len(first.values) == 5 * PARTITIONS, "reading everything"
+        )
+        first.consumer.commit()
+        with closing(ConsumerMember(kafka, "consumer", f"g-{topic}", topic)) as new:
+            wait_until(lambda: first.has(2) & new.has(2), "each has half")
+            assert not first.partitions & new.partitions
+            first.consumer.commit()
+            assert not new.values, "it went on where the first was"
+        wait_until(lambda: first.has(PARTITIONS), "the first has all again")
+        assert len(first.values) == 5 * PARTITIONS, "it went on where it was"

@@ -156,3 +156,38 @@ def test_a_group_is_described(java: Remote, kafka: str, topic: str, kind: str) -
         wait_until(lambda: member.has(PARTITIONS), "all partitions")
         found = java.call("describe-group", group=f"g-{topic}", config={"bootstrap.servers": kafka})
         assert found == {"state": "Stable", "type": kind.title(), "members": 1}
+
+
+@pytest.mark.parametrize("kind", ["classic", "cooperative"])
+def test_members_of_both_protocols_share_a_group(
+    java: Remote, kafka: str, topic: str, kind: str
+) -> None:
+    """The first member of the new protocol upgrades the group, the last one downgrades it."""
+    values = fill(java, kafka, topic, 5)
+    with ExitStack() as stack:
+        first, second = (
+            stack.enter_context(closing(Member(java, kafka, kind, topic, name)))
+            for name in ("first", "second")
+        )
+        wait_until(lambda: first.has(2) & second.has(2), "classic members share")
+        new = Member(java, kafka, "consumer", topic, "new")
+
+        def shared(*members: Member) -> bool:
+            for one in members:
+                one.poll()
+            read = [number for one in members for number in one.partitions]
+            return sorted(read) == list(range(PARTITIONS)) and all(
+                one.partitions for one in members
+            )
+
+        wait_until(lambda: shared(first, second, new), "members of both kinds share")
+        described = {"group": f"g-{topic}", "config": {"bootstrap.servers": kafka}}
+        assert java.call("describe-group", **described)["type"] == "Consumer"
+        for one in (first, second, new):
+            one.commit()
+        late = stack.enter_context(closing(Member(java, kafka, kind, topic, "late")))
+        wait_until(lambda: shared(first, second, new, late), "a classic member joins late")
+        new.close()
+        wait_until(lambda: shared(first, second, late), "classic members share what is left")
+        assert java.call("describe-group", **described)["type"] == "Classic"
+        assert {value for one in (first, second, new, late) for value in one.values} == values

@@ -111,6 +111,15 @@ CONSUMER_GROUPS: tuple[Setting, ...] = (
         doc="Most that a group's own `consumer.heartbeat.interval.ms` may be; more is refused.",
     ),
     Setting(
+        name="group.consumer.migration.policy",
+        default="bidirectional",
+        choices=("disabled", "upgrade", "downgrade", "bidirectional"),
+        dynamic=True,
+        doc="Whether a group with members may change its protocol. upgrade: a classic group of "
+        "consumers becomes a consumer group when the first member of the new protocol joins. "
+        "downgrade: it becomes a classic group when the last one is gone.",
+    ),
+    Setting(
         name="meta.offset.bytes.max",
         default=128 * MIB,
         minimum=MIB,

@@ -150,12 +150,9 @@ async def test_a_consumer_that_nobody_knows(node: Node) -> None:
 
 async def test_an_empty_group_may_change_its_protocol_both_ways(node: Node) -> None:
     joined = await classic_member(node)
-    assert (await consumer_beat(node)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
     await classic_leave(node, joined)
     upgraded = await consumer_beat(node)
     assert (upgraded.error_code, upgraded.member_epoch) == (0, 3), "past the last generation"
-    refused = await classic_member(node)
-    assert refused.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     await consumer_beat(node, -1)
     await node.restart()
     downgraded = await classic_member(node)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stratamq.broker.kafka.groups.classic.members import Identity
 from stratamq.broker.kafka.groups.consumer.document import dump, load
 from stratamq.broker.kafka.groups.consumer.members import Partition
 from stratamq.broker.kafka.groups.consumer.validation import complaint
@@ -194,14 +195,17 @@ def test_a_static_member_that_stays_away_is_out() -> None:
 def test_who_may_commit(member_id: str, epoch: int, error: ErrorCode) -> None:
     rig = Rig(a=1)
     rig.join("m1")
-    assert rig.group.commit_error(member_id, epoch) is error
+    who = Identity(member_id, None, epoch)
+    assert rig.group.commit_error(rig.now_ms, who, epochs=True) is error
 
 
 def test_outsiders_commit_while_nobody_is_there_or_in_a_transaction() -> None:
     rig = Rig(a=1)
-    assert rig.group.commit_error("", -1) is ErrorCode.NONE
+    outsider = Identity("", None, -1)
+    assert rig.group.commit_error(rig.now_ms, outsider, epochs=True) is ErrorCode.NONE
     rig.join("m1")
-    assert rig.group.commit_error("", -1, transactional=True) is ErrorCode.NONE
+    error = rig.group.commit_error(rig.now_ms, outsider, epochs=False, transactional=True)
+    assert error is ErrorCode.NONE
 
 
 # -- sense and memory ------------------------------------------------------------------------------

@@ -27,7 +27,8 @@ T = TypeVar("T")
 
 class Cell:
     """`store` makes a group's state durable; none of its callers may run at the same time. `limits`
-    says what holds for a group now: its configs may have been altered since the last request."""
+    says what holds for a group now: its configs may have been altered since the last request.
+    `migrate` gives the group after a request, which may have become one of the other protocol."""
 
     def __init__(
         self,
@@ -36,12 +37,14 @@ class Cell:
         clock: Clock,
         store: Callable[[str, Machine], Awaitable[None]],
         limits: Callable[[str], GroupLimits],
+        migrate: Callable[[Machine, int], Machine],
     ) -> None:
         self.name = name
         self.machine = machine
         self._clock = clock
         self._store = store
         self._limits = limits
+        self._migrate = migrate
         self._lock = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
         self._work: set[asyncio.Task[Any]] = set()
@@ -98,7 +101,9 @@ class Cell:
     async def _act(self, act: Callable[[int], T]) -> T:
         async with self._lock:
             self.machine.limits = self._limits(self.name)
-            result = act(self._clock.now_ms())
+            now_ms = self._clock.now_ms()
+            result = act(now_ms)
+            self.machine = self._migrate(self.machine, now_ms)
             self.count()
             await self._settle()
             return result

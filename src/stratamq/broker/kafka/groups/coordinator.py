@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Mapping
-from typing import TypeVar
 
 from stratamq.broker.kafka.contract import Services
 from stratamq.broker.kafka.groups import expiry
@@ -15,9 +14,9 @@ from stratamq.broker.kafka.groups.classic import document as classic_document
 from stratamq.broker.kafka.groups.classic.group import ClassicGroup
 from stratamq.broker.kafka.groups.configs import GroupConfigs
 from stratamq.broker.kafka.groups.consumer import document as consumer_document
-from stratamq.broker.kafka.groups.consumer.group import ConsumerGroup
 from stratamq.broker.kafka.groups.consumer.members import TopicInfo, Topics
 from stratamq.broker.kafka.groups.limits import GROUP_BYTES, GroupLimits, GroupUsage, Limit
+from stratamq.broker.kafka.groups.migration import settled
 from stratamq.broker.kafka.groups.pending import PendingOffsets
 from stratamq.meta.commands import DeleteGroup, SaveGroup
 from stratamq.meta.entities import GroupMeta
@@ -31,8 +30,6 @@ SWEEP_S = 600.0
 """How often offsets are looked at for expiry, as in Kafka."""
 
 WARN_MS = 60_000
-
-M = TypeVar("M", ClassicGroup, ConsumerGroup)
 
 
 class GroupCoordinator:
@@ -115,18 +112,6 @@ class GroupCoordinator:
             self._logged[limit] = now_ms
             log.warning("group %r: a member is refused, %s is reached", group[:100], limit)
 
-    def machine(self, cell: Cell, kind: type[M], now_ms: int) -> M | None:
-        """The group if it speaks this protocol. An empty one starts to speak it, and its epoch
-        goes on."""
-        machine = cell.machine
-        if isinstance(machine, kind):
-            return machine
-        if machine.state != "Empty" or machine.next_ms() is not None:
-            return None
-        made = kind(self.limits_of(cell.name), epoch=machine.epoch, now_ms=now_ms)
-        cell.machine = made
-        return made
-
     def topics(self) -> Topics:
         """What there is now, made anew only after a change."""
         cache = self.services.broker_cache
@@ -175,7 +160,7 @@ class GroupCoordinator:
         return loader(group.document, group.epoch, self.limits_of(group.group), now_ms)
 
     def _cell(self, name: str, machine: Machine) -> Cell:
-        cell = Cell(name, machine, self.services.clock, self._store, self.limits_of)
+        cell = Cell(name, machine, self.services.clock, self._store, self.limits_of, settled)
         if self._closing:
             cell.wake()
         return cell

@@ -94,10 +94,14 @@ class GroupLimits:
     assignment_bytes_max: int = 1 << 20
     group_bytes_max: int = 2 << 20
     all_groups_bytes_max: int = 32 << 20
+    upgrades: bool = True
+    downgrades: bool = True
+    """What `group.consumer.migration.policy` allows: see `groups.migration`."""
     usage: GroupUsage = field(default_factory=GroupUsage)
 
     @classmethod
     def of(cls, config: NodeConfig, usage: GroupUsage) -> GroupLimits:
+        policy = config.text("group.consumer.migration.policy")
         return cls(
             session_ms_min=config.number("group.min.session.timeout.ms"),
             session_ms_max=config.number("group.max.session.timeout.ms"),
@@ -111,6 +115,8 @@ class GroupLimits:
             assignment_bytes_max=config.number(Limit.ASSIGNMENT),
             group_bytes_max=config.number(Limit.GROUP),
             all_groups_bytes_max=config.number(Limit.ALL_GROUPS),
+            upgrades=policy in ("upgrade", "bidirectional"),
+            downgrades=policy in ("downgrade", "bidirectional"),
             usage=usage,
         )
 

@@ -7,7 +7,6 @@ from uuid import uuid4
 
 from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.groups.cell import Cell
-from stratamq.broker.kafka.groups.classic.group import ClassicGroup
 from stratamq.broker.kafka.groups.classic.members import (
     Identity,
     JoinCall,
@@ -20,6 +19,7 @@ from stratamq.broker.kafka.groups.classic.members import (
 from stratamq.broker.kafka.groups.coordinator import GroupCoordinator
 from stratamq.broker.kafka.groups.failures import group_code
 from stratamq.broker.kafka.groups.limits import Limit
+from stratamq.broker.kafka.groups.migration import ClassicSide, classic_side, joined_by_classic
 from stratamq.model.errors import StrataError
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.groups import (
@@ -85,12 +85,8 @@ class ClassicApi:
         cell = self._coordinator.find_or_make(request.group_id)
 
         def act(now_ms: int, ticket: Ticket) -> None:
-            group = self._coordinator.machine(cell, ClassicGroup, now_ms)
-            if group is not None:
-                group.join(now_ms, call, ticket)
-            else:
-                error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-                ticket.set_result(JoinReply(error=error, member_id=call.member_id))
+            cell.machine = joined_by_classic(cell.machine, now_ms)
+            self._side(cell).join(now_ms, call, ticket)
 
         reply = await cell.ask(act)
         assert isinstance(reply, JoinReply), "a join is answered by a JoinReply"
@@ -127,10 +123,7 @@ class ClassicApi:
         )
 
         def act(now_ms: int, ticket: Ticket) -> None:
-            if isinstance(cell.machine, ClassicGroup):
-                cell.machine.sync(now_ms, call, ticket)
-            else:
-                ticket.set_result(SyncReply(error=ErrorCode.UNKNOWN_MEMBER_ID))
+            self._side(cell).sync(now_ms, call, ticket)
 
         reply = await cell.ask(act)
         assert isinstance(reply, SyncReply), "a sync is answered by a SyncReply"
@@ -167,25 +160,18 @@ class ClassicApi:
     async def _leave(self, name: str, who: Identity) -> ErrorCode:
         return await self._on_group(name, lambda group, now_ms: group.leave(now_ms, who))
 
-    async def _on_group(
-        self, name: str, act: Callable[[ClassicGroup, int], ErrorCode]
-    ) -> ErrorCode:
-        """`act` on a classic group; nobody is a member of any other."""
+    async def _on_group(self, name: str, act: Callable[[ClassicSide, int], ErrorCode]) -> ErrorCode:
         cell = self._coordinator.find(name)
         if cell is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         found: Cell = cell
-
-        def on_classic(now_ms: int) -> ErrorCode:
-            machine = found.machine
-            if isinstance(machine, ClassicGroup):
-                return act(machine, now_ms)
-            return ErrorCode.UNKNOWN_MEMBER_ID
-
         try:
-            return await found.run(on_classic)
+            return await found.run(lambda now_ms: act(self._side(found), now_ms))
         except StrataError as error:
             return group_code(error)
+
+    def _side(self, cell: Cell) -> ClassicSide:
+        return classic_side(cell.machine, self._coordinator.topics())
 
 
 def _join_call(request: JoinGroupRequest, caller: Caller) -> JoinCall:

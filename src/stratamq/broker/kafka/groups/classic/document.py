@@ -33,7 +33,12 @@ def dump(group: ClassicGroup) -> str:
 def _member_fields(member: Member) -> dict[str, Any]:
     plain = {name: getattr(member, name) for name in _PLAIN}
     protocols = [[name, _text(metadata)] for name, metadata in member.protocols]
-    return {**plain, "protocols": protocols, "assignment": _text(member.assignment)}
+    return {
+        **plain,
+        "protocols": protocols,
+        "assignment": _text(member.assignment),
+        "generation": member.generation,
+    }
 
 
 def load(document: str, epoch: int, limits: GroupLimits, now_ms: int) -> ClassicGroup:
@@ -55,6 +60,7 @@ def _member(fields: dict[str, Any], now_ms: int) -> Member:
         protocols=tuple(Protocol(name, b64decode(text)) for name, text in fields["protocols"]),
         assignment=b64decode(fields["assignment"]),
         deadline_ms=now_ms + fields["session_ms"],
+        generation=fields.get("generation"),
     )
 
 

@@ -122,7 +122,7 @@ class ClassicGroup:
             self.replies.append((ticket, self._joined(member)))
         else:
             self._update(now_ms, member, call, ticket)
-            self._rebalance(now_ms)
+            self.rebalance(now_ms)
 
     def _add(self, now_ms: int, call: JoinCall, member_id: str, ticket: Ticket) -> None:
         member = Member(
@@ -140,7 +140,7 @@ class ClassicGroup:
         self.protocol_type = call.protocol_type
         self.roster.add(member)
         self.timer.grew = True
-        self._rebalance(now_ms)
+        self.rebalance(now_ms)
 
     def _update(self, now_ms: int, member: Member, call: JoinCall, ticket: Ticket) -> None:
         self._end_waits(member, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -159,7 +159,7 @@ class ClassicGroup:
         self._update(now_ms, member, call, ticket)
         self.changed = True
         if self.state is not State.STABLE or selected(list(self.roster)) != self.protocol:
-            self._rebalance(now_ms)
+            self.rebalance(now_ms)
             return
         member.joining = None
         reply = self._joined(member, skip=call.skips_assignment, leader=leader_before)
@@ -211,7 +211,7 @@ class ClassicGroup:
             member.syncing = ticket
         elif (limit := self._sync_limit(call)) is not None:
             self.replies.append((ticket, SyncReply(error=limit.error, limit=limit)))
-            self._rebalance(now_ms)  # or those who wait for their assignments would wait on
+            self.rebalance(now_ms)  # or those who wait for their assignments would wait on
         else:
             member.syncing = ticket
             self._assign(now_ms, call.assignments)
@@ -296,9 +296,11 @@ class ClassicGroup:
         if self.state is State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         error = self.roster.check(who)
-        if error is ErrorCode.NONE and who.generation != self.epoch:
-            return ErrorCode.ILLEGAL_GENERATION
-        return error
+        if error is not ErrorCode.NONE:
+            return error
+        own = self.roster[who.member_id].generation if self.state is State.PREPARING else None
+        known = who.generation == (self.epoch if own is None else own)
+        return ErrorCode.NONE if known else ErrorCode.ILLEGAL_GENERATION
 
     def delete(self, now_ms: int) -> ErrorCode:
         if self.state is not State.EMPTY:
@@ -345,11 +347,11 @@ class ClassicGroup:
         if self.state is State.PREPARING:
             self._join_perhaps(now_ms)
         else:
-            self._rebalance(now_ms)
+            self.rebalance(now_ms)
 
     # -- rebalance -----------------------------------------------------------------------------
 
-    def _rebalance(self, now_ms: int) -> None:
+    def rebalance(self, now_ms: int) -> None:
         """Everyone has to join again, at once if they all have."""
         if self.state is not State.PREPARING:
             first = self.state is State.EMPTY
@@ -406,7 +408,7 @@ class ClassicGroup:
         self.sync_deadline_ms = now_ms + self._rebalance_ms()
         for member in joined:
             ticket, member.joining = member.joining, None
-            member.is_new = False
+            member.is_new, member.generation = False, None
             member.heard(now_ms)
             self.replies.append((ticket, self._joined(member)))
 

@@ -110,6 +110,8 @@ class Member:
     is_new: bool = False
     joining: Ticket | None = None
     syncing: Ticket | None = None
+    generation: int | None = None
+    """Of a member of a group that was a consumer group: the one it has until it rejoins."""
     counted_bytes: int = 0
     """What the roster counts for this member."""
 

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import typing
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from stratamq.broker.kafka.groups.classic.members import Member, Protocol
+from stratamq.broker.kafka.groups.classic.members import Protocol
 
 
-def common(members: Iterable[Member]) -> set[str]:
+class Voter(typing.Protocol):
+    """A member, as far as protocols go."""
+
+    @property
+    def protocols(self) -> tuple[Protocol, ...]: ...
+
+
+def common(members: Iterable[Voter]) -> set[str]:
     """The names that every member knows."""
     sets = [{one.name for one in member.protocols} for member in members]
     return set.intersection(*sets) if sets else set()
 
 
-def selected(members: Collection[Member]) -> str:
+def selected(members: Collection[Voter]) -> str:
     """Each member votes for the first of its own that all know; the earliest wins a tie."""
     candidates = common(members)
     votes = Counter(
@@ -23,7 +31,7 @@ def selected(members: Collection[Member]) -> str:
     return votes.most_common(1)[0][0]
 
 
-def fits(members: Collection[Member], protocols: tuple[Protocol, ...]) -> bool:
+def fits(members: Collection[Voter], protocols: tuple[Protocol, ...]) -> bool:
     """Whether someone who knows these protocols can be in a group with them."""
     names = {one.name for one in protocols}
     return bool(names & common(members)) if members else bool(names)

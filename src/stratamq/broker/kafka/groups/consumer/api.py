@@ -21,6 +21,7 @@ from stratamq.broker.kafka.groups.consumer.validation import complaint
 from stratamq.broker.kafka.groups.coordinator import GroupCoordinator
 from stratamq.broker.kafka.groups.failures import group_code
 from stratamq.broker.kafka.groups.limits import Limit, weight
+from stratamq.broker.kafka.groups.migration import consumer_heartbeat, no_group
 from stratamq.broker.kafka.groups.rights import GROUP_OPERATIONS
 from stratamq.model.errors import StrataError, TopicNotFound
 from stratamq.model.types import TopicId
@@ -42,7 +43,7 @@ from stratamq.wire.kafka.protocol.messages.consumer_groups import (
 OWN_ID_FROM = 1
 """From this version on clients make their member ids themselves."""
 
-CONSUMER_MEMBER = 1
+CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 PARTITION_BYTES = 16
 """Of what a member says it owns, which is not kept. With the usual limit, 65,000 fit."""
@@ -88,20 +89,13 @@ class ConsumerApi:
         if cell is None and joins:
             cell = self._coordinator.find_or_make(name)
         if cell is None:
-            return _no_group(name, report)
+            return no_group(report)
         found: Cell = cell
 
         def act(now_ms: int) -> Order:
-            machine = found.machine
-            if joins:
-                group = self._coordinator.machine(found, ConsumerGroup, now_ms)
-            else:
-                group = machine if isinstance(machine, ConsumerGroup) else None
-            if group is None:
-                return _no_group(name, report)
-            if report.epoch < JOINING:
-                return group.leave(now_ms, report)
-            return group.heartbeat(now_ms, report, self._coordinator.topics())
+            topics = self._coordinator.topics()
+            found.machine, order = consumer_heartbeat(found.machine, now_ms, report, topics)
+            return order
 
         return await found.run(act)
 
@@ -151,7 +145,7 @@ class ConsumerApi:
             subscribed_topic_regex=member.wants.regex or None,
             assignment=self._named(member.assigned),
             target_assignment=self._named(target),
-            member_type=CONSUMER_MEMBER,
+            member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
         )
 
     def _named(self, partitions: Partitions) -> ConsumerGroupMemberAssignment:
@@ -211,11 +205,3 @@ def _by_id(partitions: Partitions) -> Sequence[TopicPartitions]:
         TopicPartitions(topic_id=bytes.fromhex(topic_id), partitions=numbers)
         for topic_id, numbers in topics.items()
     ]
-
-
-def _no_group(name: str, report: Report) -> Order:
-    return Order(
-        error=ErrorCode.GROUP_ID_NOT_FOUND,
-        message=f"Consumer group {name} not found.",
-        member_id=report.member_id,
-    )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from typing import Any
 
+from stratamq.broker.kafka.groups.classic.members import Protocol
 from stratamq.broker.kafka.groups.consumer.group import ConsumerGroup
 from stratamq.broker.kafka.groups.consumer.members import (
+    Classic,
     Member,
     MemberState,
     Partition,
@@ -49,7 +52,13 @@ def _member_fields(member: Member) -> dict[str, Any]:
         "assignor": member.wants.assignor,
         "assigned": _lists(member.assigned),
         "revoking": _lists(member.revoking),
+        "classic": None if member.classic is None else _classic_fields(member.classic),
     }
+
+
+def _classic_fields(classic: Classic) -> dict[str, Any]:
+    protocols = [[name, b64encode(data).decode()] for name, data in classic.protocols]
+    return {"session_ms": classic.session_ms, "protocols": protocols}
 
 
 def load(document: str, epoch: int, limits: GroupLimits, now_ms: int) -> ConsumerGroup:
@@ -59,8 +68,7 @@ def load(document: str, epoch: int, limits: GroupLimits, now_ms: int) -> Consume
     group.assignor = fields["assignor"]
     group.topics = {name: TopicInfo(*info) for name, info in fields["topics"].items()}
     group.target = {member: _partitions(some) for member, some in fields["target"].items()}
-    group.members = {one["member_id"]: _member(one) for one in fields["members"]}
-    group.resume(now_ms)
+    group.load(now_ms, [_member(one) for one in fields["members"]])
     return group
 
 
@@ -73,7 +81,16 @@ def _member(fields: dict[str, Any]) -> Member:
         ),
         assigned=_partitions(fields["assigned"]),
         revoking=_partitions(fields["revoking"]),
+        classic=_classic(fields.get("classic")),
     )
+
+
+def _classic(fields: dict[str, Any] | None) -> Classic | None:
+    """Rows that were written before classic members could be in such a group do not have it."""
+    if fields is None:
+        return None
+    protocols = tuple(Protocol(name, b64decode(text)) for name, text in fields["protocols"])
+    return Classic(session_ms=fields["session_ms"], protocols=protocols)
 
 
 def _lists(partitions: Partitions) -> dict[str, list[int]]:

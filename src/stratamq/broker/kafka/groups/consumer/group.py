@@ -2,6 +2,7 @@
 
 Like the classic one it never waits: the caller passes `now_ms` and the topics there are, calls
 `tick` at `next_ms`, and stores the group whenever `changed` is set, before it sends the answer.
+Members that speak the classic protocol use it through `consumer.classic_members`.
 
 Epochs
 ------
@@ -16,9 +17,11 @@ it no longer reads it, or is gone.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
+from stratamq.broker.kafka.groups.classic.members import Identity, Reply, Ticket
 from stratamq.broker.kafka.groups.consumer.assignors import ASSIGNORS, DEFAULT_ASSIGNOR, Wish
 from stratamq.broker.kafka.groups.consumer.members import (
     JOINING,
@@ -27,16 +30,16 @@ from stratamq.broker.kafka.groups.consumer.members import (
     Member,
     MemberState,
     Order,
-    Partition,
     Partitions,
     Report,
     Subscription,
     TopicInfo,
     Topics,
 )
+from stratamq.broker.kafka.groups.consumer.membership import Membership
 from stratamq.broker.kafka.groups.consumer.reconcile import reconcile
 from stratamq.broker.kafka.groups.consumer.subscriptions import Subscriptions
-from stratamq.broker.kafka.groups.limits import GROUP_BYTES, GroupLimits, Limit
+from stratamq.broker.kafka.groups.limits import GroupLimits, Limit
 from stratamq.wire.kafka.protocol import ErrorCode
 
 
@@ -48,20 +51,28 @@ class ConsumerGroup:
         self.epoch = epoch
         self.target_epoch = epoch
         self.since_ms = now_ms
-        self.members: dict[str, Member] = {}
+        self.membership = Membership()
         self.target: dict[str, Partitions] = {}
         self.assignor = DEFAULT_ASSIGNOR
         self.topics: dict[str, TopicInfo] = {}
         """What members subscribe to, as it was when the target was made."""
-        self.replies: list[tuple[Any, Any]] = []  # always empty: nobody waits in this protocol
+        self.replies: list[tuple[Ticket, Reply]] = []
+        """To classic members. No request has to wait for other members in this protocol."""
         self.changed = False
         self.is_dead = False
-        self.size_bytes = GROUP_BYTES
         self._seen_revision = -1
         self._subscriptions = Subscriptions()
-        self._holders: dict[Partition, str] = {}
-        self._deadlines_ms: dict[str, int] = {}
-        self._revoke_deadlines_ms: dict[str, int] = {}
+        self._sessions_ms: dict[str, int] = {}
+        self._due_ms: dict[str, int] = {}
+        """Until when a member has to do what it was asked to: revoke, or join, or sync."""
+
+    @property
+    def members(self) -> Mapping[str, Member]:
+        return self.membership.members
+
+    @property
+    def size_bytes(self) -> int:
+        return self.membership.size_bytes
 
     @property
     def state(self) -> str:
@@ -86,16 +97,9 @@ class ConsumerGroup:
         limit = self._limit(report)
         if limit is not None:
             return over_limit(report.member_id, limit)
-        before = self._admit(report)
-        member = _updated(before, report)
-        if member != before:
-            self._put(member)
-        if member.wants != before.wants or report.member_id not in self.target:
-            self._bump()
-        self._look_at_topics(topics)
-        self._retarget()
+        before = self.admit(report.member_id, report.instance_id)
         owned = NOTHING if report.epoch == JOINING else report.owned
-        member = self._step(now_ms, member, owned)
+        member = self.advance(now_ms, before, _updated(before, report), owned, topics)
         lost = report.epoch in (JOINING, before.previous_epoch)  # or never sent: no answer came
         told = lost or report.is_full or member.assigned != before.assigned
         return Order(
@@ -108,22 +112,27 @@ class ConsumerGroup:
         if self.is_dead:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         joins = report.epoch == JOINING
-        holder = self.by_instance(report.instance_id)
+        holder = self.membership.by_instance(report.instance_id)
         member = self.members.get(report.member_id)
         if holder is not None and holder.member_id != report.member_id:
             if not joins:
                 return ErrorCode.FENCED_INSTANCE_ID
-            gone = holder.epoch == LEAVING_FOR_NOW
+            gone = holder.epoch == LEAVING_FOR_NOW or holder.classic is not None
             return ErrorCode.NONE if gone else ErrorCode.UNRELEASED_INSTANCE_ID
         if member is None or (report.instance_id is not None and holder is None):
             return ErrorCode.NONE if joins else ErrorCode.UNKNOWN_MEMBER_ID
         return ErrorCode.NONE if joins else _epoch_error(member, report)
 
     def _limit(self, report: Report) -> Limit | None:
-        known = self.by_instance(report.instance_id) or self.members.get(report.member_id)
+        known = self.membership.by_instance(report.instance_id)
+        known = known or self.members.get(report.member_id)
+        after = _updated(known or Member(member_id=report.member_id), report)
+        return self.limit_reached(known, after)
+
+    def limit_reached(self, known: Member | None, after: Member) -> Limit | None:
+        """By a member, new where none is known, that becomes what it is after a request."""
         if known is None and len(self.members) >= self.limits.members_max:
             return Limit.MEMBERS
-        after = _updated(known or Member(member_id=report.member_id), report)
         if after == known:
             return None
         if after.size_bytes > self.limits.member_bytes_max:
@@ -131,14 +140,16 @@ class ConsumerGroup:
         growth = after.size_bytes - (0 if known is None else known.size_bytes)
         return self.limits.reached_by(self.size_bytes, growth)
 
-    def _admit(self, report: Report) -> Member:
+    # -- for each kind of member ---------------------------------------------------------------
+
+    def admit(self, member_id: str, instance_id: str | None) -> Member:
         """The member as it was, a new one, or a static one under its new id."""
-        holder = self.by_instance(report.instance_id)
-        if holder is not None and holder.member_id != report.member_id:
-            return self._take_over(holder, report.member_id)
-        member = self.members.get(report.member_id)
+        holder = self.membership.by_instance(instance_id)
+        if holder is not None and holder.member_id != member_id:
+            return self._take_over(holder, member_id)
+        member = self.members.get(member_id)
         if member is None:
-            member = Member(member_id=report.member_id)
+            member = Member(member_id=member_id)
             self._put(member)
         elif member.epoch == LEAVING_FOR_NOW:
             member = replace(member, epoch=JOINING)
@@ -147,30 +158,60 @@ class ConsumerGroup:
     def _take_over(self, old: Member, new_id: str) -> Member:
         """A static member is back: what was its old self's is its own, nothing moves."""
         target = self.target.pop(old.member_id, NOTHING)
-        self._forget(old)
+        self._forget(old.member_id)
         member = replace(old, member_id=new_id, epoch=JOINING, previous_epoch=-1)
         self._put(member)
         self.target[new_id] = target
         return member
 
+    def advance(
+        self,
+        now_ms: int,
+        before: Member,
+        member: Member,
+        owned: Partitions | None,
+        topics: Topics,
+    ) -> Member:
+        """Let what the member says now count, and take it a step nearer to its target."""
+        if member != before:
+            self._put(member)
+        if member.wants != before.wants or member.member_id not in self.target:
+            self._bump()
+        self.look_at(topics)
+        self._retarget()
+        return self._step(now_ms, member, owned)
+
     def _step(self, now_ms: int, member: Member, owned: Partitions | None) -> Member:
         mine = member.member_id
         target = self.target.get(mine, NOTHING)
-        after = reconcile(
-            member,
-            self.target_epoch,
-            target,
-            owned,
-            lambda one: self._holders.get(one, mine) == mine,
-        )
+        is_free = partial(self.membership.is_free_for, mine)
+        after = reconcile(member, self.target_epoch, target, owned, is_free)
         if after != member:
             self._put(after)
-        self._deadlines_ms[mine] = now_ms + self.limits.consumer_session_ms
+        self.heard(now_ms, after)
         if after.state is not MemberState.UNREVOKED:
-            self._revoke_deadlines_ms.pop(mine, None)
-        elif after.revoking != member.revoking or mine not in self._revoke_deadlines_ms:
-            self._revoke_deadlines_ms[mine] = now_ms + after.rebalance_ms
+            self._due_ms.pop(mine, None)
+        elif after.revoking != member.revoking or mine not in self._due_ms:
+            self._due_ms[mine] = now_ms + after.rebalance_ms
         return after
+
+    def heard(self, now_ms: int, member: Member) -> None:
+        classic = member.classic
+        session_ms = self.limits.consumer_session_ms if classic is None else classic.session_ms
+        self._sessions_ms[member.member_id] = now_ms + session_ms
+
+    def expect(self, now_ms: int, member: Member) -> None:
+        """The member has to act within its rebalance time-out, counted from the first time that it
+        was asked to; else it is out."""
+        self._due_ms.setdefault(member.member_id, now_ms + member.rebalance_ms)
+
+    def expect_nothing(self, member: Member) -> None:
+        self._due_ms.pop(member.member_id, None)
+
+    def waits_for_others(self, member: Member) -> bool:
+        """Whether other members still hold some of what is to be this one's."""
+        wanted = self.target.get(member.member_id, NOTHING) - member.assigned
+        return not all(self.membership.is_free_for(member.member_id, one) for one in wanted)
 
     # -- leave ---------------------------------------------------------------------------------
 
@@ -184,15 +225,15 @@ class ConsumerGroup:
             self._put(
                 replace(member, epoch=LEAVING_FOR_NOW, revoking=NOTHING, state=MemberState.STABLE)
             )
-            self._revoke_deadlines_ms.pop(member.member_id, None)
-            self._deadlines_ms[member.member_id] = now_ms + self.limits.consumer_session_ms
+            self.expect_nothing(member)
+            self.heard(now_ms, member)
         else:
-            self._remove(now_ms, member)
+            self.remove(now_ms, member.member_id)
         return Order(member_id=report.member_id, epoch=report.epoch)
 
     def _leave_error(self, report: Report) -> ErrorCode:
         if report.instance_id is not None:
-            holder = self.by_instance(report.instance_id)
+            holder = self.membership.by_instance(report.instance_id)
             if holder is None:
                 return ErrorCode.UNKNOWN_MEMBER_ID
             if holder.member_id != report.member_id:
@@ -200,9 +241,9 @@ class ConsumerGroup:
         known = report.member_id in self.members
         return ErrorCode.NONE if known else ErrorCode.UNKNOWN_MEMBER_ID
 
-    def _remove(self, now_ms: int, member: Member) -> None:
-        self._forget(member)
-        self.target.pop(member.member_id, None)
+    def remove(self, now_ms: int, member_id: str) -> None:
+        self._forget(member_id)
+        self.target.pop(member_id, None)
         self._bump()
         if not self.members:
             self.since_ms = now_ms
@@ -217,42 +258,55 @@ class ConsumerGroup:
     # -- offsets -------------------------------------------------------------------------------
 
     def commit_error(
-        self, member_id: str | None, epoch: int, *, transactional: bool = False
+        self, now_ms: int, who: Identity, *, epochs: bool, transactional: bool = False
     ) -> ErrorCode:
-        """Whether this caller may commit, or fetch what must be its own."""
-        anonymous = not member_id and epoch < 0
+        """Whether this caller may commit. `epochs`: its version of the API knows member epochs."""
+        anonymous = not who.member_id and who.generation < 0
         if anonymous and (transactional or not self.members):
             return ErrorCode.NONE
-        member = self.members.get(member_id or "")
+        member = self.members.get(who.member_id)
         if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.NONE if epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
+            fenced = self.membership.by_instance(who.instance_id) is not None
+            return ErrorCode.FENCED_INSTANCE_ID if fenced else ErrorCode.UNKNOWN_MEMBER_ID
+        if member.classic is not None:
+            self.heard(now_ms, member)
+        elif not epochs and not transactional:
+            return ErrorCode.UNSUPPORTED_VERSION
+        return _stale(member, who.generation)
+
+    def fetch_error(self, member_id: str | None, epoch: int) -> ErrorCode:
+        """Whether a member that names itself may fetch offsets, which must be its own."""
+        if member_id is None and epoch < 0:
+            return ErrorCode.NONE
+        if not member_id and epoch < 0 and not self.members:
+            return ErrorCode.NONE
+        member = self.members.get(member_id or "")
+        return ErrorCode.UNKNOWN_MEMBER_ID if member is None else _stale(member, epoch)
 
     # -- time ----------------------------------------------------------------------------------
 
     def next_ms(self) -> int | None:
-        times = [*self._deadlines_ms.values(), *self._revoke_deadlines_ms.values()]
+        times = [*self._sessions_ms.values(), *self._due_ms.values()]
         return min(times, default=None)
 
     def tick(self, now_ms: int) -> None:
-        """Members that fell silent, or do not let go what they have to, are out."""
-        for deadlines in (self._deadlines_ms, self._revoke_deadlines_ms):
+        """Members that fell silent, or do not do in time what they have to, are out."""
+        for deadlines in (self._sessions_ms, self._due_ms):
             late = [one for one, deadline in deadlines.items() if now_ms >= deadline]
             for member_id in late:
-                self._remove(now_ms, self.members[member_id])
+                self.remove(now_ms, member_id)
 
-    def resume(self, now_ms: int) -> None:
-        """After a restart: everyone has all its time again."""
+    def load(self, now_ms: int, members: Iterable[Member]) -> None:
+        """As after a restart: everyone has all its time again."""
+        self.membership.load(members)
         for member in self.members.values():
-            self.size_bytes += member.size_bytes
-            self._holders |= dict.fromkeys(member.holds, member.member_id)
-            self._deadlines_ms[member.member_id] = now_ms + self.limits.consumer_session_ms
+            self.heard(now_ms, member)
             if member.state is MemberState.UNREVOKED:
-                self._revoke_deadlines_ms[member.member_id] = now_ms + member.rebalance_ms
+                self.expect(now_ms, member)
 
     # -- target --------------------------------------------------------------------------------
 
-    def _look_at_topics(self, topics: Topics) -> None:
+    def look_at(self, topics: Topics) -> None:
         """A topic that came, grew or went changes the group as a member would."""
         if topics.revision == self._seen_revision and self.epoch == self.target_epoch:
             return
@@ -290,42 +344,30 @@ class ConsumerGroup:
 
     # -- small things --------------------------------------------------------------------------
 
-    def by_instance(self, instance_id: str | None) -> Member | None:
-        if instance_id is None:
-            return None
-        named = (one for one in self.members.values() if one.instance_id == instance_id)
-        return next(named, None)
-
     def _bump(self) -> None:
         self.epoch += 1 if self.epoch == self.target_epoch else 0
         self.changed = True
 
     def _put(self, member: Member) -> None:
-        old = self.members.get(member.member_id)
-        if old is not None:
-            self._release(old)
-            self.size_bytes -= old.size_bytes
-        self.size_bytes += member.size_bytes
-        self.members[member.member_id] = member
-        self._holders |= dict.fromkeys(member.holds, member.member_id)
+        self.membership.put(member)
         self.changed = True
 
-    def _forget(self, member: Member) -> None:
-        self._release(member)
-        self.size_bytes -= member.size_bytes
-        del self.members[member.member_id]
-        self._deadlines_ms.pop(member.member_id, None)
-        self._revoke_deadlines_ms.pop(member.member_id, None)
-
-    def _release(self, member: Member) -> None:
-        for partition in member.holds:
-            if self._holders.get(partition) == member.member_id:
-                del self._holders[partition]
+    def _forget(self, member_id: str) -> None:
+        self.membership.remove(member_id)
+        self._sessions_ms.pop(member_id, None)
+        self._due_ms.pop(member_id, None)
 
 
 def over_limit(member_id: str, limit: Limit) -> Order:
     error = ErrorCode.INVALID_REQUEST if limit is Limit.MEMBER else limit.error
     return Order(error=error, message=f"{limit} is reached.", member_id=member_id, limit=limit)
+
+
+def _stale(member: Member, epoch: int) -> ErrorCode:
+    if epoch == member.epoch:
+        return ErrorCode.NONE
+    classic = member.classic is not None
+    return ErrorCode.ILLEGAL_GENERATION if classic else ErrorCode.STALE_MEMBER_EPOCH
 
 
 def _epoch_error(member: Member, report: Report) -> ErrorCode:
@@ -353,4 +395,5 @@ def _updated(member: Member, report: Report) -> Member:
         client_host=report.client_host,
         rebalance_ms=rebalance_ms,
         wants=wants,
+        classic=None,
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
+from stratamq.broker.kafka.groups.classic.members import Protocol
 from stratamq.broker.kafka.groups.limits import Limit, weight
 from stratamq.model.dataclass import dataclass
 from stratamq.model.types import TopicId
@@ -57,6 +58,15 @@ class Subscription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Classic:
+    """What a member that speaks the classic protocol said when it joined, for as long as it does:
+    see `groups.migration`. Its generation is its member epoch."""
+
+    session_ms: int
+    protocols: tuple[Protocol, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
     """`assigned` is what it may read; `revoking` is what it may no longer, and still has."""
 
@@ -72,12 +82,18 @@ class Member:
     previous_epoch: int = -1
     assigned: Partitions = NOTHING
     revoking: Partitions = NOTHING
+    classic: Classic | None = None
 
     @property
     def size_bytes(self) -> int:
         """The weight of what the member says about itself."""
         said = (self.member_id, self.instance_id, self.rack_id, self.client_id, self.client_host)
-        return weight(*said, self.wants.regex, self.wants.assignor, *self.wants.names)
+        protocols = () if self.classic is None else self.classic.protocols
+        return weight(
+            *said,
+            *(self.wants.regex, self.wants.assignor, *self.wants.names),
+            *(part for protocol in protocols for part in protocol),
+        )
 
     @property
     def holds(self) -> Partitions:

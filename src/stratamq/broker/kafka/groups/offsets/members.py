@@ -38,9 +38,8 @@ class OffsetGuard:
             group = found.machine
             if isinstance(group, ClassicGroup):
                 return group.commit_error(now_ms, who, transactional=transactional)
-            if version < EPOCHS_FROM and not transactional and group.members:
-                return ErrorCode.UNSUPPORTED_VERSION
-            return group.commit_error(who.member_id, who.generation, transactional=transactional)
+            epochs = version >= EPOCHS_FROM
+            return group.commit_error(now_ms, who, epochs=epochs, transactional=transactional)
 
         try:
             return await found.run(check)
@@ -52,6 +51,4 @@ class OffsetGuard:
         cell = self._coordinator.find(name)
         if cell is None or isinstance(cell.machine, ClassicGroup):
             return ErrorCode.NONE
-        if member_id is None and epoch < 0:
-            return ErrorCode.NONE
-        return cell.machine.commit_error(member_id, epoch)
+        return cell.machine.fetch_error(member_id, epoch)
