@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from stratamq.wire.kafka.protocol import APIS
-from stratamq.wire.kafka.protocol.codes import NAMES, error_codes
+from stratamq.wire.kafka.protocol.codes import ERROR_CODES, NAMES
 from stratamq.wire.kafka.protocol.schema import fields_of
 from tests.wire.protocol.support import sample
 
@@ -31,6 +31,6 @@ def walked(value: object) -> Iterator[int]:
 def test_all_of_them_are_found(name: str) -> None:
     api = RESPONSES[name]
     response = sample(api.response, api.versions.last)
-    found = error_codes(response)
+    found = ERROR_CODES[type(response)](response)
     assert found == list(walked(response))
     assert found, "a sample has something in every field"

@@ -27,29 +27,23 @@ class Slot:
 
 
 class Answers:
-    """A line of slots. Its length is the number of requests that are not answered, or whose answer
-    waits for those before it. Bytes count in the budget from `put` until they were sent."""
+    """`line` has the slots of the requests that are not answered, or whose answer waits for those
+    before it. Bytes count in the budget from `put` until they were sent."""
 
     def __init__(self, connection: Connection, budget: AnswerBudget) -> None:
         self._connection, self._budget = connection, budget
-        self._line: deque[Slot] = deque()
+        self.line: deque[Slot] = deque()
         self._unsent = 0
-
-    def __len__(self) -> int:
-        return len(self._line)
-
-    def expect(self, slot: Slot) -> None:
-        self._line.append(slot)
 
     def put(self, slot: Slot, answer: list[Buffer]) -> bool:
         """The answer of a slot in the line; whether it can be sent."""
         slot.answer = answer
         self._budget.take(_size(answer))
-        return slot is self._line[0]
+        return slot is self.line[0]
 
     def send(self) -> None:
         """All that are ready, from the front of the line, in one write."""
-        line, ready = self._line, []
+        line, ready = self.line, []
         while line and (answer := line[0].answer) is not None:
             line.popleft()
             ready += answer
@@ -66,9 +60,9 @@ class Answers:
 
     def close(self) -> list[Slot]:
         """Nothing more is sent. The slots that have no answer yet."""
-        self._budget.give(sum(_size(slot.answer) for slot in self._line if slot.answer))
+        self._budget.give(sum(_size(slot.answer) for slot in self.line if slot.answer))
         self.sent()
-        return [slot for slot in self._line if slot.answer is None]
+        return [slot for slot in self.line if slot.answer is None]
 
 
 def _size(buffers: list[Buffer]) -> int:

@@ -11,7 +11,7 @@ SIZE_BYTES = 4
 
 
 class Inbox:
-    """Holds what came and no request was made of yet. A Holder of the budget.
+    """`frames` holds what came and no request was made of yet. A Holder of the budget.
 
     Bytes are charged when they come, those of a large request when it is admitted. They are given
     back when the session says that a request is done, or when the connection ends.
@@ -25,36 +25,34 @@ class Inbox:
         frame_bytes_max: int,
     ) -> None:
         self._connection, self._budget = connection, budget
-        self._frames = FrameReceiver(buffers, frame_bytes_max)
+        self.frames = FrameReceiver(buffers, frame_bytes_max)
         self._charged = 0
         self._ahead = 0  # charged, and has not come yet
         self._is_admitted = False
         self._is_held = False
 
     def limit_frames(self, bytes_max: int) -> None:
-        self._frames.frame_bytes_max = bytes_max
+        self.frames.frame_bytes_max = bytes_max
 
     # -- bytes in, frames out ------------------------------------------------------------------
 
     def received(self, data: bytes) -> None:
         self._count(len(data))
-        self._frames.feed(data)
+        self.frames.feed(data)
 
     def buffer(self) -> memoryview | None:
-        return self._frames.buffer()
+        return self.frames.buffer()
 
     def filled(self, count: int) -> None:
         self._count(count)
-        self._frames.filled(count)
+        self.frames.filled(count)
 
-    def next_frame(self) -> Frame | None:
-        frame = self._frames.next_frame()
-        if frame is not None and len(frame) > SMALL_BYTES:
-            if not self._is_admitted:  # it came in one piece with others, before it could be asked
-                self._budget.let_come(self, len(frame) + SIZE_BYTES)
-            self._budget.arrived(self)
-            self._is_admitted = False
-        return frame
+    def arrived(self, frame: Frame) -> None:
+        """To be called with each frame of `frames` that is over SMALL_BYTES."""
+        if not self._is_admitted:  # it came in one piece with others, before it could be asked
+            self._budget.let_come(self, len(frame) + SIZE_BYTES)
+        self._budget.arrived(self)
+        self._is_admitted = False
 
     def unpacked(self, size_bytes: int) -> None:
         """A request takes so much more in memory, now that it was read."""
@@ -63,10 +61,11 @@ class Inbox:
 
     def done(self, size_bytes: int, unpacked_bytes: int = 0) -> None:
         """A request of that size was answered or dropped."""
-        self._charged -= size_bytes + unpacked_bytes
-        self._budget.discharge(unpacked_bytes)
-        self._budget.discharge(size_bytes, admitted=size_bytes > SMALL_BYTES + SIZE_BYTES)
-        if self._is_held and self._charged <= SMALL_BYTES and self._frames.large is None:
+        given = size_bytes + unpacked_bytes
+        self._charged -= given
+        admitted = size_bytes > SMALL_BYTES + SIZE_BYTES
+        self._budget.discharge(given, size_bytes if admitted else 0)
+        if self._is_held and self._charged <= SMALL_BYTES and self.frames.large is None:
             self._budget.forget(self)
             self.budget_is_back()
 
@@ -74,7 +73,7 @@ class Inbox:
         """Stop reading while the budget is used up; called when all whole frames were taken."""
         if self._is_held or self._is_admitted:
             return
-        if (large := self._frames.large) is None:
+        if (large := self.frames.large) is None:
             may = self._budget.may_read(self)
         else:
             may = self._budget.admit(self, large.size + SIZE_BYTES)
@@ -87,10 +86,10 @@ class Inbox:
     def close(self, under_way_bytes: int) -> None:
         """Give back all but what the requests under way have."""
         self._budget.forget(self)
-        if self._is_admitted and (large := self._frames.large) is not None:
+        if self._is_admitted and (large := self.frames.large) is not None:
             self._is_admitted = False
             self.done(large.size + SIZE_BYTES)
-        self._frames.close()
+        self.frames.close()
         rest = self._charged - under_way_bytes
         self._charged -= rest
         self._budget.discharge(rest)
@@ -103,7 +102,7 @@ class Inbox:
 
     @property
     def missing_bytes(self) -> int:
-        large = self._frames.large
+        large = self.frames.large
         return 0 if large is None else large.size - large.filled
 
     def budget_is_back(self) -> None:
@@ -115,7 +114,7 @@ class Inbox:
         self._connection.close(reason)
 
     def _note_admission(self) -> None:
-        if self._frames.large is not None:
+        if self.frames.large is not None:
             self._is_admitted = True
             self._ahead = self.missing_bytes
             self._charged += self._ahead

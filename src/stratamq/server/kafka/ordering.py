@@ -94,15 +94,15 @@ NAMES: Mapping[int, tuple[str, ...]] = {
 }
 
 _KEYS = {api.name: api.key for api in APIS.values()}
-_KINDS = {_KEYS[name]: kind for kind, names in NAMES.items() for name in names}
-_WAITS_FOR = {kind: ALL & ~passed for kind, passed in MAY_PASS.items()}
+KINDS = {_KEYS[name]: kind for kind, names in NAMES.items() for name in names}
+WAITS_FOR = {kind: ALL & ~passed for kind, passed in MAY_PASS.items()}
 
 NO_SESSION_EPOCH = -1
 
 
 def kind_of(header: RequestHeader, body: object) -> int:
-    """An API that the table does not name runs alone."""
-    kind = _KINDS.get(header.api_key, Kind.ALONE)
+    """An API that the table does not name runs alone. Of the others only Fetch has two kinds."""
+    kind = KINDS.get(header.api_key, Kind.ALONE)
     if kind == Kind.FETCH and isinstance(body, FetchRequest):
         in_session = body.session_id or body.session_epoch != NO_SESSION_EPOCH
         return Kind.SESSION_FETCH if in_session else Kind.FETCH
@@ -110,22 +110,20 @@ def kind_of(header: RequestHeader, body: object) -> int:
 
 
 class UnderWay:
-    """The requests of one connection that began and have no answer yet, by kind."""
+    """The requests of one connection that began and have no answer yet, by kind. One of kind k may
+    begin when none of `kinds` is in WAITS_FOR[k]."""
 
-    __slots__ = ("_counts", "_kinds")
+    __slots__ = ("_counts", "kinds")
 
     def __init__(self) -> None:
         self._counts = dict.fromkeys(MAY_PASS, 0)
-        self._kinds = 0
-
-    def may_begin(self, kind: int) -> bool:
-        return not self._kinds & _WAITS_FOR[kind]
+        self.kinds = 0
 
     def began(self, kind: int) -> None:
         self._counts[kind] += 1
-        self._kinds |= kind
+        self.kinds |= kind
 
     def answered(self, kind: int) -> None:
         self._counts[kind] -= 1
         if not self._counts[kind]:
-            self._kinds &= ~kind
+            self.kinds &= ~kind

@@ -67,12 +67,13 @@ class RequestBudget:
     def charge(self, size_bytes: int) -> None:
         self._used += size_bytes
 
-    def discharge(self, size_bytes: int, *, admitted: bool = False) -> None:
-        """What came in was answered or dropped. One that was `admitted` is given back whole."""
+    def discharge(self, size_bytes: int, admitted_bytes: int = 0) -> None:
+        """What came in was answered or dropped; `admitted_bytes` of it is a request that had to be
+        admitted."""
         self._used -= size_bytes
-        if admitted:
+        if admitted_bytes:
             self._admitted -= 1
-            self._large -= size_bytes if size_bytes > MIDDLE_BYTES else 0
+            self._large -= admitted_bytes if admitted_bytes > MIDDLE_BYTES else 0
         if self._waiting or self._waiting_large:
             self._let_in()
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stratamq.broker.kafka.turns import in_turns
 from stratamq.server.kafka.inbox import SIZE_BYTES, Inbox
+from stratamq.server.kafka.request_budget import SMALL_BYTES
 from stratamq.wire.kafka.protocol import (
     Frame,
     ProtocolError,
@@ -43,15 +44,14 @@ class RequestReader:
     def __init__(
         self, server: KafkaServer, inbox: Inbox, context: Context, ready: Callable[[], None]
     ) -> None:
-        self._server, self._inbox = server, inbox
+        self._inbox = inbox
         self._context, self._ready = context, ready
+        self._next_frame = inbox.frames.next_frame
+        self._served, self._limits = server.served, server.limits
+        self.is_reading = False
         self._reading: asyncio.Task[None] | None = None
         self._reading_bytes = 0
         self._taken: Taken | None = None
-
-    @property
-    def is_reading(self) -> bool:
-        return self._reading is not None
 
     def take(self) -> Taken | None:
         """The next request; None while its bytes are missing or it is being read. ProtocolError:
@@ -59,49 +59,55 @@ class RequestReader:
         if (taken := self._taken) is not None:
             self._taken = None
             return taken
-        frame = self._inbox.next_frame()
+        frame = self._next_frame()
         if frame is None:
             return None
-        if len(frame) > LARGE_BYTES and frame[:2] != PRODUCE:
-            reading = self._read_in_turns(frame)
-            self._reading = asyncio.get_running_loop().create_task(reading, context=self._context)
-            self._reading_bytes = len(frame) + SIZE_BYTES
-            return None
-        elements_max = self._server.limits.request_elements_max
+        if (frame_bytes := len(frame)) > LARGE_BYTES:
+            if frame_bytes > SMALL_BYTES:
+                self._inbox.arrived(frame)
+            if frame[:2] != PRODUCE:
+                self._begin_reading(frame)
+                return None
+        elements_max = self._limits.request_elements_max
         try:
-            served = self._server.served
-            return _taken(
-                frame, decode_request(frame, served, exact=False, elements_max=elements_max)
-            )
+            request = decode_request(frame, self._served, exact=False, elements_max=elements_max)
         except ProtocolError as error:
-            return _taken(frame, error)
+            return _unreadable(frame, error)
+        return Taken(request.header.api_key, frame_bytes + SIZE_BYTES, request)
 
     def close(self) -> None:
-        if self._reading is not None:
+        if self.is_reading and self._reading is not None:
             self._reading.cancel()
             self._inbox.done(self._reading_bytes)
         elif self._taken is not None:
             self._inbox.done(self._taken.size_bytes)
 
+    def _begin_reading(self, frame: Frame) -> None:
+        reading = self._read_in_turns(frame)
+        self._reading = asyncio.get_running_loop().create_task(reading, context=self._context)
+        self._reading_bytes = len(frame) + SIZE_BYTES
+        self.is_reading = True
+
     async def _read_in_turns(self, frame: Frame) -> None:
-        limits = self._server.limits
+        limits = self._limits
         try:
             if len(frame) > limits.other_frame_bytes_max:
                 raise FrameTooLarge(f"a request of {len(frame)} bytes that is no Produce")
             steps = decode_request_in_steps(
-                frame, self._server.served, exact=False, elements_max=limits.request_elements_max
+                frame, self._served, exact=False, elements_max=limits.request_elements_max
             )
-            self._taken = _taken(frame, await in_turns(steps))
+            request = await in_turns(steps)
         except ProtocolError as error:
-            self._taken = _taken(frame, error)
-        self._reading = None
+            self._taken = _unreadable(frame, error)
+        else:
+            self._taken = Taken(request.header.api_key, self._reading_bytes, request)
+        self.is_reading = False
         self._ready()
 
 
-def _taken(frame: Frame, request: Request | ProtocolError) -> Taken:
+def _unreadable(frame: Frame, error: ProtocolError) -> Taken:
     """Without the error's traces: they hold the frame, which may be large, until the garbage
     collector finds them."""
-    if isinstance(request, ProtocolError):
-        request.__traceback__ = request.__context__ = request.__cause__ = None
+    error.__traceback__ = error.__context__ = error.__cause__ = None
     api_key = int.from_bytes(frame[:2], "big", signed=True)
-    return Taken(api_key, len(frame) + SIZE_BYTES, request)
+    return Taken(api_key, len(frame) + SIZE_BYTES, error)

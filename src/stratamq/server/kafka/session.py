@@ -13,14 +13,14 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from stratamq.broker.kafka.contract import ANONYMOUS, Caller
+from stratamq.broker.kafka.contract import ANONYMOUS, Beginner, Caller
 from stratamq.broker.kafka.produce_answers import Unanswered
 from stratamq.broker.kafka.turns import CLIENT, TURN_S, Client, in_turns, turns
 from stratamq.net.connection import Connection, Hold
 from stratamq.server.kafka.answers import NOTHING, Answers, Slot
 from stratamq.server.kafka.auth import BEFORE_AUTHENTICATION, SASL_REQUESTS
 from stratamq.server.kafka.inbox import Inbox
-from stratamq.server.kafka.ordering import FETCHES, Kind, UnderWay, kind_of
+from stratamq.server.kafka.ordering import FETCHES, KINDS, WAITS_FOR, Kind, UnderWay, kind_of
 from stratamq.server.kafka.request_reader import RequestReader
 from stratamq.server.kafka.throttle import Mute, Stopwatch, Usage, record_bytes, throttle
 from stratamq.wire.kafka.protocol import (
@@ -34,7 +34,7 @@ from stratamq.wire.kafka.protocol import (
     encode_response_in_steps,
     encode_unsupported_version,
 )
-from stratamq.wire.kafka.protocol.codes import error_codes
+from stratamq.wire.kafka.protocol.codes import ERROR_CODES
 from stratamq.wire.kafka.protocol.exceptions import UnknownApi
 from stratamq.wire.kafka.protocol.headers import API_VERSIONS_KEY
 
@@ -49,6 +49,9 @@ UNKNOWN_KEY = -1
 ELEMENT_BYTES = 384
 """What an element of a list in a request takes in memory, beside its bytes on the wire: about 130
 there, and twice that in the answer to it. What an answer says beyond that is counted by itself."""
+
+FEW_ELEMENTS = 8
+"""So many are not counted: they are no more than what each request takes anyway."""
 
 
 class KafkaSession:
@@ -67,6 +70,7 @@ class KafkaSession:
             strangers if self._is_stranger else limit,
         )
         self._answers = Answers(connection, server.answer_budget)
+        self._line = self._answers.line
         self._under_way = UnderWay()
         self._next: tuple[Slot, Request] | None = None
         self._client, self._context = Client(), copy_context()
@@ -105,7 +109,7 @@ class KafkaSession:
         self._pump()
 
     def is_busy(self) -> bool:
-        return len(self._answers) > 0 or self._requests.is_reading
+        return bool(self._line) or self._requests.is_reading
 
     def finish(self) -> None:
         self._finishing = True
@@ -142,7 +146,7 @@ class KafkaSession:
             if self._next is None and not self._take():
                 break
             if (waiting := self._next) is not None:
-                if not self._under_way.may_begin(waiting[0].kind):
+                if self._under_way.kinds & WAITS_FOR[waiting[0].kind]:
                     break
                 self._next = None
                 self._start(*waiting)
@@ -168,8 +172,8 @@ class KafkaSession:
         if self._paused or self._requests.is_reading:
             return False
         if self._authenticator.principal is None:
-            return not len(self._answers)  # one at a time, until we know who it is
-        return len(self._answers) < self._server.limits.requests_max
+            return not self._line  # one at a time, until we know who it is
+        return len(self._line) < self._server.limits.requests_max
 
     def _steer(self) -> None:
         """Read on only when what comes could be dealt with."""
@@ -198,9 +202,13 @@ class KafkaSession:
         if isinstance(request, ProtocolError):
             self._unreadable(api_key, size_bytes, request)
             return True
-        unpacked_bytes = request.elements * ELEMENT_BYTES
-        self._inbox.unpacked(unpacked_bytes)
-        kind = kind_of(request.header, request.body)
+        unpacked_bytes = 0
+        if request.elements > FEW_ELEMENTS:
+            unpacked_bytes = request.elements * ELEMENT_BYTES
+            self._inbox.unpacked(unpacked_bytes)
+        kind = KINDS.get(api_key, Kind.ALONE)
+        if kind == Kind.FETCH:
+            kind = kind_of(request.header, request.body)
         self._next = Slot(kind, size_bytes, unpacked_bytes), request
         return True
 
@@ -210,7 +218,9 @@ class KafkaSession:
         code = ErrorCode.UNSUPPORTED_VERSION if unsupported else ErrorCode.INVALID_REQUEST
         if isinstance(error, UnsupportedVersion) and api_key == API_VERSIONS_KEY:
             self._server.refusals.count(api_key, [code], host=self._connection.host)
-            slot = self._in_line(Slot(Kind.READ, size_bytes))
+            slot = Slot(Kind.READ, size_bytes)
+            self._line.append(slot)
+            self._under_way.began(slot.kind)
             self._settle(slot, encode_unsupported_version(error, self._server.served))
         else:
             self._inbox.done(size_bytes)
@@ -224,35 +234,37 @@ class KafkaSession:
         )
         self.cut_off(reason)
 
-    def _in_line(self, slot: Slot) -> Slot:
-        self._answers.expect(slot)
-        self._under_way.began(slot.kind)
-        return slot
-
     def _start(self, slot: Slot, request: Request) -> None:
         header, body, _ = request
-        handle = self._handler(type(body))
-        if handle is None:
+        body_type = type(body)
+        begin = None if self._is_stranger else self._server.broker.beginner(body_type)
+        handle = self._handler(body_type) if begin is None else None
+        if begin is None and handle is None:
             self._inbox.done(slot.size_bytes, slot.unpacked_bytes)
             reason = f"API key {header.api_key} before authentication"
             self._refuse(header.api_key, ErrorCode.ILLEGAL_SASL_STATE, reason)
             return
         caller = self._caller(header)
-        self._in_line(slot)
-        if not self._begin(slot, header, caller, body):
-            work = self._serve(slot, header, caller, handle(body, caller))
-            slot.task = self._loop.create_task(work, context=self._context)
+        self._line.append(slot)
+        self._under_way.began(slot.kind)
+        if begin is not None:
+            if self._begin(begin, slot, header, caller, body):
+                return
+            handle = self._handler(body_type)
+        assert handle is not None, "what can begin has a handler too"
+        work = self._serve(slot, header, caller, handle(body, caller))
+        slot.task = self._loop.create_task(work, context=self._context)
 
-    def _begin(self, slot: Slot, header: RequestHeader, caller: Caller, body: object) -> bool:
+    def _begin(
+        self, begin: Beginner, slot: Slot, header: RequestHeader, caller: Caller, body: object
+    ) -> bool:
         """Requests that need no task begin at once. They must not overtake those that had one: a
         producer's batches stay in order."""
-        begin = self._server.broker.beginner(type(body))
-        if begin is None:
-            return False
         quotas = self._server.quotas
-        if not self._lagging and (quotas.idle or not quotas.times):
+        idle = quotas.idle
+        if not self._lagging and (idle or not quotas.times):
             try:
-                if begin(body, caller, partial(self._answered, slot, header, caller)):
+                if begin(body, caller, partial(self._answered, slot, header, caller, idle)):
                     return True
             except Exception:
                 self._failed(header, caller)
@@ -293,11 +305,14 @@ class KafkaSession:
     async def _serve(
         self, slot: Slot, header: RequestHeader, caller: Caller, work: Awaitable[Any]
     ) -> None:
-        watch = Stopwatch(work) if self._server.quotas.times else None
+        quotas = self._server.quotas
+        watch = Stopwatch(work) if quotas.times else None
         answer, held_bytes = NOTHING, 0
         try:
             response = await (watch or work)
-            self._note(slot, header, caller, response, watch.busy_s if watch else 0.0)
+            self._note_refusal(header, caller, response)
+            if not quotas.idle or getattr(response, "throttle_time_ms", False):
+                self._throttle(slot, header, caller, response, watch.busy_s if watch else 0.0)
             if response is not None:
                 held_bytes = record_bytes(response)  # which others could ask for meanwhile
                 self._server.answer_budget.take(held_bytes)
@@ -311,30 +326,31 @@ class KafkaSession:
             self._server.answer_budget.give(held_bytes)
         self._settle(slot, answer)
 
-    def _answered(self, slot: Slot, header: RequestHeader, caller: Caller, response: Any) -> None:
-        """The same for a request that was begun without a task."""
+    def _answered(
+        self, slot: Slot, header: RequestHeader, caller: Caller, idle: bool, response: Any
+    ) -> None:
+        """The same for a request that was begun without a task; `idle`: nobody had a quota."""
         answer = NOTHING
         try:
-            self._note(slot, header, caller, response, 0.0)
+            self._note_refusal(header, caller, response)
+            if not idle or getattr(response, "throttle_time_ms", False):
+                self._throttle(slot, header, caller, response, 0.0)
             if response is not None:
                 answer = encode_response(header, response)
         except Exception:
             self._failed(header, caller)
         self._settle(slot, answer)
 
-    def _note(
+    def _note_refusal(self, header: RequestHeader, caller: Caller, response: Any) -> None:
+        if response is not None and (codes := ERROR_CODES[type(response)](response)):
+            self._server.refusals.count(header.api_key, codes, **_about(caller))
+
+    def _throttle(
         self, slot: Slot, header: RequestHeader, caller: Caller, response: Any, busy_s: float
     ) -> None:
-        """Count what was refused and what was used; both before the response is encoded, which
-        says how long its client has to be quiet."""
-        if response is not None and (codes := error_codes(response)):
-            self._server.refusals.count(header.api_key, codes, **_about(caller))
-        quotas = self._server.quotas
-        asked_ms: int = getattr(response, "throttle_time_ms", 0)
-        if asked_ms or not quotas.idle:
-            sizes = slot.size_bytes, record_bytes(response)
-            usage = Usage(header.api_key, *sizes, busy_s * 1000)
-            self._mute.start(throttle(quotas, caller, usage, response))
+        sizes = slot.size_bytes, record_bytes(response)
+        usage = Usage(header.api_key, *sizes, busy_s * 1000)
+        self._mute.start(throttle(self._server.quotas, caller, usage, response))
 
     def _failed(self, header: RequestHeader, caller: Caller) -> None:
         self._server.refusals.failed(header.api_key, **_about(caller))
@@ -348,7 +364,7 @@ class KafkaSession:
             return
         is_first = self._answers.put(slot, answer)
         if (is_first or self._next is not None) and not self._flushes:
-            if len(self._answers) == 1 and not self._pumps:  # nobody to wait for
+            if len(self._line) == 1 and not self._pumps:  # nobody to wait for
                 self._flush_and_pump()
             else:
                 self._flushes = True
@@ -367,9 +383,9 @@ class KafkaSession:
         self._close_when_done()
 
     def _close_when_done(self) -> None:
-        if self._authenticator.failed and not len(self._answers):
+        if self._authenticator.failed and not self._line:
             self.cut_off("authentication failed")
-        elif self._finishing and not len(self._answers):
+        elif self._finishing and not self._line:
             self._connection.close()
 
 

@@ -82,23 +82,20 @@ class Mute:
     def __init__(self, connection: Connection, ended: Callable[[], None]) -> None:
         self._connection, self._ended = connection, ended
         self._until = 0.0
-
-    @property
-    def is_on(self) -> bool:
-        return self._until > 0
+        self.is_on = False
 
     def start(self, quiet_ms: int) -> None:
         """From now on; one that lasts longer goes on."""
         loop = asyncio.get_running_loop()
         until = loop.time() + quiet_ms / 1000
         if quiet_ms > 0 and until > self._until:
-            self._until = until
+            self._until, self.is_on = until, True
             self._connection.hold(Hold.MUTED)
             loop.call_at(until, self._end, until)
 
     def _end(self, until: float) -> None:
         if self._until == until:
-            self._until = 0.0
+            self._until, self.is_on = 0.0, False
             self._connection.release(Hold.MUTED)
             self._ended()
 

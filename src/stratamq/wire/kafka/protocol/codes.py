@@ -13,22 +13,24 @@ from stratamq.wire.kafka.protocol.schema import Array, fields_of
 
 NAMES = ("error_code", "partition_error_code")
 
-_finders: dict[type, Callable[[Any], list[int]]] = {}
+Finder = Callable[[Any], list[int]]
 
 
-def error_codes(response: object) -> list[int]:
-    """All that are not NONE, in the order of the wire."""
-    found = _finders.get(type(response))
-    if found is None:
-        found = _finders[type(response)] = _finder(type(response))
-    return found(response)
+class Finders(dict[type, Finder]):
+    def __missing__(self, response_type: type) -> Finder:
+        made = self[response_type] = _finder(response_type)
+        return made
 
 
-def _finder(response_type: type) -> Callable[[Any], list[int]]:
+ERROR_CODES = Finders()
+"""By the class of a response: finds all codes that are not NONE, in the order of the wire."""
+
+
+def _finder(response_type: type) -> Finder:
     body = "".join(f"    {line}\n" for line in _lines(response_type, "response", 0))
     namespace: dict[str, Any] = {}
     exec(f"def find(response):\n    found = []\n{body}    return found\n", namespace)
-    made: Callable[[Any], list[int]] = namespace["find"]
+    made: Finder = namespace["find"]
     return made
 
 
