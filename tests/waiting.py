@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -76,8 +76,9 @@ def let_pass(seconds: float) -> None:
     loop.time = lambda: before() + seconds  # type: ignore[method-assign]
 
 
-def every(items: Iterable[T]) -> list[T]:
+def every(items: Iterable[T]) -> Iterator[T]:
     """For loops that assert: without items, they would pass without having looked at anything."""
-    found = list(items)
-    assert found, "there is nothing to look at"
-    return found
+    count = 0
+    for count, item in enumerate(items, 1):  # noqa: B007
+        yield item
+    assert count, "there is nothing to look at"

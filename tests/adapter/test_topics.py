@@ -29,7 +29,7 @@ from stratamq.model.shard import shard_name
 from stratamq.model.topic import StorageType, Topic
 from stratamq.model.types import NodeId, Offset, TimestampMs, TopicId
 from tests.adapter.support import LATE_S, Crash, World
-from tests.waiting import let_pass, let_run, until
+from tests.waiting import every, let_pass, let_run, until
 
 Operation = Callable[[World], Awaitable[object]]
 
@@ -166,7 +166,7 @@ async def test_changed_configs_reach_the_storage(world: World) -> None:
     topic = await world.manager.alter_config("orders", {"retention.ms": 7, "flush": "os"})
     assert topic.config.number("retention.ms") == 7
     driver = await world.drivers.driver("EngineSegment")
-    for spec in (await driver.list_shard()).values():
+    for spec in every((await driver.list_shard()).values()):
         assert dict(spec.config.given) == {"retention.ms": 7, "flush": "os"}
     topic = await world.manager.alter_config("orders", reset=["flush"])
     assert dict(topic.config.given) == {"retention.ms": 7}
@@ -218,7 +218,7 @@ async def test_memory_topics_come_back_empty(tmp_path: Path) -> None:
 async def test_a_failure_at_any_step_leaves_nothing(tmp_path: Path, name: str, how: str) -> None:
     operation, _ = OPERATIONS[name]
     steps = await calls_of(operation, tmp_path / "count")
-    for at in range(len(steps)):
+    for at in every(range(len(steps))):
         async with World(tmp_path / str(at)) as world:
             await world.manager.create("old", partitions=2)
             world.faults.choose(at, how, StorageError("the disk said no"))
@@ -244,7 +244,7 @@ async def test_a_growth_whose_last_answer_was_lost_is_a_growth(tmp_path: Path) -
 async def test_a_step_that_hangs_times_out_and_leaves_nothing(tmp_path: Path, name: str) -> None:
     operation, _ = OPERATIONS[name]
     steps = await calls_of(operation, tmp_path / "count")
-    for at, step in enumerate(steps):
+    for at, step in every(enumerate(steps)):
         if step == "create_shard":
             continue  # a creation that never ends cannot be undone: see the next test
         async with World(tmp_path / str(at)) as world:
@@ -436,7 +436,7 @@ async def test_a_crash_at_any_step_leaves_all_or_nothing(
 ) -> None:
     operation, after = OPERATIONS[name]
     steps = await calls_of(operation, tmp_path / "count")
-    for at in range(len(steps)):
+    for at in every(range(len(steps))):
         async with World(tmp_path / str(at)) as world:
             await world.manager.create("old", partitions=2)
             await world.drivers.write("old", Record(b"v"), partition=0)

@@ -18,6 +18,7 @@ from demo.sizes import size
 from demo.tiers import TierRow
 from demo.topics import TOPICS
 from stratamq.lake.declared import declared
+from tests.waiting import every
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = Size(step_ms=300_000)
@@ -32,7 +33,7 @@ def test_a_day_is_the_same_every_time() -> None:
 def test_all_shops_but_one_sell_what_they_brew() -> None:
     brewed: Counter[str] = Counter()
     sold: Counter[str] = Counter()
-    for one in day(0, 1, SMALL):
+    for one in every(day(0, 1, SMALL)):
         value = json.loads(one.value)
         assert 0 <= one.timestamp < DAY_MS
         if one.topic == "readings":

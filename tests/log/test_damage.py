@@ -33,6 +33,7 @@ from tests.log.support import (
 )
 from tests.twins.disk import Power
 from tests.twins.kv import Loss, SimKV
+from tests.waiting import every
 
 pytestmark = pytest.mark.usefixtures("dense_points")
 
@@ -175,7 +176,7 @@ def test_damage_under_an_open_log(corrupt: Corrupt) -> None:
 @pytest.mark.parametrize("corrupt", DAMAGES.values(), ids=DAMAGES)
 def test_damage_of_what_was_synced_survives_a_restart_as_damage(corrupt: Corrupt) -> None:
     built = build()
-    for target in spoilt(built, corrupt):
+    for target in every(spoilt(built, corrupt)):
         rig = built.after_crash(Power.KEPT, Loss.NOTHING, Random(0))
         spoil(rig, target, corrupt)
         rig.open()
@@ -190,7 +191,7 @@ def test_damage_and_no_index(corrupt: Corrupt) -> None:
     """Then damage of the last batches cannot be told from a torn write: they are cut, and kept
     aside. Of the one before the last this is so when nobody can tell how many records it had."""
     built = build()
-    for target in spoilt(built, corrupt):
+    for target in every(spoilt(built, corrupt)):
         rig = built.after_crash(Power.KEPT, Loss.WIPED, Random(0))
         spoil(rig, target, corrupt)
         content = rig.disk.content(target.path)
@@ -214,7 +215,7 @@ def test_damage_of_what_was_never_synced(corrupt: Corrupt) -> None:
     built = build()
     built.append(2, 3, 1)
     end = built.ledger.end_min
-    for target in [target for target in spoilt(built, corrupt) if target.first >= end]:
+    for target in every([target for target in spoilt(built, corrupt) if target.first >= end]):
         rig = built.after_crash(Power.KEPT, Loss.NOTHING, Random(0))
         spoil(rig, target, corrupt)
         rig.open()
@@ -268,7 +269,7 @@ def test_a_torn_batch_full_of_batches_is_cut_wherever_it_was_torn() -> None:
     whole = len(built.disk.content(path))
     torn = batch(2, nested(2, 2))
     built.log.append([torn])
-    for size in range(1, len(torn.data)):
+    for size in every(range(1, len(torn.data))):
         rig = built.after_crash(Power.KEPT, Loss.WIPED, Random(0))
         rig.disk.damage(path, cut_at(whole + size))
         rig.open()
@@ -311,7 +312,7 @@ def test_a_flipped_leader_epoch_is_set_right_from_the_history() -> None:
     built = Rig.new().open()
     built.commit(2, epoch=3)
     built.append(2, 1, epoch=5)
-    for target in list(targets(built))[1:]:
+    for target in every(list(targets(built))[1:]):
         rig = built.after_crash(Power.KEPT, Loss.NOTHING, Random(0))
         spoil(rig, target, flip(15, 1))
         rig.open()
@@ -331,7 +332,7 @@ def test_damaged_segments_are_not_rewritten() -> None:
 
 def test_a_truncation_behind_damage_keeps_what_lies_between() -> None:
     built = build()
-    for target in list(targets(built))[10:13]:
+    for target in every(list(targets(built))[10:13]):
         rig = built.fork().open()
         spoil(rig, target, zero(0, 61))
         rig.log.truncate(Offset(31))
@@ -342,7 +343,7 @@ def test_a_truncation_behind_damage_keeps_what_lies_between() -> None:
 
 def test_a_truncation_into_damage_cuts_there() -> None:
     built = build()
-    for target in list(targets(built))[10:]:
+    for target in every(list(targets(built))[10:]):
         rig = built.fork().open()
         spoil(rig, target, zero(0, 61))
         rig.log.truncate(Offset(target.last))

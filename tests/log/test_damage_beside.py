@@ -17,6 +17,7 @@ from tests.log.crashing import KILLED
 from tests.log.ledger import check_lookups
 from tests.log.rig import Rig
 from tests.log.support import FOLDER, cut_at, read_log
+from tests.waiting import every
 
 pytestmark = pytest.mark.usefixtures("dense_points")
 
@@ -194,7 +195,7 @@ def test_no_flipped_bit_moves_the_start_of_a_log_far() -> None:
     """It falls back to the first segment: trimmed records may be seen again, none are lost."""
     built = build()
     built.trim(7)
-    for rig in flips(built, START):
+    for rig in every(flips(built, START)):
         rig.open()
         assert rig.log.start_offset == 0
         assert rig.log.end_offset == built.log.end_offset
@@ -251,6 +252,6 @@ def test_retention_is_not_misled_by_a_damaged_time_index() -> None:
     """The largest timestamp decides what is deleted."""
     built = build()
     youngest = built.log.segments()[0].max_timestamp
-    for rig in flips(built, TIME_INDEX):
+    for rig in every(flips(built, TIME_INDEX)):
         assert rig.open().log.segments()[0].max_timestamp == youngest
         assert rig.log.floor_by_timestamp(TimestampMs(youngest)) < 21

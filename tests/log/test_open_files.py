@@ -23,6 +23,7 @@ from stratamq.log.names import LOG, segment_file
 from stratamq.log.open_files import OpenFiles
 from tests.log.support import NOW, batches_from, commit, open_log, read_log
 from tests.twins.kv import SimKV
+from tests.waiting import every
 
 
 def open_below(folder: Path) -> list[str]:
@@ -52,7 +53,7 @@ def files(tmp_path: Path) -> list[Path]:
 
 def test_open_files_are_bounded(files: list[Path], tmp_path: Path) -> None:
     disk = RealDisk(open_files_max=8)
-    for path in files:
+    for path in every(files):
         assert disk.open(path).read(3, 0) == path.name.encode()
     assert len(open_below(tmp_path)) == 8
 
@@ -60,7 +61,7 @@ def test_open_files_are_bounded(files: list[Path], tmp_path: Path) -> None:
 def test_maps_are_bounded_with_them(files: list[Path], tmp_path: Path) -> None:
     """A map keeps a descriptor for as long as it lives."""
     disk = RealDisk(open_files_max=8)
-    for path in files:
+    for path in every(files):
         assert bytes(disk.map(path)[:3]) == path.name.encode()
         disk.open(path)
     assert len(open_below(tmp_path)) == 8
@@ -69,7 +70,7 @@ def test_maps_are_bounded_with_them(files: list[Path], tmp_path: Path) -> None:
 def test_the_files_used_last_stay_open(files: list[Path]) -> None:
     disk = RealDisk(open_files_max=4)
     kept = disk.open(files[0])
-    for path in files[1:]:
+    for path in every(files[1:]):
         disk.open(path)
         assert disk.open(files[0]) is kept
 

@@ -19,6 +19,7 @@ from tests.log.scenarios import SCENARIOS, Scenario
 from tests.log.support import batches_from, read_log
 from tests.twins.disk import Call, Power, Trouble, at_call, no_trouble
 from tests.twins.kv import Loss
+from tests.waiting import every
 
 pytestmark = pytest.mark.usefixtures("dense_points")
 
@@ -114,7 +115,7 @@ def test_any_failed_sync_poisons_and_reopening_heals(scenario: Scenario) -> None
 @pytest.mark.parametrize("scenario", ALL, ids=str)
 def test_any_other_failure_poisons_and_reopening_heals(scenario: Scenario) -> None:
     kinds = ("write", "rename", "truncate", "unlink", "create")
-    for rig in failures(scenario, kinds, errno.EIO):
+    for rig in every(failures(scenario, kinds, errno.EIO)):
         with pytest.raises(ShardPoisoned):
             rig.append(1)
         assert not read_log(rig.log).damaged

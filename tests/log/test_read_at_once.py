@@ -12,6 +12,7 @@ from stratamq.log.segment import AT_ONCE_BYTES
 from stratamq.model.types import Offset
 from tests.log.rig import Rig
 from tests.log.support import FOLDER
+from tests.waiting import every
 
 ALL = 1 << 30
 
@@ -36,7 +37,7 @@ def test_several_readers_may_be_at_different_places() -> None:
         places.append(rig.log.end_offset)
         rig.commit(1)
     end = rig.log.end_offset
-    for place in places:
+    for place in every(places):
         assert rig.log.read_at_once(place, ALL, end) == rig.log.read(place, ALL, end)
 
 
@@ -68,7 +69,7 @@ def test_after_a_truncation_nobody_is_led_astray() -> None:
     rig.commit(1)
     rig.commit(1, 1)
     end = rig.log.end_offset
-    for offset in range(end):
+    for offset in every(range(end)):
         found = rig.log.read_at_once(Offset(offset), ALL, end)
         assert found in (None, rig.log.read(Offset(offset), ALL, end))
 

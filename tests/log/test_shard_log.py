@@ -35,6 +35,7 @@ from tests.log.support import (
 )
 from tests.twins.disk import Power, SimDisk
 from tests.twins.kv import Loss, SimKV
+from tests.waiting import every
 
 pytestmark = pytest.mark.usefixtures("dense_points")
 
@@ -186,7 +187,7 @@ def test_a_healthy_log_is_read_the_short_way(monkeypatch: pytest.MonkeyPatch, wi
     rig.rewrite(0, lambda offset: offset == 3)
     monkeypatch.setattr(reader, "_by_scan", None)
     end = rig.log.end_offset
-    for offset in sorted(range(end), key=lambda offset: offset * 7 % end):
+    for offset in every(sorted(range(end), key=lambda offset: offset * 7 % end)):
         header = read_header(rig.log.read(Offset(offset), 1, end))
         assert header.base_offset <= offset <= header.last_offset
 

@@ -11,6 +11,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.waiting import every
+
 ROOT = Path(__file__).resolve().parents[2]
 FILES = {
     "constraints.txt": ("dev",),
@@ -61,7 +63,7 @@ def test_a_file_holds_names_versions_and_hashes_and_nothing_else(name: str) -> N
 @pytest.mark.parametrize("name", FILES)
 def test_what_the_project_asks_for_is_pinned_to_a_version_it_accepts(name: str) -> None:
     found = pins(name)
-    for requirement in required(*FILES[name]):
+    for requirement in every(required(*FILES[name])):
         version = found[canonicalize_name(requirement.name)]
         assert requirement.specifier.contains(version, prereleases=True), requirement
 
@@ -77,5 +79,5 @@ def test_the_build_is_pinned_too() -> None:
 def test_the_files_agree_on_what_they_share() -> None:
     seen: dict[str, str] = {}
     for name in FILES:
-        for package, version in pins(name).items():
+        for package, version in every(pins(name).items()):
             assert seen.setdefault(package, version) == version, f"{package} in {name}"

@@ -18,6 +18,7 @@ from stratamq.spark.columns import SCHEMA
 from stratamq.spark.interpreter import interpreter
 from stratamq.spark.java import check_java, major_version
 from stratamq.spark.session import is_local, session
+from tests.waiting import every
 
 
 def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -127,7 +128,7 @@ def test_where_no_script_can_run(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_everything_is_found_under_its_name() -> None:
     package = importlib.import_module("stratamq.spark")
     importlib.import_module("stratamq.spark.session")
-    for name in package.__all__:
+    for name in every(package.__all__):
         assert callable(getattr(package, name)), name
     with pytest.raises(AttributeError, match="no attribute 'sesion'"):
         _ = package.sesion

@@ -21,6 +21,7 @@ from stratamq.spark.writing import TransactionWriter, pack, sizes_of
 from stratamq.wire.kafka.partitioner import partition_for_key
 from stratamq.wire.kafka.records import decode_batch, iter_batches, pack_batch
 from tests.clients.node import Node
+from tests.waiting import every
 
 NOW_MS = 1_714_521_600_000
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -147,7 +148,7 @@ def test_rows_go_to_the_partition_they_name_or_their_keys(
             assert places[value] == name
         elif key is not None:
             assert places[value] == partition_for_key(key, 3)
-    assert all(some == sorted(some, key=str) for some in stored.values()), "in order"
+    assert all(some == sorted(some, key=str) for some in every(stored.values())), "in order"
     with pytest.raises(InvalidRecord, match="has 3 partitions, not 3"):
         written(client, topic, pa.record_batch({"value": ["x"], "partition": [3]}))
     with pytest.raises(InvalidRecord, match="has 3 partitions, not -1"):

@@ -25,7 +25,7 @@ from stratamq.spark.jobs import Outcome, apply_deletes, compact_files, convert_b
 from stratamq.spark.union.reading import frame
 from stratamq.spark.union.snapshot import Snapshot, snapshot_of
 from tests.spark_union.deleting import DeletingNode
-from tests.waiting import let_run_here
+from tests.waiting import let_run_here, wait_until
 
 SCHEMA = '{"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}'
 SETTINGS = {
@@ -221,12 +221,10 @@ class Following:
 
     def _has_begun(self) -> bool:
         """Spark gives a worker ten seconds to start, which a busy machine may need."""
-        while self.query.lastProgress is None:
-            if (error := self.query.exception()) is not None:
-                assert "failed to connect back" in str(error), error
-                return False
-            let_run_here(0.1)
-        return True
+        wait_until(lambda: self.query.lastProgress or self.query.exception())
+        error = self.query.exception()
+        assert error is None or "failed to connect back" in str(error), error
+        return error is None
 
     def catch_up(self) -> None:
         self.query.processAllAvailable()

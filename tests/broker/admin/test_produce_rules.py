@@ -17,6 +17,7 @@ from stratamq.wire.kafka.protocol.messages.produce import (
 from stratamq.wire.kafka.records import Compression, encode_batch, read_header
 from tests.broker.admin.conftest import Rig
 from tests.engine.lying import lying_batch
+from tests.waiting import every
 
 HOUR_MS = 3_600_000
 CODECS = ["uncompressed", "gzip", "snappy", "lz4", "zstd"]
@@ -185,7 +186,7 @@ async def test_a_topic_that_changes_holds_producers_to_it_at_once(rig: Rig) -> N
         ("min.insync.replicas", 2, ErrorCode.NOT_ENOUGH_REPLICAS),
         ("min.insync.replicas", 1, ErrorCode.NONE),
     ]
-    for name, value, code in changes:
+    for name, value, code in every(changes):
         await rig.core.topics.alter_config("t", {name: value})
         answer = await produce(rig, sent)
         assert ErrorCode(answer.error_code) is code, name

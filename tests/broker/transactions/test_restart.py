@@ -14,7 +14,7 @@ from stratamq.model.errors import StorageError
 from stratamq.model.transaction import State
 from stratamq.wire.kafka.protocol import ErrorCode
 from tests.broker.transactions.rig import ID, Rig
-from tests.waiting import let_run, until
+from tests.waiting import every, let_run, until
 
 STEPS = 7
 
@@ -66,7 +66,7 @@ async def test_a_newer_producer_goes_on_after_a_restart_between_any_two_steps(
         lambda: rig.produce(who, b"c", sequence=1, version=12),
         lambda: rig.end(who, commit=commit, version=5),
     ]
-    for step, act in enumerate(acts):
+    for step, act in every(enumerate(acts)):
         if step == restarted_at:
             await rig.restart()
         told = await act()

@@ -25,6 +25,7 @@ from tests.engine.support import (
     write_all,
     write_mark,
 )
+from tests.waiting import every
 
 DIGITS = [b"%d" % number for number in range(10)]
 
@@ -178,5 +179,5 @@ async def test_readers_beside_writers_see_a_growing_prefix(engine: StorageEngine
         return got
 
     _, *answers = await asyncio.gather(produce(), consume(), consume())
-    for got in answers:
+    for got in every(answers):
         assert got == [b"%d" % number for number in range(total)]

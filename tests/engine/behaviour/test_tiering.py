@@ -33,7 +33,7 @@ from tests.engine.support import (
     write_all,
     write_mark,
 )
-from tests.waiting import let_run, until
+from tests.waiting import every, let_run, until
 
 
 def some(first: int, count: int = 4) -> list[Record]:
@@ -136,7 +136,7 @@ async def test_reads_that_wait_for_the_store_hold_up_nobody(engine: StorageEngin
     history.gate.set()
     *_, deleted = await asyncio.gather(*stuck)
     assert deleted == 4
-    assert all("cold" in name for name in history.threads)
+    assert all("cold" in name for name in every(history.threads))
 
 
 async def test_readers_see_no_gap_while_segments_go(engine: StorageEngine) -> None:

@@ -25,6 +25,7 @@ from stratamq.model.errors import CorruptBatch, CorruptRecord, StrataError
 from stratamq.model.record import Record
 from stratamq.wire.kafka.records import Compression, encode_batch, iter_batches, walk
 from tests.lake.parquet.histories import NAME
+from tests.waiting import every
 
 EVERYTHING = 1 << 62
 
@@ -86,7 +87,7 @@ def test_everything_comes_back_in_order(fetch_bytes: int) -> None:
 
 
 def test_a_read_somewhere_asks_for_its_pages_alone() -> None:
-    for number in random.Random(1).sample(range(len(BATCHES)), 10):
+    for number in every(random.Random(1).sample(range(len(BATCHES)), 10)):
         source = Counting(DATA)
         file = ColdFile(source, NAME, SUMMARY.footer)
         offset = walk(BATCHES[number])[0].base_offset
@@ -171,7 +172,7 @@ def test_a_wrong_byte_in_a_page_costs_the_batches_that_lie_in_it() -> None:
             lost.append(offset)
             offset = error.next_offset
             continue
-        for header, batch in iter_batches(data):
+        for header, batch in every(iter_batches(data)):
             assert bytes(batch) == whole[header.base_offset]
             offset = header.next_offset
     assert 0 < len(lost) < len(BATCHES) / 4

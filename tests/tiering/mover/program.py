@@ -18,7 +18,7 @@ from stratamq.tiering.mover.progress import Step
 from stratamq.tiering.stores.options import StoreOptions
 from tests.tiering.mover.rig import QUICK, SHARD, TIERED, Rig
 from tests.tiering.stores.conftest import LIMITS
-from tests.waiting import let_run
+from tests.waiting import until
 
 RECORDS = 110
 
@@ -48,8 +48,11 @@ async def main(
             await rig.engine.delete_by_offset(SHARD, DELETED)
             armed = True
         print("moving", flush=True)
-        while (await rig.mover.run_once()).failures:
-            await let_run(0.01)  # the pause after a failure
+
+        async def is_done() -> bool:
+            return not (await rig.mover.run_once()).failures
+
+        await until(is_done)
         print("done", flush=True)
 
 

@@ -25,7 +25,7 @@ from stratamq.tiering.mover.progress import Step
 from stratamq.tiering.stores.options import StoreOptions
 from stratamq.wire.kafka.records import encode_batch
 from tests.tiering.mover.rig import OWNER, QUICK, SHARD, TIERED, TOPIC_ID, Rig
-from tests.waiting import let_run, until
+from tests.waiting import every, let_run, until
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ async def test_raw_segments_are_byte_identical(rig: Rig) -> None:
                 for suffix in (".log", ".index", ".timeindex")
             ]
         await rig.settled()
-        for file in rig.files():
+        for file in every(rig.files()):
             assert file.log
             assert file.index
             assert file.timeindex

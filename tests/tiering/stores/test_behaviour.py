@@ -23,6 +23,7 @@ from stratamq.tiering.stores.opening import open_store
 from stratamq.tiering.stores.options import StoreOptions
 from stratamq.tiering.stores.store import Store
 from stratamq.tiering.stores.sums import sum_bytes
+from tests.waiting import every
 
 MIB = 1 << 20
 LARGE = os.urandom(1 << 16) * 196  # 12.25 MiB: three parts, thirteen blocks, the last of them short
@@ -133,7 +134,7 @@ async def test_one_of_many_wins_if_absent(store: Store) -> None:
     won = [n for n, result in enumerate(results) if not isinstance(result, BaseException)]
     assert len(won) == 1, results
     lost = [result for result in results if isinstance(result, BaseException)]
-    assert all(isinstance(error, ObjectExists) for error in lost), lost
+    assert all(isinstance(error, ObjectExists) for error in every(lost)), lost
     assert await all_of(store, "race") == b"%d" % won[0]
 
 

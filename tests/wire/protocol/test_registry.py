@@ -14,6 +14,7 @@ from stratamq.wire.kafka.protocol import (
 )
 from stratamq.wire.kafka.protocol.schema import Array, fields_of, message_of
 from stratamq.wire.kafka.protocol.versions import ALL, NONE, versions_of
+from tests.waiting import every
 from tests.wire.protocol.support import TYPES
 
 KAFKA_4 = """
@@ -75,10 +76,10 @@ def structs_in(struct_type: type) -> set[type]:
 @pytest.mark.parametrize("message_type", TYPES, ids=lambda each: each.__name__)
 def test_declarations_keep_their_own_rules(message_type: type) -> None:
     message = message_of(message_type)
-    for struct_type in structs_in(message_type):
+    for struct_type in every(structs_in(message_type)):
         tags = [field.tag for field in fields_of(struct_type) if field.tag is not None]
         assert len(tags) == len(set(tags)), "a tag is used twice"
-        for field in fields_of(struct_type):
+        for field in every(fields_of(struct_type)):
             place = f"{struct_type.__name__}.{field.name}"
             assert field.versions.first <= message.versions.last, f"{place} is in no version"
             if field.tag is not None:

@@ -22,6 +22,7 @@ from stratamq.wire.kafka.protocol.messages.groups import FindCoordinatorRequest
 from stratamq.wire.kafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from stratamq.wire.kafka.protocol.repeats import ANSWERED_EACH, NAMED, Named
 from stratamq.wire.kafka.protocol.schema import Array, fields_of
+from tests.waiting import every
 
 REQUESTS = {api.request for api in APIS.values()}
 
@@ -51,7 +52,7 @@ def rules_within(struct_type: type, rules: Any) -> Iterator[tuple[type, Named]]:
 
 @pytest.mark.parametrize("request_type", NAMED, ids=lambda one: one.__name__)
 def test_rules_fit_the_messages(request_type: type) -> None:
-    for element, rule in rules_within(request_type, NAMED[request_type]):
+    for element, rule in every(rules_within(request_type, NAMED[request_type])):
         if not isinstance(element, type):
             assert rule.key is None
             continue
