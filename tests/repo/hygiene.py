@@ -160,9 +160,9 @@ def _is_elapsed(node: ast.expr, took: set[str] | frozenset[str]) -> bool:
 
 def _empty(test: Function) -> Found:
     known = _parametrized(test)
-    for node in ast.walk(test):
-        if isinstance(node, ast.Assign) and _is_filled(node.value, known):
-            known.update(*(_names(target) for target in node.targets))
+    for target, value in _assigned(test):
+        if _is_filled(value, known):
+            known |= _names(target)
     asserts = [node for node in ast.walk(test) if isinstance(node, ast.Assert)]
     for node in ast.walk(test):
         if isinstance(node, Loop):
@@ -178,6 +178,19 @@ def _empty(test: Function) -> Found:
             first = items.generators[0].iter if isinstance(items, ast.GeneratorExp) else items
             if not _is_filled(items, known) and not _names(first) & others:
                 yield "empty", node
+
+
+def _assigned(test: Function) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Targets and values, one by one: `a, b = 1, 2` are two."""
+    for node in ast.walk(test):
+        if isinstance(node, ast.AnnAssign) and node.value is not None:
+            yield node.target, node.value
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                    yield from zip(target.elts, node.value.elts, strict=False)
+                elif isinstance(target, ast.Name):
+                    yield target, node.value
 
 
 def _is_filled(node: ast.AST, known: set[str]) -> bool:

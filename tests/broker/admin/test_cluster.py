@@ -45,7 +45,6 @@ from stratamq.wire.kafka.protocol.messages.reassignments import (
     ReassignableTopic,
 )
 from tests.broker.admin.conftest import Rig
-from tests.waiting import every
 
 # -- the cluster -----------------------------------------------------------------------------------
 
@@ -278,7 +277,7 @@ async def test_replicas_are_not_moved_by_hand(rig: Rig) -> None:
         (0, [], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (9, [1], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
-    for number, replicas, code in every(given):
+    for number, replicas, code in given:
         partition = ReassignablePartition(partition_index=number, replicas=replicas)
         request = AlterPartitionReassignmentsRequest(
             topics=[ReassignableTopic(name="t", partitions=[partition])]
