@@ -111,7 +111,8 @@ def test_taking_back_what_lies_behind_an_end(index: ShardIndex) -> None:
         index.put_time_point(rows, BASE, TimePoint(TimestampMs(number), Offset(BASE + number)))
     index.kv.write(rows)
     rows = index.kv.batch()
-    index.drop_from(rows, BASE, Offset(BASE + 2))
+    index.drop_points_from(rows, BASE, Offset(BASE + 2))
+    index.drop_records_from(rows, BASE, Offset(BASE + 2))
     index.kv.write(rows)
     assert list(index.by_key(BASE, b"a")) == [BASE + 1, BASE]
     assert list(index.by_tag(BASE, b"a", BASE)) == [BASE, BASE + 1]

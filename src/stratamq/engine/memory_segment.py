@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from struct import Struct
 
 from stratamq.log.contract import PlacedBatch, SegmentInfo
 from stratamq.model.types import NO_TIMESTAMP, Offset, TimestampMs
-from stratamq.wire.kafka.records import ENTRY_BYTES, BatchHeader, read_header
+from stratamq.wire.kafka.records import ENTRY_BYTES, BatchHeader, BatchScan, read_header
 
 ENTRY = Struct(">QI")
 assert ENTRY.size == ENTRY_BYTES, "entries are unpacked as the scanner packs them"
@@ -18,6 +18,9 @@ BATCH_WEIGHT = 250
 
 ENTRY_WEIGHT = 120
 """What a key or a tag costs in its index, when no other shares its hash."""
+
+ScanBatch = Callable[[BatchHeader, bytes], BatchScan]
+"""Keys and tags of a stored batch, as they were indexed."""
 
 Index = dict[int, int | list[int]]
 """Offsets by hash, ascending. One offset, the usual case for keys, needs no list."""
@@ -111,23 +114,27 @@ class MemorySegment:
             self.written_ms if self.max_timestamp < 0 < self.size_bytes else NO_TIMESTAMP,
         )
 
-    def cut(self, end: Offset) -> MemorySegment:
-        """A copy without anything from `end` on. A batch that reaches past `end` goes as a
-        whole."""
+    def cut(self, end: Offset, scan: ScanBatch) -> MemorySegment:
+        """A copy without anything from `end` on. A batch that reaches past `end` goes as a whole.
+        What goes is looked into; what stays is copied as it is."""
         count = bisect_left(self.lasts, end)
         new = MemorySegment(self.base)
         new.written_ms = self.written_ms
-        new.batches = self.batches[:count]
-        new.lasts = self.lasts[:count]
+        new.batches, new.lasts = self.batches[:count], self.lasts[:count]
         new.youngest = self.youngest[:count]
         new.end = _end_after_cut(self, count, end)
-        new.keys, new.tags = _below(self.keys, new.end), _below(self.tags, new.end)
         if count:
             new.first_timestamp = self.first_timestamp
             new.max_timestamp = TimestampMs(new.youngest[-1])
-        new.size_bytes = sum(map(len, new.batches))
-        entries = _count(new.keys) + _count(new.tags)
-        new.weight = new.size_bytes + count * BATCH_WEIGHT + entries * ENTRY_WEIGHT
+        new.keys, new.tags = self.keys.copy(), self.tags.copy()
+        new.size_bytes, new.weight = self.size_bytes, self.weight
+        for data in self.batches[count:]:
+            header = read_header(data)
+            batch = PlacedBatch(header, (data,), scan(header, data))
+            _remove(new.keys, batch.scan.keys, new.end)
+            _remove(new.tags, batch.scan.tags, new.end)
+            new.size_bytes -= len(data)
+            new.weight -= weight_of(batch)
         return new
 
 
@@ -161,15 +168,16 @@ def _enter(index: Index, entries: bytes, base: int) -> None:
             index[hashed] = [known, base + delta]
 
 
-def _below(index: Index, end: int) -> Index:
-    kept: Index = {}
-    for hashed, known in index.items():
+def _remove(index: Index, entries: bytes, end: int) -> None:
+    """Take back what a batch at `end` or later has entered. Lists are replaced: readers may be
+    looking at them in the segment that this one is a copy of."""
+    for hashed, _ in ENTRY.iter_unpack(entries):
+        known = index.get(hashed)
+        if known is None:
+            continue
         offsets = known if isinstance(known, list) else [known]
         left = offsets[: bisect_left(offsets, end)]
         if left:
-            kept[hashed] = left if len(left) > 1 else left[0]
-    return kept
-
-
-def _count(index: Index) -> int:
-    return sum(len(known) if isinstance(known, list) else 1 for known in index.values())
+            index[hashed] = left if len(left) > 1 else left[0]
+        else:
+            del index[hashed]

@@ -194,7 +194,7 @@ class MemoryShardStore:
             raise OffsetOutOfRange("a shard in memory", end, self._offloaded, self.end_offset)
         kept = bisect_right(self._segments, end, key=by_base) - 1
         # What lay before the first segment may have been compacted away.
-        cut = self._segments[kept].cut(end) if kept >= 0 else MemorySegment(end)
+        cut = self._segments[kept].cut(end, self.scan) if kept >= 0 else MemorySegment(end)
         if cut.end < self._start:  # the batch that held the start is gone: nothing is left
             self.restart(self._start)
             return

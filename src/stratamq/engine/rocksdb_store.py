@@ -203,7 +203,8 @@ class RocksShardStore(RocksReads):
         self._rows.drop_batches_from(rows, end)
         for segment in self._segments[kept:]:
             self._rows.drop_whole_segment(rows, segment)
-        self._rows.drop_from(rows, active.base, cut)
+        self._drop_records(rows, active, cut)
+        self._rows.drop_points_from(rows, active.base, cut)
         self._rows.put_segment(rows, active)
         self._rows.drop_marks(rows, cut, None)
         self._rows.replace_epochs(rows, history)
@@ -211,6 +212,19 @@ class RocksShardStore(RocksReads):
         self._segments = (*self._segments[: max(kept - 1, 0)], active)
         self._epochs = history
         self._deleted = {offset for offset in self._deleted if offset < cut}
+
+    def _drop_records(self, rows: KVBatch, segment: SegmentRow, cut: Offset) -> None:
+        """Take back the key and tag rows of a segment's batches from `cut` on. Where one cannot be
+        read, all rows of the segment are looked at."""
+        following = [found.base for found in self._segments if found.base > segment.base]
+        for _, data in self._rows.batches(cut, min(following, default=self.end_offset)):
+            header = read_header(data)
+            scan = self._scan(header, data)
+            if scan is EMPTY_SCAN and not header.is_control:
+                self._rows.drop_records_from(rows, segment.base, cut)
+                return
+            batch = PlacedBatch(header, (data,), scan)
+            self._rows.replace_records(rows, segment.base, batch, None)
 
     def _cut_at(self, end: Offset) -> Offset:
         """Where the log ends without `end`: a batch that reaches past it goes as a whole."""
@@ -227,9 +241,8 @@ class RocksShardStore(RocksReads):
         short = segment._replace(end=cut, size_bytes=segment.size_bytes - gone, unpointed=0)
         if segment.max_timestamp_offset < cut:
             return short
-        points = self._rows.time_points(segment.base)
-        known = [point for point in points if point.offset < cut]
-        stamp, offset = known[-1] if known else (NO_TIMESTAMP, segment.base)
+        known = self._rows.last_time_before(segment.base, cut)
+        stamp, offset = known or (NO_TIMESTAMP, segment.base)
         for last, data in self._rows.batches(offset, cut):
             if (found := read_header(data).max_timestamp) > stamp:
                 stamp, offset = found, last

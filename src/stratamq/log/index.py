@@ -198,14 +198,19 @@ class ShardIndex:
             prefix = self._prefix(kind, segment)
             rows.delete_range(prefix, after_prefix(prefix))
 
-    def drop_from(self, rows: KVBatch, segment: Offset, end: Offset) -> None:
-        """Take back every row of the segment that speaks of `end` or later."""
-        relative = end - segment
+    def drop_points_from(self, rows: KVBatch, segment: Offset, end: Offset) -> None:
+        """Take back every offset and time point at `end` or later."""
         offsets = self._prefix(OFFSETS, segment)
-        rows.delete_range(offsets + U32.pack(relative), after_prefix(offsets))
-        for key, value in self._rows(TIMES, segment):
-            if U32.unpack(value)[0] >= relative:
-                rows.delete(key)
+        rows.delete_range(offsets + U32.pack(end - segment), after_prefix(offsets))
+        for point in self._times_back(segment):
+            if point.offset < end:
+                break  # offsets of time points grow with their timestamps
+            rows.delete(self._prefix(TIMES, segment) + U64.pack(point.timestamp + SIGN))
+
+    def drop_records_from(self, rows: KVBatch, segment: Offset, end: Offset) -> None:
+        """Take back every key and tag row at `end` or later: looks at all that the segment has.
+        Where the batches can be read, `replace_records` looks at theirs alone."""
+        relative = end - segment
         for kind in (KEYS, TAGS):
             for key, _ in self._rows(kind, segment):
                 if U32.unpack(key[-4:])[0] >= relative:
@@ -232,12 +237,17 @@ class ShardIndex:
         return [_offset_point(segment, row) for row in self._rows(OFFSETS, segment)]
 
     def time_points(self, segment: Offset) -> list[TimePoint]:
-        return [
-            TimePoint(
-                TimestampMs(U64.unpack(key[-8:])[0] - SIGN), Offset(segment + U32.unpack(value)[0])
-            )
-            for key, value in self._rows(TIMES, segment)
-        ]
+        return [_time_point(segment, row) for row in self._rows(TIMES, segment)]
+
+    def last_time_before(self, segment: Offset, end: Offset) -> TimePoint | None:
+        """The last time point below `end`."""
+        points = self._times_back(segment)
+        return next((point for point in points if point.offset < end), None)
+
+    def _times_back(self, segment: Offset) -> Iterator[TimePoint]:
+        prefix = self._prefix(TIMES, segment)
+        rows = self.kv.scan_back(prefix, after_prefix(prefix))
+        return (_time_point(segment, row) for row in rows)
 
     def by_key(self, segment: Offset, key: bytes) -> Iterator[Offset]:
         """Offsets that may carry the key, newest first."""
@@ -272,6 +282,12 @@ class ShardIndex:
 
     def _prefix(self, kind: bytes, segment: Offset) -> bytes:
         return self._id + kind + U64.pack(segment)
+
+
+def _time_point(segment: Offset, row: tuple[bytes, bytes]) -> TimePoint:
+    key, value = row
+    timestamp = U64.unpack(key[-8:])[0] - SIGN
+    return TimePoint(TimestampMs(timestamp), Offset(segment + U32.unpack(value)[0]))
 
 
 def _offset_point(segment: Offset, row: tuple[bytes, bytes]) -> OffsetPoint:

@@ -357,9 +357,7 @@ class _Recovery:
     def _take_back(self, segment: ActiveSegment) -> ActiveSegment:
         """The index was ahead of the log."""
         cut = plan_cut(segment, segment.end)
-        rows = self.index.kv.batch()
-        cut.carry_out(rows)
-        self.index.kv.write(rows, sync=True)
+        cut.carry_out()
         return cut.active
 
     def _settled(self, segment: ActiveSegment) -> ActiveSegment:

@@ -20,7 +20,7 @@ from stratamq.log.index import IndexState, ShardIndex
 from stratamq.log.kv import KVBatch
 from stratamq.log.scan import LENGTH_END, SCAN_BYTES, Damage, Intact, intact_at, scan
 from stratamq.log.sidecar import OffsetPoint, OffsetSidecar, TimePoint, TimeSidecar
-from stratamq.model.errors import CorruptRecord
+from stratamq.model.errors import CorruptRecord, InvalidInput
 from stratamq.model.types import NO_TIMESTAMP, Offset, Position, TimestampMs
 from stratamq.wire.kafka.records import HEADER_BYTES, read_header, walk
 
@@ -326,8 +326,30 @@ class SealedSegment(Segment):
         return point.offset if point is not None else self.base
 
     def points(self) -> tuple[list[OffsetPoint], list[TimePoint]]:
-        """From the log itself: whoever asks will rely on them, and sidecars have no checksums."""
-        return collect_points(self.batches())
+        """From the sidecars, if the log bears out each point; they have no checksums, and the
+        caller relies on the points. Else from the log itself."""
+        placed, timed = self._offset_sidecar(), self._time_sidecar()
+        offsets = [placed.point(number) for number in range(len(placed))]
+        times = [timed.point(number) for number in range(len(timed))]
+        stamps: dict[Offset, int] = {}
+        for point in offsets:
+            stamp = self._stamp_at(point)
+            if stamp is None:
+                return collect_points(self.batches())
+            stamps[point.last_offset] = stamp
+        for time in times:
+            borne_out = stamps.get(time.offset) == time.timestamp
+            if not borne_out and not self._bears_out(time):
+                return collect_points(self.batches())
+        return offsets, times
+
+    def _stamp_at(self, point: OffsetPoint) -> int | None:
+        """The largest timestamp of the batch that the point is about; None if it is not there."""
+        try:
+            header = read_header(self.file().read(HEADER_BYTES, point.position))
+        except InvalidInput:
+            return None
+        return header.max_timestamp if header.last_offset == point.last_offset else None
 
     def info(self) -> SegmentInfo:
         last = self._time_sidecar().last()

@@ -12,7 +12,7 @@ Order on disk, so that every crash leaves one story to tell:
 |----------|--------------------------------------------------------------------------------------|
 | append   | new leader epoch, data, sync, index rows                                             |
 | roll     | data synced, index rows, sidecars, new segment file, then the old points dropped     |
-| truncate | newer segments from the newest on, the file cut, index rows, deletion marks, epochs  |
+| truncate | newer segments from the newest on, index rows, the file cut, deletion marks, epochs  |
 | trim     | start offset, then segments from the oldest on                                       |
 | offload  | start offset, local start, then segments from the oldest on                          |
 | rewrite  | new files synced, index synced, old sidecars removed, renames, deletion marks, rows  |
@@ -253,7 +253,8 @@ class FileShardLog(Beside):
     def _cut(self, end: Offset) -> None:
         self.flush_index()  # the cut segment counts as indexed, so what it keeps must be
         kept = max(bisect_right(self._segments, end, key=by_base) - 1, 0)
-        cut, newer = plan_cut(self._segments[kept], end), self._segments[kept + 1 :]
+        cut = plan_cut(self._segments[kept], end, self._indexing.scan)
+        newer = self._segments[kept + 1 :]
         active = cut.active
         self._segments = (*self._segments[:kept], active)
         self._active = active
@@ -262,7 +263,7 @@ class FileShardLog(Beside):
             _unlink(segment)
             self._index.drop_segment(rows, segment.base)
         self._disk.sync_folder(self._folder)
-        cut.carry_out(rows)
+        cut.carry_out()
         self._write_rows(rows, sync=True)
 
     def trim(self, start: Offset) -> None:

@@ -1,62 +1,113 @@
 """Cutting a segment: where it will end, what is known of it then, and doing it.
 
 Planning only reads; `Cut.carry_out` changes the disk. Between the two the caller shows readers the
-shorter segment, so that nobody follows the file over its new end.
+shorter segment, so that no reader follows the file over its new end. Both look at what is cut off,
+at a stretch between two index points, and at nothing else that is kept. Only a sealed segment has
+all its points checked, since it becomes active again.
 """
 
 from __future__ import annotations
 
-from stratamq.log import names, reader
+from collections.abc import Callable, Iterator
+
+from stratamq.log import reader
+from stratamq.log.contract import PlacedBatch
 from stratamq.log.index import IndexState
 from stratamq.log.kv import KVBatch
+from stratamq.log.scan import Damage, Intact
 from stratamq.log.segment import ActiveSegment, SealedSegment, Segment
 from stratamq.log.sidecar import OffsetPoint, TimePoint
 from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import CorruptRecord
 from stratamq.model.types import NO_TIMESTAMP, Offset, Position, TimestampMs
-from stratamq.wire.kafka.records import HEADER_BYTES, read_header
+from stratamq.wire.kafka.records import EMPTY_SCAN, HEADER_BYTES, BatchScan, read_header
+
+ROWS_PER_WRITE = 1 << 15
+
+ScanBatch = Callable[[Intact], BatchScan]
+"""Keys and tags of a stored batch, as they were indexed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The active segment that will be, and the index points it keeps."""
+    """The active segment that the target will be, and the index points it keeps if it is sealed.
+    Without `scan`, the index may speak of batches that the file does not have."""
 
+    target: Segment
     active: ActiveSegment
     offsets: list[OffsetPoint]
     times: list[TimePoint]
-    was_sealed: bool
+    scan: ScanBatch | None
 
-    def carry_out(self, rows: KVBatch) -> None:
-        """Shorten the file, durably, and collect the index rows that follow from it."""
-        active = self.active
+    def carry_out(self) -> None:
+        """Shorten the index, then the file, both durably.
+
+        How far the index reaches is noted first. After a crash, recovery then indexes again what is
+        still in the log, or was written since.
+        """
+        active, index = self.active, self.active.index
+        rows = index.kv.batch()
+        index.put_state(rows, active.state)
+        index.drop_points_from(rows, active.base, active.end)
+        for point in self.offsets:
+            index.put_offset_point(rows, active.base, point)
+        for time in self.times:
+            index.put_time_point(rows, active.base, time)
+        index.kv.write(rows, sync=True)
+        for stale in self._stale_rows():
+            index.kv.write(stale)
         file = active.file()
         file.truncate(active.size)
         file.sync()
-        active.index.drop_from(rows, active.base, active.end)
-        if self.was_sealed:
-            self._return_points(rows)
-        active.index.put_state(rows, active.state)
+        if isinstance(self.target, SealedSegment):
+            self.target.unlink_sidecars()  # an active segment has its points in the store
 
-    def _return_points(self, rows: KVBatch) -> None:
-        """An active segment has its points in the store."""
-        active = self.active
-        for suffix in (names.OFFSET_INDEX, names.TIME_INDEX):
-            active.disk.unlink(active.folder / names.segment_file(active.base, suffix))
-        for point in self.offsets:
-            active.index.put_offset_point(rows, active.base, point)
-        for time in self.times:
-            active.index.put_time_point(rows, active.base, time)
+    def _stale_rows(self) -> Iterator[KVBatch]:
+        """Changes that take back the key and tag rows of what goes, in writes of bounded size.
+        Where a batch cannot be read, all rows of the segment are looked at."""
+        active, index = self.active, self.active.index
+        rows = index.kv.batch()
+        for found in self.target.scan(active.size) if self.scan else ():
+            batch = self._indexed(found)
+            if batch is None:
+                index.drop_records_from(rows, active.base, active.end)
+                break
+            index.replace_records(rows, active.base, batch, None)
+            if len(rows) >= ROWS_PER_WRITE:
+                yield rows
+                rows = index.kv.batch()
+        if self.scan is None:
+            index.drop_records_from(rows, active.base, active.end)
+        yield rows
+
+    def _indexed(self, found: Intact | Damage) -> PlacedBatch | None:
+        """A batch with what was indexed of it; None where that cannot be known."""
+        if isinstance(found, Damage) or self.scan is None:
+            return None
+        scan = self.scan(found)
+        if scan is EMPTY_SCAN and not found.header.is_control:
+            return None
+        return PlacedBatch(found.header, (found.data,), scan)
 
 
-def plan_cut(target: Segment, end: Offset) -> Cut:
+def plan_cut(target: Segment, end: Offset, scan: ScanBatch | None = None) -> Cut:
     """The target as an active segment without anything from `end` on."""
     position, cut_end = _cut_at(target, end)
-    offsets, times = target.points()
-    offsets = [point for point in offsets if point.last_offset < cut_end]
-    times = [point for point in times if point.offset < cut_end]
-    state = tail_state(target, offsets, times, position, cut_end)
+    offsets: list[OffsetPoint] = []
+    times: list[TimePoint] = []
+    if isinstance(target, SealedSegment):
+        offsets, times = target.points()
+        offsets = [point for point in offsets if point.last_offset < cut_end]
+        times = [point for point in times if point.offset < cut_end]
+        youngest = times[-1] if times else None
+        # A time index may be cut off, and retention goes by the youngest record.
+        begin = target.floor(youngest.offset) if youngest else None
+    else:
+        begin = target.floor(Offset(cut_end - 1))
+        youngest = target.index.last_time_before(target.base, cut_end)
+    state = _tail_state(target, begin, youngest, position, cut_end)
     active = ActiveSegment.at(target.disk, target.folder, target.index, state, position)
-    return Cut(active, offsets, times, isinstance(target, SealedSegment))
+    return Cut(target, active, offsets, times, scan)
 
 
 def _cut_at(target: Segment, end: Offset) -> tuple[Position, Offset]:
@@ -71,20 +122,23 @@ def _cut_at(target: Segment, end: Offset) -> tuple[Position, Offset]:
     return position, Offset(min(end, header.base_offset))
 
 
-def tail_state(
+def _tail_state(
     segment: Segment,
-    offsets: list[OffsetPoint],
-    times: list[TimePoint],
+    begin: OffsetPoint | None,
+    youngest: TimePoint | None,
     position: Position,
     end: Offset,
 ) -> IndexState:
-    """What `ActiveSegment` would know had it just indexed everything below `position`."""
-    youngest = times[-1] if times else TimePoint(NO_TIMESTAMP, segment.base)
-    since = 0
-    for batch in segment.batches(offsets[-1].position if offsets else 0):
+    """What `ActiveSegment` would know had it just indexed everything below `position`. `youngest`
+    is the youngest batch before `begin`."""
+    youngest = youngest or TimePoint(NO_TIMESTAMP, segment.base)
+    last = segment.floor(Offset(end - 1))
+    pointed, since = last.position if last else 0, 0
+    for batch in segment.batches(begin.position if begin else 0):
         if batch.position >= position:
             break
-        since += batch.header.record_count
+        if batch.position >= pointed:
+            since += batch.header.record_count
         if batch.header.max_timestamp > youngest.timestamp:
             youngest = TimePoint(
                 TimestampMs(batch.header.max_timestamp), Offset(batch.header.last_offset)
