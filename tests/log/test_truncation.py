@@ -19,6 +19,7 @@ from stratamq.log.index import KEYS, TAGS
 from stratamq.log.kv import RocksKV
 from stratamq.log.names import LOG, OFFSET_INDEX, TIME_INDEX, segment_file
 from stratamq.log.shard_log import FileShardLog
+from stratamq.model.clock import ManualClock
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import Offset
 from stratamq.wire.kafka.records import BatchHeader, BatchScan
@@ -126,7 +127,8 @@ def test_rows(tmp_path: Path, counts: Counts, batches: list[PlacedBatch]) -> Non
     costs = []
     for kept in (FEW, MANY):
         kv = CountingKV(tmp_path / f"{kept}-kv", counts)
-        log = RocksShardStore(NAME, ShardRows(kv, b"\0\0\0\1"), TopicConfig.of({}))
+        rows = ShardRows(kv, b"\0\0\0\1")
+        log = RocksShardStore(NAME, rows, TopicConfig.of({}), ManualClock())
         log.append(batches[: kept + CUT])
         costs.append(cost_of(log, kept, counts))
         assert (kept - 1) * PER_BATCH <= newest_row(kv) < kept * PER_BATCH
@@ -178,7 +180,8 @@ def test_memory(batches: list[PlacedBatch], monkeypatch: pytest.MonkeyPatch) -> 
         return scan(store, header, data)
 
     monkeypatch.setattr(MemoryShardStore, "scan", counting)
-    log, whole = MemoryShardStore(TopicConfig.of({})), MemoryShardStore(TopicConfig.of({}))
+    config, clock = TopicConfig.of({}), ManualClock()
+    log, whole = MemoryShardStore(config, clock=clock), MemoryShardStore(config, clock=clock)
     log.append(batches[: FEW + CUT])
     whole.append(batches[:FEW])
     log.truncate(Offset(FEW * PER_BATCH))
