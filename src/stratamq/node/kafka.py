@@ -57,13 +57,14 @@ class KafkaFront:
         config = self._config
         services = services_of(self._core)
         stability = ShardStability(services.drivers)
-        fetch, groups = Fetch(services, services.answers, stability), Groups(services)
-        transactions = Transactions(services, groups)
+        fetch = Fetch(services, services.answers, stability)
         name, secret = await asyncio.gather(  # the first start syncs both
             asyncio.to_thread(cluster_id, config.data_dir),
             asyncio.to_thread(sasl_secret, config.data_dir),
         )
         access = Access(services, secret)
+        groups = Groups(services, sight=access)
+        transactions = Transactions(services, groups)
         data = [
             *families(services, name, transactions, stability),
             LakeApis(services, self._core.tiering),

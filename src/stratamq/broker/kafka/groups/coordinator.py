@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Mapping
+from typing import Protocol
 
 from stratamq.broker.kafka.contract import Services
 from stratamq.broker.kafka.groups import expiry
@@ -14,7 +15,7 @@ from stratamq.broker.kafka.groups.classic import document as classic_document
 from stratamq.broker.kafka.groups.classic.group import ClassicGroup
 from stratamq.broker.kafka.groups.configs import GroupConfigs
 from stratamq.broker.kafka.groups.consumer import document as consumer_document
-from stratamq.broker.kafka.groups.consumer.members import TopicInfo, Topics
+from stratamq.broker.kafka.groups.consumer.members import Reader, TopicInfo, Topics
 from stratamq.broker.kafka.groups.limits import GROUP_BYTES, GroupLimits, GroupUsage, Limit
 from stratamq.broker.kafka.groups.migration import settled
 from stratamq.broker.kafka.groups.pending import PendingOffsets
@@ -32,18 +33,37 @@ SWEEP_S = 600.0
 WARN_MS = 60_000
 
 
+class Sight(Protocol):
+    """Which topics members may know of. What it says changes with its `rules_version` only."""
+
+    @property
+    def rules_version(self) -> int: ...
+
+    def shows(self, reader: Reader, topic: str) -> bool: ...
+
+
+class EverythingInSight:
+    """No authorizer is configured."""
+
+    rules_version = 0
+
+    def shows(self, reader: Reader, topic: str) -> bool:
+        return True
+
+
 class GroupCoordinator:
     """Groups with members by name. A group that only commits offsets has no cell."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, sight: Sight) -> None:
         self.services = services
+        self._sight = sight
         self._usage = GroupUsage()
         self.limits = GroupLimits.of(services.config, self._usage)
         self._logged: dict[Limit, int] = {}
         self._configs = GroupConfigs(services)
         self.pending = PendingOffsets(services.meta, services.offsets, services.clock)
         self._cells: dict[str, Cell] = {}
-        self._topics = Topics(-1, {})
+        self._topics = Topics(None, {})
         self._closing = False
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -115,9 +135,10 @@ class GroupCoordinator:
     def topics(self) -> Topics:
         """What there is now, made anew only after a change."""
         cache = self.services.broker_cache
-        if cache.revision != self._topics.revision:
+        revision = (cache.revision, self._sight.rules_version)
+        if revision != self._topics.revision:
             infos = {one.name: TopicInfo(one.topic_id, one.partitions) for one in cache.topics()}
-            self._topics = Topics(cache.revision, infos)
+            self._topics = Topics(revision, infos, self._sight.shows)
         return self._topics
 
     async def delete(self, name: str) -> ErrorCode:

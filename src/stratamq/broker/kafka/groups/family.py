@@ -10,7 +10,7 @@ from stratamq.broker.kafka.groups.admin import AdminApi
 from stratamq.broker.kafka.groups.classic.api import ClassicApi
 from stratamq.broker.kafka.groups.classic.members import Identity
 from stratamq.broker.kafka.groups.consumer.api import ConsumerApi
-from stratamq.broker.kafka.groups.coordinator import GroupCoordinator
+from stratamq.broker.kafka.groups.coordinator import EverythingInSight, GroupCoordinator, Sight
 from stratamq.broker.kafka.groups.finding import Address, Finder
 from stratamq.broker.kafka.groups.offsets.committing import CommitApi
 from stratamq.broker.kafka.groups.offsets.deleting import DeleteApi
@@ -28,10 +28,13 @@ from stratamq.wire.kafka.protocol.messages import (
 
 
 class Groups:
-    """A `Family`. `address` says where clients reach this node's Kafka front."""
+    """A `Family`. `address` says where clients reach this node's Kafka front, `sight` which topics
+    members that subscribe by a pattern may know of."""
 
-    def __init__(self, services: Services, *, address: Address | None = None) -> None:
-        self.coordinator = GroupCoordinator(services)
+    def __init__(
+        self, services: Services, *, address: Address | None = None, sight: Sight | None = None
+    ) -> None:
+        self.coordinator = GroupCoordinator(services, sight or EverythingInSight())
         self._services = services
         self._guard = OffsetGuard(self.coordinator)
         self._finder = Finder(services.node_id, address or self._registered_address)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stratamq.broker.kafka.contract import Handled, Services
+from stratamq.broker.kafka.groups.consumer.members import Reader
 from stratamq.broker.kafka.security.acl_api import AclApi
 from stratamq.broker.kafka.security.authorizer import Authorizer, Decider, EverybodyMay
 from stratamq.broker.kafka.security.guard import Guard
@@ -12,6 +13,7 @@ from stratamq.broker.kafka.security.principals import PrincipalRules
 from stratamq.broker.kafka.security.sasl import Sasl, SaslOptions, mechanisms_of
 from stratamq.broker.kafka.security.users_api import UsersApi
 from stratamq.meta.access_cache import AccessCacheManager
+from stratamq.model.access import Operation, ResourceKind
 from stratamq.model.config import NodeConfig
 
 
@@ -27,7 +29,7 @@ class Access:
         reconcile_s = config.number("meta.reconcile.interval.ms") / 1000
         self.cache = AccessCacheManager(services.meta, reconcile_s=reconcile_s)
         self._config = config
-        enforces = config.text("authorizer") != "none"
+        self._enforces = enforces = config.text("authorizer") != "none"
         self._decider: Decider = EverybodyMay()
         self._version = -1
         self._acls = AclApi(services.meta, self.cache, enabled=enforces)
@@ -50,6 +52,17 @@ class Access:
 
     async def stop(self) -> None:
         await self.cache.stop()
+
+    # -- for groups ----------------------------------------------------------------------------
+
+    @property
+    def rules_version(self) -> int:
+        return self.cache.rules_version if self._enforces else 0
+
+    def shows(self, reader: Reader, topic: str) -> bool:
+        """Whether the reader may know of the topic."""
+        decider = self._current() if self._enforces else EverybodyMay()
+        return decider.allows(*reader, Operation.DESCRIBE, ResourceKind.TOPIC, topic)
 
     def _current(self) -> Decider:
         """Made anew when the rules have changed; what the old one remembers goes with it."""

@@ -15,6 +15,7 @@ from stratamq.broker.kafka.groups.consumer.members import (
     Order,
     Partition,
     Partitions,
+    Reader,
     Report,
 )
 from stratamq.broker.kafka.groups.consumer.validation import complaint
@@ -181,6 +182,7 @@ def _report(request: ConsumerGroupHeartbeatRequest, caller: Caller) -> Report:
         rack_id=request.rack_id,
         client_id=caller.client_id,
         client_host=f"/{caller.host}",
+        reader=Reader(caller.principal, caller.host),
         rebalance_ms=None if rebalance_ms == -1 else rebalance_ms,
         names=None if names is None else frozenset(names),
         regex=request.subscribed_topic_regex,

@@ -14,6 +14,7 @@ from stratamq.broker.kafka.groups.consumer.members import (
     MemberState,
     Partition,
     Partitions,
+    Reader,
     Subscription,
     TopicInfo,
 )
@@ -50,6 +51,7 @@ def _member_fields(member: Member) -> dict[str, Any]:
         "names": sorted(member.wants.names),
         "regex": member.wants.regex,
         "assignor": member.wants.assignor,
+        "reader": member.wants.reader,
         "assigned": _lists(member.assigned),
         "revoking": _lists(member.revoking),
         "classic": None if member.classic is None else _classic_fields(member.classic),
@@ -77,7 +79,10 @@ def _member(fields: dict[str, Any]) -> Member:
         **{name: fields[name] for name in _PLAIN},
         state=MemberState(fields["state"]),
         wants=Subscription(
-            names=frozenset(fields["names"]), regex=fields["regex"], assignor=fields["assignor"]
+            names=frozenset(fields["names"]),
+            regex=fields["regex"],
+            assignor=fields["assignor"],
+            reader=Reader(*fields["reader"]) if fields.get("reader") else None,
         ),
         assigned=_partitions(fields["assigned"]),
         revoking=_partitions(fields["revoking"]),

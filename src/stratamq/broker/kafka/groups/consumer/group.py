@@ -17,7 +17,7 @@ it no longer reads it, or is gone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -60,7 +60,7 @@ class ConsumerGroup:
         """To classic members. No request has to wait for other members in this protocol."""
         self.changed = False
         self.is_dead = False
-        self._seen_revision = -1
+        self._seen_revision: Hashable = None
         self._subscriptions = Subscriptions()
         self._sessions_ms: dict[str, int] = {}
         self._due_ms: dict[str, int] = {}
@@ -313,9 +313,17 @@ class ConsumerGroup:
         wants = [member.wants for member in self.members.values()]
         now = self._subscriptions.topics(wants, topics)
         self._seen_revision = topics.revision
-        if now != self.topics:
+        if now != self.topics or self._has_lost_sight(now):
             self.topics = now
             self._bump()
+
+    def _has_lost_sight(self, topics: Mapping[str, TopicInfo]) -> bool:
+        """Whether a member is to have a topic that it may no longer know of; others still may."""
+        return any(
+            {one.topic_id for one in self.target.get(member_id, NOTHING)}
+            - self._subscriptions.ids(member.wants, topics)
+            for member_id, member in self.members.items()
+        )
 
     def _retarget(self) -> None:
         if self.epoch == self.target_epoch:
@@ -381,10 +389,12 @@ def _epoch_error(member: Member, report: Report) -> ErrorCode:
 
 
 def _updated(member: Member, report: Report) -> Member:
+    regex = member.wants.regex if report.regex is None else report.regex
     wants = Subscription(
         names=member.wants.names if report.names is None else report.names,
-        regex=member.wants.regex if report.regex is None else report.regex,
+        regex=regex,
         assignor=member.wants.assignor if report.assignor is None else report.assignor,
+        reader=report.reader if regex else None,
     )
     rebalance_ms = member.rebalance_ms if report.rebalance_ms is None else report.rebalance_ms
     return replace(

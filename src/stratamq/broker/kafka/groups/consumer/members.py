@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -32,12 +32,21 @@ class TopicInfo(NamedTuple):
     partitions: int
 
 
+class Reader(NamedTuple):
+    """Who a member is to those who decide what it may see."""
+
+    principal: str
+    host: str
+
+
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The topics there are. Equal revisions mean equal topics."""
+    """The topics there are, and whether a reader may know of one. Equal revisions mean that both
+    are equal."""
 
-    revision: int
+    revision: Hashable
     by_name: Mapping[str, TopicInfo]
+    shows: Callable[[Reader, str], bool] = lambda reader, name: True
 
 
 class MemberState(StrEnum):
@@ -55,6 +64,8 @@ class Subscription:
     names: frozenset[str] = frozenset()
     regex: str = ""
     assignor: str | None = None
+    reader: Reader | None = None
+    """Whose rights decide which topics the regex finds. None: of a row that did not have it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +103,7 @@ class Member:
         return weight(
             *said,
             *(self.wants.regex, self.wants.assignor, *self.wants.names),
+            *(self.wants.reader or ()),
             *(part for protocol in protocols for part in protocol),
         )
 
@@ -111,6 +123,7 @@ class Report:
     rack_id: str | None = None
     client_id: str = ""
     client_host: str = ""
+    reader: Reader | None = None
     rebalance_ms: int | None = None
     names: frozenset[str] | None = None
     regex: str | None = None

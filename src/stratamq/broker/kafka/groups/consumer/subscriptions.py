@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from typing import NamedTuple
 
-from stratamq.broker.kafka.groups.consumer.members import Subscription, TopicInfo, Topics
+from stratamq.broker.kafka.groups.consumer.members import Reader, Subscription, TopicInfo, Topics
 from stratamq.broker.kafka.groups.consumer.regex import Pattern, compile_pattern
 from stratamq.model.types import TopicId
 
 
 class Subscriptions:
-    """Remembers compiled patterns and what they match, until the topics change."""
+    """Remembers compiled patterns and what they find for each reader, until topics or rights
+    change."""
 
     def __init__(self) -> None:
         self._patterns: dict[str, Pattern] = {}
-        self._matches: dict[str, frozenset[str]] = {}
-        self._revision = -1
+        self._found: dict[_Search, frozenset[str]] = {}
+        self._revision: Hashable = None
 
     def topics(self, wants: Iterable[Subscription], topics: Topics) -> dict[str, TopicInfo]:
         """Every topic that somebody subscribes to and that exists."""
         wants = list(wants)
-        self._match({one.regex for one in wants if one.regex}, topics)
+        self._search({_Search(one.regex, one.reader) for one in wants if one.regex}, topics)
         names = {name for one in wants for name in self._names(one)}
         return {name: topics.by_name[name] for name in sorted(names) if name in topics.by_name}
 
@@ -30,19 +32,27 @@ class Subscriptions:
         return frozenset(info.topic_id for info in found if info is not None)
 
     def _names(self, wants: Subscription) -> frozenset[str]:
-        return wants.names | self._matches.get(wants.regex, frozenset())
+        return wants.names | self._found.get(_Search(wants.regex, wants.reader), frozenset())
 
-    def _match(self, regexes: set[str], topics: Topics) -> None:
+    def _search(self, searches: set[_Search], topics: Topics) -> None:
         if topics.revision != self._revision:
-            self._matches.clear()
+            self._found.clear()
             self._revision = topics.revision
-        for regex in regexes - self._matches.keys():
-            if regex not in self._patterns:
-                self._patterns[regex] = compile_pattern(regex)
-            pattern = self._patterns[regex]
-            self._matches[regex] = frozenset(
-                name for name in topics.by_name if pattern.matches(name)
-            )
-        for unused in self._patterns.keys() - regexes:
-            del self._patterns[unused]
-            self._matches.pop(unused, None)
+        regexes = {search.regex for search in searches}
+        self._patterns = {
+            regex: self._patterns.get(regex) or compile_pattern(regex) for regex in regexes
+        }
+        self._found = {
+            search: self._found[search] if search in self._found else self._find(search, topics)
+            for search in searches
+        }
+
+    def _find(self, search: _Search, topics: Topics) -> frozenset[str]:
+        pattern, reader = self._patterns[search.regex], search.reader
+        found = (name for name in topics.by_name if pattern.matches(name))
+        return frozenset(name for name in found if reader is None or topics.shows(reader, name))
+
+
+class _Search(NamedTuple):
+    regex: str
+    reader: Reader | None
