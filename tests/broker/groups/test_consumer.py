@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stratamq.broker.kafka.groups.classic.members import Identity
+from stratamq.broker.kafka.groups.consumer import subscriptions
 from stratamq.broker.kafka.groups.consumer.document import dump, load
 from stratamq.broker.kafka.groups.consumer.members import Partition
 from stratamq.broker.kafka.groups.consumer.validation import complaint
@@ -256,3 +257,46 @@ def test_a_restart_changes_nothing() -> None:
     assert rig.group.epoch == epoch, "the same topics as before: nothing to assign anew"
     rig.wait(SESSION_MS)
     assert not rig.group.members
+
+
+# -- patterns over very many topics ----------------------------------------------------------------
+
+
+@pytest.fixture
+def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscriptions, "WORK_MAX", 20)
+
+
+@pytest.mark.usefixtures("few_at_a_time")
+def test_a_search_goes_on_with_the_next_heartbeat() -> None:
+    rig = Rig(**{f"t{number:02d}": 1 for number in range(30)})
+    order = rig.join("m1", names=None, regex="t.*")
+    assert (order.error, order.assigned) == (ErrorCode.NONE, frozenset())
+    assert order.epoch > 0
+    rig.settle()
+    assert len(rig.group.members["m1"].assigned) == 30
+    epoch = rig.group.epoch
+    rig.settle()
+    assert rig.group.epoch == epoch, "when all is found, nothing moves any more"
+    rig.join("m2", names=None, regex="t.*")
+    rig.settle()
+    assert [len(one.assigned) for one in rig.group.members.values()] == [15, 15]
+
+
+@pytest.mark.usefixtures("few_at_a_time")
+def test_members_keep_what_they_have_while_a_search_is_under_way() -> None:
+    rig = Rig(**{f"t{number:02d}": 1 for number in range(30)})
+    rig.join("m1", names=None, regex="t.*")
+    rig.settle()
+    group = rig.group
+    rig.group = load(dump(group), group.epoch, group.limits, rig.now_ms)
+    rig.join("m2", names=None, regex="t.*")
+    for _ in range(10):
+        had = rig.group.members["m1"].assigned
+        rig.send(report("m1", rig.group.members["m1"].epoch, owned=had))
+        assert len(rig.group.members["m1"].assigned) in (30, 15), "not less in between"
+    rig.settle()
+    assert [len(one.assigned) for one in rig.group.members.values()] == [15, 15]
+    rig.set_topics(**{f"t{number:02d}": 1 for number in range(40)})
+    rig.settle()
+    assert [len(one.assigned) for one in rig.group.members.values()] == [20, 20]

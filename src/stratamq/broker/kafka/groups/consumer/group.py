@@ -61,6 +61,8 @@ class ConsumerGroup:
         self.changed = False
         self.is_dead = False
         self._seen_revision: Hashable = None
+        self._searches = False
+        """A search for topics by a pattern is not over."""
         self._subscriptions = Subscriptions()
         self._sessions_ms: dict[str, int] = {}
         self._due_ms: dict[str, int] = {}
@@ -312,31 +314,37 @@ class ConsumerGroup:
             return
         wants = [member.wants for member in self.members.values()]
         now = self._subscriptions.topics(wants, topics)
-        self._seen_revision = topics.revision
-        if now != self.topics or self._has_lost_sight(now):
+        searched, self._searches = self._searches, not self._subscriptions.is_complete
+        self._seen_revision = None if self._searches else topics.revision
+        if self._searches:  # what members had stays theirs until all is found
+            known = {name: topics.by_name[name] for name in self.topics if name in topics.by_name}
+            now = known | now
+        ended = searched and not self._searches
+        if now != self.topics or ended or self._has_lost_sight(now):
             self.topics = now
             self._bump()
 
     def _has_lost_sight(self, topics: Mapping[str, TopicInfo]) -> bool:
         """Whether a member is to have a topic that it may no longer know of; others still may."""
-        return any(
-            {one.topic_id for one in self.target.get(member_id, NOTHING)}
-            - self._subscriptions.ids(member.wants, topics)
-            for member_id, member in self.members.items()
-        )
+        for member_id, member in self.members.items():
+            ids = self._subscriptions.ids(member.wants, topics)
+            target = self.target.get(member_id, NOTHING)
+            if ids is not None and any(one.topic_id not in ids for one in target):
+                return True
+        return False
 
     def _retarget(self) -> None:
         if self.epoch == self.target_epoch:
             return
         self.assignor = self._preferred()
         counts = {info.topic_id: info.partitions for info in self.topics.values()}
-        wishes = {
-            member_id: Wish(
-                self._subscriptions.ids(member.wants, self.topics),
-                self.target.get(member_id, NOTHING),
+        wishes = {}
+        for member_id, member in self.members.items():
+            had = self.target.get(member_id, NOTHING)
+            ids = self._subscriptions.ids(member.wants, self.topics)
+            wishes[member_id] = Wish(
+                frozenset(one.topic_id for one in had) if ids is None else ids, had
             )
-            for member_id, member in self.members.items()
-        }
         self.target = ASSIGNORS[self.assignor](wishes, counts)
         self.target_epoch = self.epoch
         self.changed = True

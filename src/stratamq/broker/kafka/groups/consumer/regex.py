@@ -8,6 +8,7 @@ topic patterns are made of (literals, `.`, classes, groups, `|`, `*`, `+`, `?`, 
 from __future__ import annotations
 
 import string
+from collections.abc import Collection
 from typing import NamedTuple
 
 from stratamq.model.dataclass import dataclass
@@ -16,6 +17,8 @@ PATTERN_CHARS_MAX = 1000
 STEPS_MAX = 2_000
 """Size of a pattern once its repetitions are written out. Above: refused."""
 REPEAT_MAX = 1000
+STATES_MAX = 1000
+"""Remembered of a pattern. When there are more, all are forgotten and worked out again."""
 
 _DIGITS = frozenset(string.digits)
 _WORD = frozenset(string.ascii_letters + string.digits + "_")
@@ -52,28 +55,68 @@ Step = Match | Split | Edge
 Program = list[Step]
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """A compiled pattern. It has to match the whole name."""
+@dataclass(slots=True)
+class _State:
+    """All places that the pattern may be at after some characters, and where each next one leads.
+    `accepts`: a name may end here."""
 
-    program: tuple[Step, ...]
+    places: frozenset[int]
+    accepts: bool
+    after: dict[str, _State]
+
+
+class Pattern:
+    """A compiled pattern. It has to match the whole name.
+
+    Where a character leads from a state is worked out once and remembered, so that many names cost
+    little more than their characters. `work` counts what was done: about a million a second.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self.work = 0
+        self._states: dict[frozenset[int], _State] = {}
+        self._start = self._state({0}, at_start=True)
 
     def matches(self, name: str) -> bool:
-        places = self._closure({0}, 0, len(name))
-        for position, char in enumerate(name, 1):
-            after = {place + 1 for place in places if self._takes(place, char)}
-            places = self._closure(after, position, len(name))
-            if not places:
+        self.work += 1 + len(name) // 8
+        state = self._start
+        for char in name:
+            state = state.after.get(char) or self._step(state, char)
+            if not state.places:
                 return False
-        return len(self.program) in places
+        return state.accepts
+
+    def _step(self, state: _State, char: str) -> _State:
+        self.work += len(state.places)
+        after = frozenset(place + 1 for place in state.places if self._takes(place, char))
+        found = self._states.get(after)
+        if found is None:
+            if len(self._states) >= STATES_MAX:
+                self._forget()
+            found = self._states[after] = self._state(after)
+        state.after[char] = found
+        return found
+
+    def _forget(self) -> None:
+        for state in (self._start, *self._states.values()):
+            state.after.clear()
+        self._states.clear()
+
+    def _state(self, places: Collection[int], *, at_start: bool = False) -> _State:
+        reached = self._closure(places, at_start=at_start)
+        ends = self._closure(reached, at_start=at_start, at_end=True)
+        return _State(reached, len(self._program) in ends, {})
 
     def _takes(self, place: int, char: str) -> bool:
-        step = self.program[place] if place < len(self.program) else None
+        step = self._program[place] if place < len(self._program) else None
         if not isinstance(step, Match):
             return False
         return char != "\n" if step.chars is None else char in step.chars
 
-    def _closure(self, places: set[int], position: int, end: int) -> set[int]:
+    def _closure(
+        self, places: Collection[int], *, at_start: bool, at_end: bool = False
+    ) -> frozenset[int]:
         """All places that can be reached without taking a character."""
         found: set[int] = set()
         waiting = list(places)
@@ -82,12 +125,13 @@ class Pattern:
             if place in found:
                 continue
             found.add(place)
-            step = self.program[place] if place < len(self.program) else None
+            step = self._program[place] if place < len(self._program) else None
             if isinstance(step, Split):
                 waiting += [place + way for way in step.ways]
-            elif isinstance(step, Edge) and position == (end if step.at_end else 0):
+            elif isinstance(step, Edge) and (at_end if step.at_end else at_start):
                 waiting.append(place + 1)
-        return found
+        self.work += len(found)
+        return frozenset(found)
 
 
 def compile_pattern(text: str) -> Pattern:
@@ -96,7 +140,7 @@ def compile_pattern(text: str) -> Pattern:
         raise BadPattern(f"a pattern has at most {PATTERN_CHARS_MAX} characters")
     folds = text.startswith(_FOLD)
     parser = _Parser(text.removeprefix(_FOLD), folds=folds)
-    return Pattern(tuple(parser.parse()))
+    return Pattern(parser.parse())
 
 
 class _Parser:

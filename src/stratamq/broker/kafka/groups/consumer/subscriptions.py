@@ -2,12 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from stratamq.broker.kafka.groups.consumer.members import Reader, Subscription, TopicInfo, Topics
 from stratamq.broker.kafka.groups.consumer.regex import Pattern, compile_pattern
 from stratamq.model.types import TopicId
+
+WORK_MAX = 40_000
+"""Of patterns, for one request: about 20 ms, or 8,000 topics for one ordinary pattern. A search
+that takes more goes on with the next request; until it is over, what was found before counts."""
+
+
+class _Search(NamedTuple):
+    regex: str
+    reader: Reader | None
+
+
+class _Scan:
+    """A search under way through the topics that there were at its revision."""
+
+    def __init__(self, topics: Topics, pattern: Pattern) -> None:
+        self.revision = topics.revision
+        self.found: set[str] = set()
+        self.is_over = False
+        self._names = iter(topics.by_name)
+        self._pattern = pattern
+
+    def go_on(self, reader: Reader | None, topics: Topics, work_max: int) -> int:
+        """Search until all is seen or so much is done; how much was done."""
+        before = self._pattern.work
+        while self._pattern.work - before <= work_max:
+            name = next(self._names, None)
+            if name is None:
+                self.is_over = True
+                break
+            seen = self._pattern.matches(name) and (reader is None or topics.shows(reader, name))
+            if seen:
+                self.found.add(name)
+        return self._pattern.work - before
 
 
 class Subscriptions:
@@ -15,9 +48,13 @@ class Subscriptions:
     change."""
 
     def __init__(self) -> None:
-        self._patterns: dict[str, Pattern] = {}
+        self._scans: dict[_Search, _Scan] = {}
         self._found: dict[_Search, frozenset[str]] = {}
-        self._revision: Hashable = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the last look at the topics went through all of them."""
+        return all(scan.is_over for scan in self._scans.values())
 
     def topics(self, wants: Iterable[Subscription], topics: Topics) -> dict[str, TopicInfo]:
         """Every topic that somebody subscribes to and that exists."""
@@ -26,8 +63,13 @@ class Subscriptions:
         names = {name for one in wants for name in self._names(one)}
         return {name: topics.by_name[name] for name in sorted(names) if name in topics.by_name}
 
-    def ids(self, wants: Subscription, topics: Mapping[str, TopicInfo]) -> frozenset[TopicId]:
-        """The ids of one member's topics, out of those that `topics` gave."""
+    def ids(
+        self, wants: Subscription, topics: Mapping[str, TopicInfo]
+    ) -> frozenset[TopicId] | None:
+        """The ids of one member's topics, out of those that `topics` gave. None: its first search
+        is not over."""
+        if wants.regex and _Search(wants.regex, wants.reader) not in self._found:
+            return None
         found = (topics.get(name) for name in self._names(wants))
         return frozenset(info.topic_id for info in found if info is not None)
 
@@ -35,24 +77,15 @@ class Subscriptions:
         return wants.names | self._found.get(_Search(wants.regex, wants.reader), frozenset())
 
     def _search(self, searches: set[_Search], topics: Topics) -> None:
-        if topics.revision != self._revision:
-            self._found.clear()
-            self._revision = topics.revision
-        regexes = {search.regex for search in searches}
-        self._patterns = {
-            regex: self._patterns.get(regex) or compile_pattern(regex) for regex in regexes
-        }
-        self._found = {
-            search: self._found[search] if search in self._found else self._find(search, topics)
-            for search in searches
-        }
-
-    def _find(self, search: _Search, topics: Topics) -> frozenset[str]:
-        pattern, reader = self._patterns[search.regex], search.reader
-        found = (name for name in topics.by_name if pattern.matches(name))
-        return frozenset(name for name in found if reader is None or topics.shows(reader, name))
-
-
-class _Search(NamedTuple):
-    regex: str
-    reader: Reader | None
+        for unused in self._scans.keys() - searches:
+            del self._scans[unused]
+            self._found.pop(unused, None)
+        left = WORK_MAX
+        for search in searches:
+            scan = self._scans.get(search)
+            if scan is None or scan.revision != topics.revision:
+                scan = self._scans[search] = _Scan(topics, compile_pattern(search.regex))
+            if not scan.is_over and left > 0:
+                left -= scan.go_on(search.reader, topics, left)
+                if scan.is_over:
+                    self._found[search] = frozenset(scan.found)
