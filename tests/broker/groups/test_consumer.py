@@ -240,7 +240,7 @@ def test_most_members_choose_the_assignor() -> None:
     rig = Rig(a=1)
     for number, assignor in enumerate(["range", "range", "uniform"]):
         rig.join(f"m{number}", assignor=assignor)
-    assert rig.group.assignor == "range"
+    assert rig.group.target.assignor == "range"
 
 
 def test_a_restart_changes_nothing() -> None:

@@ -134,8 +134,8 @@ class ConsumerMachine(RuleBasedStateMachine):
     def epochs_only_grow(self) -> None:
         group = self.rig.group
         assert self.epoch <= group.epoch
-        assert group.target_epoch <= group.epoch
-        assert all(member.epoch <= group.target_epoch for member in group.members.values())
+        assert group.target.epoch <= group.epoch
+        assert all(member.epoch <= group.target.epoch for member in group.members.values())
         self.epoch = group.epoch
 
     def teardown(self) -> None:

@@ -162,7 +162,7 @@ def upgraded(group: ClassicGroup, topics: Topics, now_ms: int) -> ConsumerGroup:
     limit = group.limits.reached_by(group.size_bytes, made.size_bytes - group.size_bytes)
     if limit is not None:  # names take more memory than what they were read from
         raise CannotUpgrade(f"{limit} is reached.")
-    made.target = {member.member_id: member.assigned for member in members}
+    made.target.by_member = {member.member_id: member.assigned for member in members}
     return made
 
 
@@ -205,7 +205,7 @@ def downgraded(group: ConsumerGroup, now_ms: int) -> ClassicGroup:
     made.protocol_type, made.state = CONSUMER, State.STABLE
     for one in group.members.values():
         assert one.classic is not None, "the caller has checked it"
-        made.roster.add(_downgraded_member(one, one.classic, group.topics, now_ms))
+        made.roster.add(_downgraded_member(one, one.classic, group.target.topics, now_ms))
     made.replies, made.changed = group.replies, True
     made.rebalance(now_ms)
     return made

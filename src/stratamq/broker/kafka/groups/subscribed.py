@@ -11,7 +11,7 @@ from stratamq.wire.kafka.protocol.messages.consumer_protocol import ConsumerProt
 def subscribed_topics(group: ClassicGroup | ConsumerGroup) -> frozenset[str] | None:
     """Topic names; None when the members' language is not ours to understand."""
     if isinstance(group, ConsumerGroup):
-        return frozenset(group.topics)
+        return frozenset(group.target.topics)
     if group.protocol_type != "consumer" or group.protocol is None:
         return None
     topics: set[str] = set()

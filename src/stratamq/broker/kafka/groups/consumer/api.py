@@ -10,7 +10,6 @@ from stratamq.broker.kafka.groups.cell import Cell
 from stratamq.broker.kafka.groups.consumer.group import ConsumerGroup, over_limit
 from stratamq.broker.kafka.groups.consumer.members import (
     JOINING,
-    NOTHING,
     Member,
     Order,
     Partition,
@@ -127,14 +126,14 @@ class ConsumerApi:
             group_id=name,
             group_state=group.state,
             group_epoch=group.epoch,
-            assignment_epoch=group.target_epoch,
-            assignor_name=group.assignor,
+            assignment_epoch=group.target.epoch,
+            assignor_name=group.target.assignor,
             members=[self._member(group, member) for member in group.members.values()],
             authorized_operations=GROUP_OPERATIONS if asked else NOT_ASKED,
         )
 
     def _member(self, group: ConsumerGroup, member: Member) -> ConsumerGroupMember:
-        target = group.target.get(member.member_id, NOTHING)
+        target = group.target.of(member.member_id)
         return ConsumerGroupMember(
             member_id=member.member_id,
             instance_id=member.instance_id,

@@ -119,7 +119,7 @@ class ClassicMembers:
         return SyncReply(
             protocol_type=CONSUMER,
             protocol=first,
-            assignment=write_assignment(member.assigned, group.topics, protocols),
+            assignment=write_assignment(member.assigned, group.target.topics, protocols),
         )
 
     # -- heartbeat and leave -------------------------------------------------------------------

@@ -34,11 +34,11 @@ _PLAIN = (
 
 def dump(group: ConsumerGroup) -> str:
     fields = {
-        "target_epoch": group.target_epoch,
+        "target_epoch": group.target.epoch,
         "since_ms": group.since_ms,
-        "assignor": group.assignor,
-        "topics": {name: [*info] for name, info in group.topics.items()},
-        "target": {member: _lists(some) for member, some in group.target.items()},
+        "assignor": group.target.assignor,
+        "topics": {name: [*info] for name, info in group.target.topics.items()},
+        "target": {member: _lists(some) for member, some in group.target.by_member.items()},
         "members": [_member_fields(member) for member in group.members.values()],
     }
     return json.dumps(fields, separators=(",", ":"))
@@ -66,10 +66,11 @@ def _classic_fields(classic: Classic) -> dict[str, Any]:
 def load(document: str, epoch: int, limits: GroupLimits, now_ms: int) -> ConsumerGroup:
     fields = json.loads(document)
     group = ConsumerGroup(limits, epoch=epoch)
-    group.target_epoch, group.since_ms = fields["target_epoch"], fields["since_ms"]
-    group.assignor = fields["assignor"]
-    group.topics = {name: TopicInfo(*info) for name, info in fields["topics"].items()}
-    group.target = {member: _partitions(some) for member, some in fields["target"].items()}
+    group.since_ms = fields["since_ms"]
+    target = group.target
+    target.epoch, target.assignor = fields["target_epoch"], fields["assignor"]
+    target.topics = {name: TopicInfo(*info) for name, info in fields["topics"].items()}
+    target.by_member = {member: _partitions(some) for member, some in fields["target"].items()}
     group.load(now_ms, [_member(one) for one in fields["members"]])
     return group
 

@@ -16,13 +16,11 @@ it no longer reads it, or is gone.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
 from stratamq.broker.kafka.groups.classic.members import Identity, Reply, Ticket
-from stratamq.broker.kafka.groups.consumer.assignors import ASSIGNORS, DEFAULT_ASSIGNOR, Wish
 from stratamq.broker.kafka.groups.consumer.members import (
     JOINING,
     LEAVING_FOR_NOW,
@@ -33,12 +31,11 @@ from stratamq.broker.kafka.groups.consumer.members import (
     Partitions,
     Report,
     Subscription,
-    TopicInfo,
     Topics,
 )
 from stratamq.broker.kafka.groups.consumer.membership import Membership
 from stratamq.broker.kafka.groups.consumer.reconcile import reconcile
-from stratamq.broker.kafka.groups.consumer.subscriptions import Subscriptions
+from stratamq.broker.kafka.groups.consumer.target import Target
 from stratamq.broker.kafka.groups.limits import GroupLimits, Limit
 from stratamq.wire.kafka.protocol import ErrorCode
 
@@ -49,21 +46,13 @@ class ConsumerGroup:
     def __init__(self, limits: GroupLimits, *, epoch: int = 0, now_ms: int = 0) -> None:
         self.limits = limits
         self.epoch = epoch
-        self.target_epoch = epoch
         self.since_ms = now_ms
         self.membership = Membership()
-        self.target: dict[str, Partitions] = {}
-        self.assignor = DEFAULT_ASSIGNOR
-        self.topics: dict[str, TopicInfo] = {}
-        """What members subscribe to, as it was when the target was made."""
+        self.target = Target(epoch)
         self.replies: list[tuple[Ticket, Reply]] = []
         """To classic members. No request has to wait for other members in this protocol."""
         self.changed = False
         self.is_dead = False
-        self._seen_revision: Hashable = None
-        self._searches = False
-        """A search for topics by a pattern is not over."""
-        self._subscriptions = Subscriptions()
         self._sessions_ms: dict[str, int] = {}
         self._due_ms: dict[str, int] = {}
         """Until when a member has to do what it was asked to: revoke, or join, or sync."""
@@ -81,10 +70,10 @@ class ConsumerGroup:
         """By the names that Kafka's tools show."""
         if not self.members:
             return "Dead" if self.is_dead else "Empty"
-        if self.epoch > self.target_epoch:
+        if self.epoch > self.target.epoch:
             return "Assigning"
         arrived = all(
-            one.state is MemberState.STABLE and one.epoch == self.target_epoch
+            one.state is MemberState.STABLE and one.epoch == self.target.epoch
             for one in self.members.values()
         )
         return "Stable" if arrived else "Reconciling"
@@ -159,11 +148,11 @@ class ConsumerGroup:
 
     def _take_over(self, old: Member, new_id: str) -> Member:
         """A static member is back: what was its old self's is its own, nothing moves."""
-        target = self.target.pop(old.member_id, NOTHING)
+        target = self.target.by_member.pop(old.member_id, NOTHING)
         self._forget(old.member_id)
         member = replace(old, member_id=new_id, epoch=JOINING, previous_epoch=-1)
         self._put(member)
-        self.target[new_id] = target
+        self.target.by_member[new_id] = target
         return member
 
     def advance(
@@ -177,17 +166,24 @@ class ConsumerGroup:
         """Let what the member says now count, and take it a step nearer to its target."""
         if member != before:
             self._put(member)
-        if member.wants != before.wants or member.member_id not in self.target:
+        if member.wants != before.wants or member.member_id not in self.target.by_member:
             self._bump()
         self.look_at(topics)
-        self._retarget()
+        if self.epoch > self.target.epoch:
+            self.target.work_out(self.members, self.epoch)
+            self.changed = True
         return self._step(now_ms, member, owned)
+
+    def look_at(self, topics: Topics) -> None:
+        """A topic that came, grew or went changes the group as a member would."""
+        up_to_date = self.target.has_seen(topics) and self.epoch == self.target.epoch
+        if not up_to_date and self.target.look_at(self.members, topics):
+            self._bump()
 
     def _step(self, now_ms: int, member: Member, owned: Partitions | None) -> Member:
         mine = member.member_id
-        target = self.target.get(mine, NOTHING)
         is_free = partial(self.membership.is_free_for, mine)
-        after = reconcile(member, self.target_epoch, target, owned, is_free)
+        after = reconcile(member, self.target.epoch, self.target.of(mine), owned, is_free)
         if after != member:
             self._put(after)
         self.heard(now_ms, after)
@@ -212,7 +208,7 @@ class ConsumerGroup:
 
     def waits_for_others(self, member: Member) -> bool:
         """Whether other members still hold some of what is to be this one's."""
-        wanted = self.target.get(member.member_id, NOTHING) - member.assigned
+        wanted = self.target.of(member.member_id) - member.assigned
         return not all(self.membership.is_free_for(member.member_id, one) for one in wanted)
 
     # -- leave ---------------------------------------------------------------------------------
@@ -245,7 +241,7 @@ class ConsumerGroup:
 
     def remove(self, now_ms: int, member_id: str) -> None:
         self._forget(member_id)
-        self.target.pop(member_id, None)
+        self.target.by_member.pop(member_id, None)
         self._bump()
         if not self.members:
             self.since_ms = now_ms
@@ -306,62 +302,10 @@ class ConsumerGroup:
             if member.state is MemberState.UNREVOKED:
                 self.expect(now_ms, member)
 
-    # -- target --------------------------------------------------------------------------------
-
-    def look_at(self, topics: Topics) -> None:
-        """A topic that came, grew or went changes the group as a member would."""
-        if topics.revision == self._seen_revision and self.epoch == self.target_epoch:
-            return
-        wants = [member.wants for member in self.members.values()]
-        now = self._subscriptions.topics(wants, topics)
-        searched, self._searches = self._searches, not self._subscriptions.is_complete
-        self._seen_revision = None if self._searches else topics.revision
-        if self._searches:  # what members had stays theirs until all is found
-            known = {name: topics.by_name[name] for name in self.topics if name in topics.by_name}
-            now = known | now
-        ended = searched and not self._searches
-        if now != self.topics or ended or self._has_lost_sight(now):
-            self.topics = now
-            self._bump()
-
-    def _has_lost_sight(self, topics: Mapping[str, TopicInfo]) -> bool:
-        """Whether a member is to have a topic that it may no longer know of; others still may."""
-        for member_id, member in self.members.items():
-            ids = self._subscriptions.ids(member.wants, topics)
-            target = self.target.get(member_id, NOTHING)
-            if ids is not None and any(one.topic_id not in ids for one in target):
-                return True
-        return False
-
-    def _retarget(self) -> None:
-        if self.epoch == self.target_epoch:
-            return
-        self.assignor = self._preferred()
-        counts = {info.topic_id: info.partitions for info in self.topics.values()}
-        wishes = {}
-        for member_id, member in self.members.items():
-            had = self.target.get(member_id, NOTHING)
-            ids = self._subscriptions.ids(member.wants, self.topics)
-            wishes[member_id] = Wish(
-                frozenset(one.topic_id for one in had) if ids is None else ids, had
-            )
-        self.target = ASSIGNORS[self.assignor](wishes, counts)
-        self.target_epoch = self.epoch
-        self.changed = True
-
-    def _preferred(self) -> str:
-        """What most members ask for; the default when nobody asks."""
-        votes = Counter(
-            one.wants.assignor for one in self.members.values() if one.wants.assignor is not None
-        )
-        best = max(votes.values(), default=0)
-        asked = [name for name in ASSIGNORS if best and votes[name] == best]
-        return asked[0] if asked else DEFAULT_ASSIGNOR
-
     # -- small things --------------------------------------------------------------------------
 
     def _bump(self) -> None:
-        self.epoch += 1 if self.epoch == self.target_epoch else 0
+        self.epoch += 1 if self.epoch == self.target.epoch else 0
         self.changed = True
 
     def _put(self, member: Member) -> None:
