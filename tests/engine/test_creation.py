@@ -186,7 +186,7 @@ def keeper_on(disk: SimDisk, kv: SimKV) -> SegmentKeeper:
 
 def opened(disk: SimDisk, kv: SimKV) -> tuple[SegmentKeeper, dict[ShardName, Kept]]:
     keeper = keeper_on(disk, kv)
-    return keeper, {kept.spec.name: kept for kept in keeper.open()}
+    return keeper, {kept.spec.name: kept for kept in keeper.open().kept}
 
 
 def stopped_at(number: int) -> tuple[SimDisk, SimKV, bool]:

@@ -14,8 +14,9 @@ import pytest
 from rocksdict import Rdict
 
 from stratamq.engine.contract import StorageEngine
+from stratamq.engine.layout import ROCKSDB_FOLDER
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.rocksdb import COLUMN_FAMILY, FOLDER, EngineRocksDB
+from stratamq.engine.rocksdb import COLUMN_FAMILY, EngineRocksDB
 from stratamq.engine.rocksdb_rows import SEGMENTS, UNTIMED_ROW
 from stratamq.log.kv import KVBatch
 from stratamq.model.clock import ManualClock
@@ -456,7 +457,7 @@ async def test_messages_lie_in_their_own_column_family(tmp_path: Path) -> None:
     await engine.create_shard(spec())
     await engine.write(S, record(b"v"))
     await engine.close()
-    assert COLUMN_FAMILY in Rdict.list_cf(str(tmp_path / FOLDER))
+    assert COLUMN_FAMILY in Rdict.list_cf(str(tmp_path / ROCKSDB_FOLDER))
 
 
 async def test_damage_on_the_disk_itself_is_no_silence(tmp_path: Path) -> None:
@@ -469,7 +470,7 @@ async def test_damage_on_the_disk_itself_is_no_silence(tmp_path: Path) -> None:
     engine._registry._keeper._kv._db.flush()  # type: ignore[attr-defined]
     engine._registry._keeper._kv._cf.flush()  # type: ignore[attr-defined]
     await engine.close()
-    tables = sorted((tmp_path / FOLDER).glob("*.sst"), key=lambda path: path.stat().st_size)
+    tables = sorted((tmp_path / ROCKSDB_FOLDER).glob("*.sst"), key=lambda path: path.stat().st_size)
     data = bytearray(tables[-1].read_bytes())
     data[len(data) // 2] ^= 0xFF
     tables[-1].write_bytes(data)

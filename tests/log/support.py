@@ -82,8 +82,13 @@ def batches_from(
 
 
 def open_log(disk: Disk, kv: KVStore, folder: Path = FOLDER, **config: object) -> FileShardLog:
+    """An empty folder becomes a new shard's."""
     names = {name.replace("_", "."): value for name, value in config.items()}
-    return FileShardLog(disk, folder, NAME, IndexStore(kv), TopicConfig.of(names), ROOM)
+    disk.make_folder(folder)
+    fresh = not disk.names(folder)
+    return FileShardLog(
+        disk, folder, NAME, IndexStore(kv), TopicConfig.of(names), ROOM, fresh=fresh
+    )
 
 
 def commit(log: FileShardLog, batches: Sequence[PlacedBatch]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stratamq.log.kv import KVBatch, KVStore, RocksKV, after_prefix
-from stratamq.model.errors import Closed
+from stratamq.model.errors import Closed, KVDamaged
 from tests.twins.kv import Loss, SimKV
 
 KEYS = [b"", b"\x00", b"a", b"ab", b"b", b"b\xff", b"b\xff\xff", b"c", b"\xff"]
@@ -148,3 +149,49 @@ def test_a_sync_stops_no_other_thread(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "the others run" in done.stdout
+
+
+# -- damage --------------------------------------------------------------------------------------
+
+
+def _filled(path: Path) -> None:
+    kv = RocksKV(path)
+    batch = kv.batch()
+    for number in range(1000):
+        batch.put(b"%d" % number, b"value")
+    kv.write(batch)
+    kv.close()
+
+
+def _halve(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+@pytest.mark.parametrize("harm", [Path.unlink, _halve], ids=["lost", "halved"])
+@pytest.mark.parametrize("pattern", ["CURRENT", "MANIFEST-*", "*.sst"])
+def test_damaged_files_are_named_and_left(
+    tmp_path: Path, pattern: str, harm: Callable[[Path], None]
+) -> None:
+    _filled(tmp_path / "kv")
+    harm(next((tmp_path / "kv").glob(pattern)))
+    tables = sorted((tmp_path / "kv").glob("*.sst"))
+    with pytest.raises(KVDamaged):
+        RocksKV(tmp_path / "kv")
+    assert sorted((tmp_path / "kv").glob("*.sst")) == tables, "nothing was removed"
+
+
+def test_a_manifest_cut_at_a_records_end_is_no_older_database(tmp_path: Path) -> None:
+    """RocksDB itself opens such a database, without the tables that the rest spoke of, and removes
+    them."""
+    _filled(tmp_path / "kv")
+    manifest = next((tmp_path / "kv").glob("MANIFEST-*"))
+    whole = manifest.read_bytes()
+    opened = []
+    for size in range(len(whole) - 1, 0, -1):
+        manifest.write_bytes(whole[:size])
+        with pytest.raises(KVDamaged):
+            opened.append(RocksKV(tmp_path / "kv"))
+    manifest.write_bytes(whole)
+    kv = RocksKV(tmp_path / "kv")
+    assert len(list(kv.scan(b"", b"\xff"))) == 1000
+    kv.close()

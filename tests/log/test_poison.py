@@ -154,7 +154,7 @@ def index_failing(number: int) -> Trouble:
 
 def test_a_shard_that_cannot_be_opened_says_why() -> None:
     rig = Rig.new()
-    rig.disk.trouble = at_call(len(rig.disk.calls) + 1, OSError(errno.EIO, "the disk says no"))
+    rig.disk.trouble = at_call(len(rig.disk.calls) + 2, OSError(errno.EIO, "the disk says no"))
     with pytest.raises(StorageError, match="the disk says no"):
         rig.open()
 

@@ -244,6 +244,9 @@ class SimDisk:
     def exists(self, path: Path) -> bool:
         return path in self._names
 
+    def is_folder(self, path: Path) -> bool:
+        return path in self._names and self._names[path] is None
+
     def sync_folder(self, path: Path) -> None:
         self._take_descriptor(path)
         if path not in self._names:

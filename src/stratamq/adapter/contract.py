@@ -64,6 +64,22 @@ class StorageAdapter(ABC):
     @abstractmethod
     async def list_shard(self) -> Mapping[ShardName, ShardSpec]: ...
 
+    async def restore_shards(self, specs: Sequence[ShardSpec]) -> None:
+        """Make the storage agree with what the Meta Service knows, after a start. A storage that
+        keeps its shards over a restart overrides this: it must not create one that it has lost."""
+        there = await self.list_shard()
+        for spec in specs:
+            if there.get(spec.name) != spec:
+                await self.create_shard(spec)
+
+    def unavailable_shards(self) -> Mapping[ShardName, str]:
+        """Shards that cannot be opened or take no writes, each with the reason."""
+        return {}
+
+    async def retry_shard(self, spec: ShardSpec, *, repair: bool = False) -> bool:
+        """Open an unavailable shard again; False when the shard was fine."""
+        return False
+
     @abstractmethod
     async def offsets(self, shard: ShardName) -> ShardOffsets: ...
 

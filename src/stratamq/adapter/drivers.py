@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from stratamq.adapter.contract import StorageAdapter
 from stratamq.adapter.partitions import (
@@ -31,7 +33,7 @@ from stratamq.engine.contract import (
 from stratamq.log.contract import SegmentInfo
 from stratamq.meta.caches import BrokerCacheManager
 from stratamq.meta.configs import storage_name
-from stratamq.model.errors import AlreadyExists, Closed, InvalidConfig
+from stratamq.model.errors import AlreadyExists, Closed, InvalidConfig, StorageError
 from stratamq.model.producer import AbortedTransaction, ProducerState
 from stratamq.model.record import Record
 from stratamq.model.shard import ShardOffsets
@@ -45,8 +47,20 @@ from stratamq.model.types import (
 from stratamq.wire.kafka.partitioner import partition_for_key
 from stratamq.wire.kafka.records import Buffer
 
+log = logging.getLogger(__name__)
+
 DriverFactory = Callable[[], StorageAdapter]
 """Makes a driver that is not open yet."""
+
+REOPEN_WAIT_S = 5.0
+"""How long a storage that could not be opened is left alone."""
+
+
+class OpenFailure(NamedTuple):
+    """Why a storage could not be opened, and when it is tried again, by the event loop's clock."""
+
+    reason: str
+    retry_at_s: float
 
 
 class StorageDriverManager:
@@ -62,6 +76,7 @@ class StorageDriverManager:
         self._topics = topics
         self._factories: dict[str, DriverFactory] = {}
         self._drivers: dict[str, StorageAdapter] = {}
+        self._failures: dict[str, OpenFailure] = {}
         self._opening = asyncio.Lock()
         self._message_seq = itertools.count()
         self._closed = False
@@ -96,10 +111,30 @@ class StorageDriverManager:
         if factory is None:
             known = ", ".join(sorted(self._factories))
             raise InvalidConfig(f"storage.type: {storage_type!r} is not one of {known}")
+        self._check_failure(storage_type)
         driver = factory()
-        await driver.open()
+        try:
+            await driver.open()
+        except Exception as error:
+            self._note_failure(storage_type, error)
+            raise StorageError(f"storage {storage_type} cannot be opened: {error}") from error
+        self._failures.pop(storage_type, None)
         self._drivers[storage_type] = driver
         return driver
+
+    def _check_failure(self, storage_type: str) -> None:
+        """A storage that could not be opened is not tried again with every request: opening it may
+        mean reading it all."""
+        failure = self._failures.get(storage_type)
+        if failure is not None and asyncio.get_running_loop().time() < failure.retry_at_s:
+            raise StorageError(f"storage {storage_type} cannot be opened: {failure.reason}")
+
+    def _note_failure(self, storage_type: str, error: Exception) -> None:
+        known = self._failures.get(storage_type)
+        if known is None or known.reason != str(error):
+            log.error("storage %s cannot be opened: %s", storage_type, error)
+        retry_at_s = asyncio.get_running_loop().time() + REOPEN_WAIT_S
+        self._failures[storage_type] = OpenFailure(str(error), retry_at_s)
 
     async def close(self) -> None:
         """Close every driver, also when one of them fails."""

@@ -55,6 +55,15 @@ class EngineStorageAdapter(StorageAdapter):
     async def list_shard(self) -> Mapping[ShardName, ShardSpec]:
         return self._engine.list_shards()
 
+    async def restore_shards(self, specs: Sequence[ShardSpec]) -> None:
+        await self._engine.restore_shards(specs)
+
+    def unavailable_shards(self) -> Mapping[ShardName, str]:
+        return self._engine.unavailable_shards()
+
+    async def retry_shard(self, spec: ShardSpec, *, repair: bool = False) -> bool:
+        return await self._engine.retry_shard(spec, repair=repair)
+
     async def offsets(self, shard: ShardName) -> ShardOffsets:
         return self._engine.offsets(shard)
 

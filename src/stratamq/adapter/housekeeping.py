@@ -10,7 +10,7 @@ from stratamq.adapter.drivers import StorageDriverManager
 from stratamq.adapter.topics import TopicManager
 from stratamq.meta.caches import BrokerCacheManager
 from stratamq.meta.configs import storage_name
-from stratamq.model.errors import NotFound
+from stratamq.model.errors import NotFound, ShardPoisoned, ShardUnavailable
 from stratamq.model.shard import shard_name
 from stratamq.model.topic import Topic
 from stratamq.model.types import ShardName
@@ -68,6 +68,7 @@ class Housekeeper:
     async def run_once(self) -> Round:
         """Look at everything once."""
         await self._topics.sweep()
+        await self._topics.retry_shards()
         done = Round()
         for topic in self._cache.topics():
             for partition in range(topic.partitions):
@@ -82,6 +83,8 @@ class Housekeeper:
             freed = await driver.compact(shard)
         except NotFound:
             pass  # the topic was deleted meanwhile
+        except (ShardPoisoned, ShardUnavailable):
+            failed = 1  # logged when it happened; `retry_shards` sees to it
         except Exception as error:
             failed = 1
             log.error("housekeeping: topic %s, shard %s: %s", topic.name, shard, error)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 from stratamq.adapter.contract import StorageAdapter
@@ -23,8 +23,9 @@ from stratamq.meta.configs import storage_name
 from stratamq.meta.placement import place_partitions
 from stratamq.meta.state import MetaState
 from stratamq.model.dataclass import dataclass
+from stratamq.model.errors import StrataError
 from stratamq.model.shard import shard_name
-from stratamq.model.topic import StorageType, Topic
+from stratamq.model.topic import Topic
 from stratamq.model.types import NodeId, ShardName
 
 log = logging.getLogger(__name__)
@@ -96,16 +97,26 @@ class ShardManager:
 
         EngineMemory comes back empty; a change of configs may have been cut short by a crash.
         """
-        storage = storage_name(topic.config)
-        driver = await self._drivers.driver(storage)
-        there = await driver.list_shard()
-        differing = [
-            spec
-            for spec in specs_of(topic, range(topic.partitions))
-            if there.get(spec.name) != spec
-        ]
-        _report_missing(topic, storage, differing, there)
-        await self._create_each(driver, differing)
+        driver = await self._drivers.driver(storage_name(topic.config))
+        await driver.restore_shards(specs_of(topic, range(topic.partitions)))
+
+    async def retry(self, topic: Topic, *, repair: bool = False) -> list[ShardName]:
+        """Open the topic's unavailable shards again; those for which it helped. The others are
+        logged with the reason."""
+        driver = await self._drivers.driver(storage_name(topic.config))
+        ailing = driver.unavailable_shards()
+        helped: list[ShardName] = []
+        for spec in specs_of(topic, range(topic.partitions)):
+            if spec.name not in ailing:
+                continue
+            try:
+                if await driver.retry_shard(spec, repair=repair):
+                    helped.append(spec.name)
+                    log.warning("topic %s: shard %s is back", topic.name, spec.name)
+            except StrataError as error:
+                level = logging.ERROR if repair else logging.DEBUG
+                log.log(level, "topic %s: shard %s: %s", topic.name, spec.name, error)
+        return helped
 
     async def _create_each(self, driver: StorageAdapter, specs: Iterable[ShardSpec]) -> None:
         """A creation that nobody waits for any more still happens, perhaps later. `delete` must
@@ -153,17 +164,6 @@ def _registrations(
         commands.append(CreateShard(topic_id=topic.topic_id, partition=partition))
         commands.append(CreateSegment(shard=shard, seq=0, replicas=nodes, leader=nodes[0]))
     return commands
-
-
-def _report_missing(
-    topic: Topic,
-    storage: str,
-    specs: Iterable[ShardSpec],
-    there: Mapping[ShardName, ShardSpec],
-) -> None:
-    missing = [spec.name for spec in specs if spec.name not in there]
-    if missing and storage != StorageType.MEMORY:
-        log.warning("topic %s: %s had no data and start empty", topic.name, ", ".join(missing))
 
 
 async def _each(items: Iterable[T], act: Callable[[T], Awaitable[None]]) -> None:

@@ -252,6 +252,14 @@ class TopicManager:
         for topic in ready_topics(await self._meta.snapshot()):
             await self._try(f"restoring topic {topic.name!r}", self._shards.restore(topic))
 
+    async def retry_shards(self, *, repair: bool = False) -> None:
+        """Open shards again that are unavailable or take no writes. With `repair`, which an
+        operator asks for, a shard's lost `shard.json` is written from the metadata."""
+        for topic in self._cache.topics():
+            await self._try(
+                f"recovering topic {topic.name!r}", self._shards.retry(topic, repair=repair)
+            )
+
     async def sweep(self) -> None:
         """Finish whatever was interrupted. Failures are logged; the next sweep tries again."""
         # The state, not the cache: a topic that only seems unconfirmed must not go.
@@ -291,7 +299,7 @@ class TopicManager:
         async with lock:
             await self._try(f"{what} topic {topic.name!r}", act(topic))
 
-    async def _try(self, what: str, work: Awaitable[None]) -> None:
+    async def _try(self, what: str, work: Awaitable[object]) -> None:
         try:
             async with in_time(self._timeouts.topic_s, what):
                 await work

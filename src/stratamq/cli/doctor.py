@@ -19,8 +19,10 @@ from typing import NamedTuple
 import typer
 
 from stratamq.cli.java import JAVA_MAJOR_MIN, java_major
+from stratamq.engine.inspection import inspect
 from stratamq.model.config import NodeConfig
 from stratamq.node import descriptors
+from stratamq.node.damage_file import read_damage
 from stratamq.node.server import is_in_use
 
 GIB = 1 << 30
@@ -43,7 +45,8 @@ class Finding(NamedTuple):
 
 
 def print_findings(config: NodeConfig) -> None:
-    """Check what a node needs: data folder, space, open files, clock, Java. Exits 1 on a fail."""
+    """Check what a node needs, and its stored data: folder, space, open files, clock, damage, Java.
+    Exits 1 on a fail."""
     findings = [(name, check(config)) for name, check in CHECKS.items()]
     for name, finding in findings:
         typer.echo(f"{finding.verdict:<5} {name}: {finding.text}")
@@ -104,6 +107,15 @@ def check_clock(config: NodeConfig) -> Finding:
     return Finding(Verdict.OK, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)))
 
 
+def check_damage(config: NodeConfig) -> Finding:
+    """What a node has found since its last start, and what can be seen in its folders."""
+    found = [*read_damage(config.data_dir), *inspect(config.data_dir)]
+    if not found:
+        return Finding(Verdict.OK, "none known")
+    lines = "".join(f"\n        {text}" for text in dict.fromkeys(found))
+    return Finding(Verdict.FAIL, f"{len(dict.fromkeys(found))} found; see docs/damage.md{lines}")
+
+
 def check_java(config: NodeConfig) -> Finding:
     major = java_major()
     if major is None:
@@ -119,6 +131,7 @@ CHECKS: dict[str, Callable[[NodeConfig], Finding]] = {
     "free space": check_free_space,
     "open files": check_open_files,
     "clock": check_clock,
+    "stored data": check_damage,
     "java": check_java,
 }
 

@@ -121,7 +121,24 @@ class StorageEngine(ABC):
         """Idempotent. Two-phase: gone for all at once, its bytes soon after, crash or not."""
 
     @abstractmethod
-    def list_shards(self) -> Mapping[ShardName, ShardSpec]: ...
+    def list_shards(self) -> Mapping[ShardName, ShardSpec]:
+        """Those that are open."""
+
+    @abstractmethod
+    async def restore_shards(self, specs: Sequence[ShardSpec]) -> None:
+        """Make the shards agree with what the Meta Service knows, after a start. A durable shard
+        that is not on disk becomes unavailable; it is never created empty in the place of one."""
+
+    @abstractmethod
+    def unavailable_shards(self) -> Mapping[ShardName, str]:
+        """Shards that cannot be opened or take no writes, each with the reason. Reading and writing
+        one that cannot be opened raises ShardUnavailable; its files are left as they are."""
+
+    @abstractmethod
+    async def retry_shard(self, spec: ShardSpec, *, repair: bool = False) -> bool:
+        """Open an unavailable shard again from what its disk holds now; False when the shard was
+        fine. With `repair`, a lost `shard.json` is written again from `spec`. StorageError when the
+        shard stays unavailable."""
 
     @abstractmethod
     def offsets(self, shard: ShardName) -> ShardOffsets: ...

@@ -69,7 +69,7 @@ class BatchEngine(StorageEngine):
         self._executor, self._clock, self._limits = executor, clock, limits
         self._registry = Registry(keeper, executor, limits.checkpoint_ms)
         self._shard = self._registry.get
-        self._readers = Readers(executor, clock, limits)
+        self._readers = Readers(executor, clock, limits, self._registry.index_is_damaged)
         self._scratch = Scratch()  # batches are looked at on the event loop, one at a time
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -94,6 +94,15 @@ class BatchEngine(StorageEngine):
 
     def list_shards(self) -> Mapping[ShardName, ShardSpec]:
         return self._registry.specs()
+
+    async def restore_shards(self, specs: Sequence[ShardSpec]) -> None:
+        await self._registry.restore(specs)
+
+    def unavailable_shards(self) -> Mapping[ShardName, str]:
+        return self._registry.unavailable()
+
+    async def retry_shard(self, spec: ShardSpec, *, repair: bool = False) -> bool:
+        return await self._registry.retry(spec, repair=repair)
 
     def offsets(self, shard: ShardName) -> ShardOffsets:
         return self._shard(shard).offsets()

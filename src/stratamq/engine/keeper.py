@@ -6,6 +6,7 @@ every worker of the I/O pool at once, each with its own shards."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from stratamq.engine.contract import ShardSpec
@@ -22,9 +23,21 @@ class Kept(NamedTuple):
     high_watermark: Offset | None = None
 
 
+class Opened(NamedTuple):
+    """Everything a keeper found. `unavailable` are shards that cannot be opened, each with the
+    reason: their files are left as they are, and their names are not free."""
+
+    kept: Sequence[Kept] = ()
+    unavailable: Mapping[ShardName, str] = MappingProxyType({})
+
+
 class Keeper(Protocol):
-    def open(self) -> Sequence[Kept]:
-        """Recover, finish deletions that were under way, give back every shard."""
+    def open(self) -> Opened:
+        """Recover, finish deletions that were under way, return every shard. One shard that cannot
+        be opened does not keep the others from it."""
+
+    def is_durable(self, spec: ShardSpec) -> bool:
+        """Whether a shard that was created is still there after a restart."""
 
     def create(self, specs: Sequence[ShardSpec]) -> Sequence[ShardStore]:
         """New, empty shards, whose names differ: all of them, durable with their specs on return,
@@ -35,6 +48,18 @@ class Keeper(Protocol):
 
     def reopen(self, spec: ShardSpec, store: ShardStore) -> ShardStore:
         """Open a poisoned shard anew, from what the disk really holds."""
+
+    def retry(self, spec: ShardSpec, *, repair: bool) -> Kept:
+        """Open a shard that was unavailable, if its files can be read now. With `repair`, which an
+        operator asks for, a shard's own record of its name and configs that is missing or damaged
+        is written from `spec`; the damaged one is kept. StorageError when that does not help."""
+
+    def begin_index(self) -> bool:
+        """Set a damaged index aside and begin an empty one, which `reopen` fills for each shard.
+        False when the shards are in no index that could be rebuilt."""
+
+    def discard(self, name: ShardName) -> None:
+        """Delete, because a user asked for it, what is left of a shard that is unavailable."""
 
     def destroy(self, spec: ShardSpec, store: ShardStore) -> None:
         """Two-phase: marked first, so that a crash half-way is finished by the next `open`."""

@@ -14,7 +14,8 @@ from stratamq.engine.engine import BatchEngine
 from stratamq.engine.executor import Inline
 from stratamq.engine.group import Append, AppendReplica, Group
 from stratamq.engine.history import History
-from stratamq.engine.keeper import Keeper, Kept
+from stratamq.engine.keeper import Keeper, Kept, Opened
+from stratamq.engine.layout import MEMORY_FOLDER
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory_store import MemoryShardStore
 from stratamq.engine.persisted_store import PersistedShardStore
@@ -24,14 +25,14 @@ from stratamq.engine.shard import Shard
 from stratamq.engine.tiered import end_of
 from stratamq.engine.tiering import covered_to
 from stratamq.log.contract import ShardStore
+from stratamq.log.disk import RealDisk
 from stratamq.log.shard_log import FileShardLog
 from stratamq.model.clock import Clock, SystemClock
-from stratamq.model.errors import CapacityExceeded, StorageError, StrataError
+from stratamq.model.errors import CapacityExceeded, ShardUnavailable, StorageError, StrataError
 from stratamq.model.types import Offset, ShardName
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
-FOLDER = "memory"
 
 
 class MemoryKeeper:
@@ -48,14 +49,18 @@ class MemoryKeeper:
         self._disk_is_open = False
         self._shards: dict[ShardStore, Shard] = {}
 
-    def open(self) -> Sequence[Kept]:
+    def open(self) -> Opened:
         if not self._disk_folder.exists():
-            return []
+            return Opened()
+        opened = self._disk.open()
         self._disk_is_open = True
-        return [
-            Kept(kept.spec, self._persisted(kept.spec, kept.store), kept.high_watermark)
-            for kept in self._disk.open()
-        ]
+        return opened._replace(kept=[self._with_memory(kept) for kept in opened.kept])
+
+    def _with_memory(self, kept: Kept) -> Kept:
+        return kept._replace(store=self._persisted(kept.spec, kept.store))
+
+    def is_durable(self, spec: ShardSpec) -> bool:
+        return _persists(spec)
 
     def create(self, specs: Sequence[ShardSpec]) -> Sequence[ShardStore]:
         persisted = [spec for spec in specs if _persists(spec)]
@@ -71,10 +76,15 @@ class MemoryKeeper:
         return memory
 
     def _create_on_disk(self, specs: Sequence[ShardSpec]) -> Sequence[ShardStore]:
+        self._open_disk()
+        return self._disk.create(specs)
+
+    def _open_disk(self) -> None:
         if not self._disk_is_open:
+            self._disk_folder.mkdir(parents=True, exist_ok=True)
+            RealDisk().sync_folder(self._disk_folder.parent)
             self._disk.open()
             self._disk_is_open = True
-        return self._disk.create(specs)
 
     def _persisted(self, spec: ShardSpec, disk: ShardStore) -> PersistedShardStore:
         end, weigh = disk.end_offset, self.capacity.weigh
@@ -93,6 +103,18 @@ class MemoryKeeper:
         if isinstance(store, PersistedShardStore):
             store.disk = _on_disk(self._disk.reopen(spec, store.disk))
         return store
+
+    def retry(self, spec: ShardSpec, *, repair: bool) -> Kept:
+        if not self._disk_is_open:
+            raise ShardUnavailable(f"{self._disk_folder} is missing")
+        return self._with_memory(self._disk.retry(spec, repair=repair))
+
+    def begin_index(self) -> bool:
+        return self._disk_is_open and self._disk.begin_index()
+
+    def discard(self, name: ShardName) -> None:
+        if self._disk_is_open:
+            self._disk.discard(name)
 
     def destroy(self, spec: ShardSpec, store: ShardStore) -> None:
         if isinstance(store, PersistedShardStore):
@@ -227,7 +249,7 @@ class EngineMemory(BatchEngine):
     ) -> None:
         """Unless segments are persisted in the background, they are when `persist` is called."""
         clock, limits = clock or SystemClock(), limits or EngineLimits()
-        folder = data_dir / FOLDER
+        folder = data_dir / MEMORY_FOLDER
         keeper = MemoryKeeper(limits, SegmentKeeper(folder, limits), folder, clock)
         self._memory_keeper = keeper
         self._strangers: set[ShardName] = set()

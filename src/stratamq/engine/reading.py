@@ -20,6 +20,8 @@ from stratamq.engine.shard import Shard
 from stratamq.engine.tiered import NeedsHistory
 from stratamq.engine.view import View
 from stratamq.model.clock import Clock
+from stratamq.model.damage import report_damage
+from stratamq.model.errors import CorruptRecord, KVDamaged
 from stratamq.model.types import Offset
 
 T = TypeVar("T")
@@ -28,8 +30,15 @@ T = TypeVar("T")
 class Readers:
     """Reads for the engine, whatever the shard and wherever it lies."""
 
-    def __init__(self, executor: Executor, clock: Clock, limits: EngineLimits) -> None:
+    def __init__(
+        self,
+        executor: Executor,
+        clock: Clock,
+        limits: EngineLimits,
+        index_is_damaged: Callable[[], None],
+    ) -> None:
         self._executor, self._clock = executor, clock
+        self._index_is_damaged = index_is_damaged
         self._decompressed_max = limits.decompressed_bytes_max
         self._cold = ColdReaders(limits.cold_reader_threads)
 
@@ -59,7 +68,7 @@ class Readers:
         view = self.view(shard)
         if not shard.is_cold(offset):
             try:
-                return await self._executor.read(shard, partial(look, view))
+                return await self._here(shard, partial(look, view))
             except NeedsHistory:
                 pass  # it was offloaded meanwhile
         view = view._replace(store=shard.reads(waits=True))  # still as far as it was asked
@@ -69,7 +78,18 @@ class Readers:
         """Look for something that may be in any part."""
         if shard.is_tiered():
             return await self.cold(partial(look, self.view(shard, waits=True)))
-        return await self._executor.read(shard, partial(look, self.view(shard)))
+        return await self._here(shard, partial(look, self.view(shard)))
+
+    async def _here(self, shard: Shard, work: Callable[[], T]) -> T:
+        """A damaged index fails this read, and is rebuilt for those that follow."""
+        try:
+            return await self._executor.read(shard, work)
+        except KVDamaged:
+            self._index_is_damaged()
+            raise
+        except CorruptRecord as error:
+            report_damage(f"shard {shard.name}: {error}", f"{error.file} {error.position}")
+            raise
 
     async def cold(self, work: Callable[[], T]) -> T:
         return await self._cold.run(work)

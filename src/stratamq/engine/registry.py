@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import TimerHandle
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
@@ -14,7 +15,14 @@ from stratamq.engine.executor import Executor
 from stratamq.engine.keeper import Keeper
 from stratamq.engine.pool import answer_future
 from stratamq.engine.shard import Shard
-from stratamq.model.errors import Closed, ShardNotFound, StrataError
+from stratamq.model.damage import report_damage
+from stratamq.model.errors import (
+    Closed,
+    KVDamaged,
+    ShardNotFound,
+    ShardUnavailable,
+    StrataError,
+)
 from stratamq.model.topic import FIXED_SETTINGS, TopicConfig
 from stratamq.model.types import Offset, ShardName
 
@@ -40,6 +48,7 @@ class Registry:
         self._keeper, self._executor = keeper, executor
         self._checkpoint_ms = checkpoint_ms
         self._shards: dict[ShardName, Shard] = {}
+        self._unavailable: dict[ShardName, str] = {}
         self._open = False
         self._changes, self._saves = asyncio.Lock(), asyncio.Lock()
         self._wanted: list[Wanted] = []
@@ -48,6 +57,7 @@ class Registry:
         self._unsaved: set[Shard] = set()
         self._checkpoint: TimerHandle | None = None
         self._saving: asyncio.Task[None] | None = None
+        self._rebuilding: asyncio.Task[None] | None = None
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -63,11 +73,27 @@ class Registry:
         self._open = True
 
     def _open_all(self) -> list[tuple[Shard, Offset | None]]:
-        return [(Shard(spec, store, mark), mark) for spec, store, mark in self._keeper.open()]
+        opened = self._keeper.open()
+        for name, reason in opened.unavailable.items():
+            self._set_aside(name, reason)
+        shards: list[tuple[Shard, Offset | None]] = []
+        for spec, store, mark in opened.kept:
+            try:
+                shards.append((Shard(spec, store, mark), mark))
+            except (OSError, StrataError) as error:
+                self._set_aside(spec.name, str(error))
+        return shards
+
+    def _set_aside(self, name: ShardName, reason: str) -> None:
+        """Its files stay as they are, nobody reads or writes it, and its name is not free."""
+        report_damage(f"shard {name} is unavailable: {reason}")
+        self._unavailable[name] = reason
 
     async def close(self) -> None:
         if not self._open:
             return
+        if self._rebuilding is not None:
+            await self._rebuilding
         async with self._changes:
             self._open = False
             if self._checkpoint is not None:
@@ -98,7 +124,20 @@ class Registry:
         if shard is not None and self._open:
             return shard
         self._check_open()
+        self._check_available(name)
         raise ShardNotFound(f"there is no shard {name}")
+
+    def unavailable(self) -> dict[ShardName, str]:
+        """Why: shards whose files are missing or damaged, and those that take no writes."""
+        self._check_open()
+        poisoned = {
+            name: shard.poison for name, shard in self._shards.items() if shard.poison is not None
+        }
+        return self._unavailable | poisoned
+
+    def _check_available(self, name: ShardName) -> None:
+        if (reason := self._unavailable.get(name)) is not None:
+            raise ShardUnavailable(f"shard {name} is unavailable: {reason}")
 
     def specs(self) -> dict[ShardName, ShardSpec]:
         self._check_open()
@@ -134,7 +173,7 @@ class Registry:
         that is there, or was asked for twice, is a matter of configs."""
         new: dict[ShardName, Wanted] = {}
         for one in wanted:
-            if one.spec.name not in self._shards:
+            if one.spec.name not in self._shards and one.spec.name not in self._unavailable:
                 new.setdefault(one.spec.name, one)
         if leaving := [self._leaving[name] for name in new if name in self._leaving]:
             await asyncio.wait(leaving)
@@ -157,6 +196,7 @@ class Registry:
 
     async def _create(self, spec: ShardSpec) -> None:
         self._check_open()
+        self._check_available(spec.name)
         shard = self._shards.get(spec.name)
         if shard is None:
             await self._make([spec])
@@ -180,6 +220,9 @@ class Registry:
         """A caller that gives up does not stop it."""
         async with self._changes:
             self._check_open()
+            if name in self._unavailable:
+                await self._executor.call(lambda: self._keeper.discard(name))
+                del self._unavailable[name]
             shard = self._shards.pop(name, None)
             if shard is not None:
                 self._dismiss(shard)
@@ -214,15 +257,81 @@ class Registry:
         shard.poison = f"the deletion of {shard.name} failed half-way: {error}"
         self._shards[shard.name] = shard
 
+    async def restore(self, specs: Sequence[ShardSpec]) -> None:
+        """Make the shards agree with the metadata after a start. One that should be on disk and is
+        not is unavailable: an empty one in its place would give its offsets out again."""
+        for spec in specs:
+            if spec.name in self._unavailable:
+                continue
+            if spec.name not in self._shards and self._keeper.is_durable(spec):
+                self._set_aside(spec.name, "the metadata knows it, and its files are missing")
+        known = self.specs()
+        await asyncio.gather(
+            *(
+                self.create(spec)
+                for spec in specs
+                if spec.name not in self._unavailable and known.get(spec.name) != spec
+            )
+        )
+
+    async def retry(self, spec: ShardSpec, *, repair: bool) -> bool:
+        """Open a shard again that is unavailable or takes no writes; whether there was need."""
+        name = spec.name
+        if name in self._shards:
+            if self._shards[name].poison is None:
+                return False
+            await self.recover(name)
+            return True
+        async with self._changes:
+            if name not in self._unavailable:
+                return False
+            kept = await self._executor.call(lambda: self._keeper.retry(spec, repair=repair))
+            self._add(await self._executor.call(lambda: Shard(*kept)))
+            del self._unavailable[name]
+        return True
+
     async def recover(self, name: ShardName) -> None:
         async with self._changes:
             shard = self.get(name)
             if shard.half_deleted:  # its folder may be gone, and would be made again, empty
                 shard.check_writable()
-            await self._executor.run(shard, lambda: self._reopen(shard))
+            try:
+                await self._executor.run(shard, lambda: self._reopen(shard))
+            except KVDamaged:
+                self.index_is_damaged()
+                raise
             end = shard.store.end_offset
             shard.high_watermark = min(shard.high_watermark, end) if shard.replicated else end
             shard.moved()
+
+    def index_is_damaged(self) -> None:
+        """A reader or writer met damage in the index: rebuild it from the logs, once."""
+        if self._rebuilding is None and self._open:
+            self._rebuilding = asyncio.create_task(self._rebuild_index())
+
+    async def _rebuild_index(self) -> None:
+        """No shard takes writes meanwhile; each does again as soon as it has its index."""
+        try:
+            async with self._changes:
+                shards = list(self._shards.values())
+                report_damage("the index is damaged and is rebuilt from the logs")
+                for shard in shards:
+                    shard.poison = "its index is being rebuilt"
+                await self._executor.drain()
+                if await self._executor.call(self._keeper.begin_index):
+                    for shard in shards:
+                        await self._reopen_alone(shard)
+        except StrataError as error:
+            logger.error("the index could not be rebuilt: %s", error)
+        finally:
+            self._rebuilding = None
+
+    async def _reopen_alone(self, shard: Shard) -> None:
+        try:
+            await self._executor.run(shard, lambda: self._reopen(shard))
+        except StrataError as error:
+            shard.poison = str(error)
+            logger.error("shard %s could not be opened again: %s", shard.name, error)
 
     def _reopen(self, shard: Shard) -> None:
         shard.adopt(self._keeper.reopen(shard.spec, shard.store))

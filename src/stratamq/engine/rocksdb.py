@@ -8,7 +8,8 @@ from pathlib import Path
 from stratamq.engine.contract import ShardSpec
 from stratamq.engine.engine import BatchEngine
 from stratamq.engine.group import Group
-from stratamq.engine.keeper import Kept
+from stratamq.engine.keeper import Kept, Opened
+from stratamq.engine.layout import ROCKSDB_FOLDER
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.pool import IOPool
 from stratamq.engine.rocksdb_rows import ShardRows
@@ -17,10 +18,9 @@ from stratamq.engine.rocksdb_table import ShardTable
 from stratamq.log.contract import ShardStore
 from stratamq.log.kv import KVStore, RocksKV, make_writable, sync_all
 from stratamq.model.clock import Clock, SystemClock
-from stratamq.model.errors import OutOfResources, StorageError, StrataError
+from stratamq.model.errors import OutOfResources, ShardUnavailable, StorageError, StrataError
 from stratamq.model.types import Offset, ShardName
 
-FOLDER = "rocksdb"
 COLUMN_FAMILY = "broker"
 
 
@@ -31,12 +31,31 @@ class RocksKeeper:
     def __init__(self, open_kv: Callable[[], KVStore], clock: Clock) -> None:
         self._open_kv, self._clock = open_kv, clock
 
-    def open(self) -> Sequence[Kept]:
+    def open(self) -> Opened:
         self._kv = self._open_kv()
-        self._table = ShardTable(self._kv)
-        return [
-            Kept(spec, self._store(spec, rows), mark) for spec, rows, mark in self._table.load()
-        ]
+        try:
+            self._table = ShardTable(self._kv)
+            return self._open_all()
+        except BaseException:
+            self._kv.close()  # or it would stay locked until the process ends
+            raise
+
+    def _open_all(self) -> Opened:
+        """Damage in the rows of one shard is that shard's."""
+        kept, unavailable = [], {}
+        for name in self._table.names():
+            try:
+                kept.append(self._kept(name))
+            except StrataError as error:
+                unavailable[name] = str(error)
+        return Opened(kept, unavailable)
+
+    def _kept(self, name: ShardName) -> Kept:
+        spec, mark = self._table.load(name)
+        return Kept(spec, self._store(spec, self._table.rows(name)), mark)
+
+    def is_durable(self, spec: ShardSpec) -> bool:
+        return True
 
     def create(self, specs: Sequence[ShardSpec]) -> Sequence[ShardStore]:
         added = zip(specs, self._table.add(specs), strict=True)
@@ -53,6 +72,18 @@ class RocksKeeper:
         """The rows say what was stored, once they can be written again."""
         make_writable(self._kv)
         return self._store(spec, self._table.rows(spec.name))
+
+    def retry(self, spec: ShardSpec, *, repair: bool) -> Kept:
+        if spec.name not in self._table.names():
+            raise ShardUnavailable(f"the store in {ROCKSDB_FOLDER} has no rows of it")
+        return self._kept(spec.name)
+
+    def begin_index(self) -> bool:
+        return False  # the rows are the records themselves
+
+    def discard(self, name: ShardName) -> None:
+        if name in self._table.names():
+            self._table.remove(name)
 
     def destroy(self, spec: ShardSpec, store: ShardStore) -> None:
         self._table.remove(spec.name)
@@ -102,7 +133,8 @@ class EngineRocksDB(BatchEngine):
         open_kv: Callable[[], KVStore] | None = None,
     ) -> None:
         clock, limits = clock or SystemClock(), limits or EngineLimits()
-        keeper = RocksKeeper(open_kv or (lambda: RocksKV(data_dir / FOLDER, COLUMN_FAMILY)), clock)
+        open_kv = open_kv or (lambda: RocksKV(data_dir / ROCKSDB_FOLDER, COLUMN_FAMILY))
+        keeper = RocksKeeper(open_kv, clock)
         super().__init__(keeper, IOPool(keeper.commit, clock, limits), clock, limits)
 
 

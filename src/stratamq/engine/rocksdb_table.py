@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from stratamq.engine.contract import ShardSpec
 from stratamq.engine.rocksdb_rows import ShardRows
 from stratamq.log.index import U32, U64
 from stratamq.log.kv import KVStore, after_prefix
+from stratamq.model.errors import InvalidConfig, ShardUnavailable
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import Offset, ShardName
 
@@ -23,15 +24,21 @@ class ShardTable:
 
     def __init__(self, kv: KVStore) -> None:
         self._kv = kv
-        self._ids: dict[ShardName, bytes] = {}
+        self._ids: dict[ShardName, bytes] = {
+            ShardName(key[len(SHARDS) :].decode()): row[:4]
+            for key, row in kv.scan(SHARDS, after_prefix(SHARDS))
+        }
 
-    def load(self) -> Iterator[tuple[ShardSpec, ShardRows, Offset | None]]:
-        for key, row in self._kv.scan(SHARDS, after_prefix(SHARDS)):
-            name = ShardName(key[len(SHARDS) :].decode())
-            self._ids[name] = row[:4]
-            mark = self._kv.get(WATERMARKS + name.encode())
-            saved = Offset(U64.unpack(mark)[0]) if mark else None
-            yield _decode(name, row[4:]), ShardRows(self._kv, row[:4]), saved
+    def names(self) -> list[ShardName]:
+        return list(self._ids)
+
+    def load(self, name: ShardName) -> tuple[ShardSpec, Offset | None]:
+        """A shard's spec and the high watermark that was saved last."""
+        row = self._kv.get(SHARDS + name.encode())
+        if row is None:
+            raise ShardUnavailable(f"the row of shard {name} is gone")
+        mark = self._kv.get(WATERMARKS + name.encode())
+        return _decode(name, row[4:]), Offset(U64.unpack(mark)[0]) if mark else None
 
     def add(self, specs: Sequence[ShardSpec]) -> list[ShardRows]:
         """Ids may be used again: nothing is left of the shard that had one before."""
@@ -76,6 +83,9 @@ def _encode(spec: ShardSpec) -> bytes:
 
 
 def _decode(name: ShardName, row: bytes) -> ShardSpec:
-    fields = json.loads(row)
-    config = TopicConfig.of(fields["config"])
-    return ShardSpec(name=name, config=config, replicated=fields["replicated"])
+    try:
+        fields = json.loads(row)
+        config = TopicConfig.of(fields["config"])
+        return ShardSpec(name=name, config=config, replicated=fields["replicated"])
+    except (ValueError, KeyError, TypeError, InvalidConfig) as error:
+        raise ShardUnavailable(f"the row of shard {name} cannot be read: {error}") from error

@@ -3,6 +3,7 @@
     {data_dir}/segments/{shard}/       segment files, see `stratamq.log.names`
     {data_dir}/segments/high-watermarks
     {data_dir}/index/                  RocksDB: can be deleted and is rebuilt from the logs
+    {data_dir}/index-damaged/          the last index that could not be read; can be deleted
 
 A commit writes to each shard's log, syncs each that promises it, and then writes the index rows of
 all of them at once. How shards come and go: `stratamq.engine.shard_folders`.
@@ -10,28 +11,45 @@ all of them at once. How shards come and go: `stratamq.engine.shard_folders`.
 
 from __future__ import annotations
 
-import re
+import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from stratamq.engine.contract import ShardSpec
 from stratamq.engine.file_remover import FileRemover
 from stratamq.engine.group import Group
-from stratamq.engine.keeper import Kept
+from stratamq.engine.high_watermarks import HighWatermarks
+from stratamq.engine.keeper import Kept, Opened
+from stratamq.engine.layout import HIGH_WATERMARKS, SEGMENTS_FOLDER
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.shard_folders import HIGH_WATERMARKS, ShardFolders, one_by_one, together, told
+from stratamq.engine.shard_folders import (
+    SHARD_NAME,
+    ShardFolders,
+    one_by_one,
+    together,
+    told,
+)
 from stratamq.log.contract import ShardStore
-from stratamq.log.disk import Disk, RealDisk, read_all, replace_file
+from stratamq.log.disk import Disk, RealDisk
 from stratamq.log.index import IndexStore
 from stratamq.log.kv import KVBatch, KVStore, RocksKV, make_writable
-from stratamq.log.shard_log import FileShardLog, finish_destroy
-from stratamq.model.errors import InvalidName, StrataError
+from stratamq.log.shard_log import FileShardLog, delete_folder, finish_destroy
+from stratamq.model.damage import report_damage
+from stratamq.model.errors import (
+    InvalidName,
+    KVDamaged,
+    ShardUnavailable,
+    StorageError,
+    StrataError,
+)
 from stratamq.model.types import Offset, ShardName
 
-SEGMENTS_FOLDER = "segments"
 INDEX_FOLDER = "index"
-SAFE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
+INDEX_DAMAGED = "index-damaged"
+
+logger = logging.getLogger(__name__)
 
 
 class SegmentKeeper:
@@ -44,7 +62,7 @@ class SegmentKeeper:
         disk: Disk | None = None,
         open_kv: Callable[[], KVStore] | None = None,
     ) -> None:
-        self._root = data_dir / SEGMENTS_FOLDER
+        self._data_dir, self._root = data_dir, data_dir / SEGMENTS_FOLDER
         self._limits = limits
         self._remover = FileRemover()
         real = RealDisk(limits.open_files_max, self._remover.free_later)
@@ -54,28 +72,100 @@ class SegmentKeeper:
         )
         sync_all = together if disk is None else one_by_one
         self._folders = ShardFolders(self._disk, self._root, sync_all)
+        self._kv: KVStore
         self._stores: dict[ShardName, FileShardLog] = {}
         self._empty: list[KVBatch] = []
-        self._watermarks: dict[ShardName, Offset] = {}
+        self._watermarks = HighWatermarks(self._disk, self._root / HIGH_WATERMARKS)
 
-    def open(self) -> Sequence[Kept]:
-        self._remover.start()
-        self._disk.make_folder(self._root)
+    def open(self) -> Opened:
+        """The index is derived: one that is damaged is set aside and rebuilt from the logs."""
+        try:
+            self._disk.make_folder(self._root)
+            self._disk.sync_folder(self._data_dir)
+            self._marks = self._watermarks.load()
+        except OSError as error:
+            raise StorageError(f"{self._root} cannot be read: {error}") from error
+        if (opened := self._open_unless_damaged()) is not None:
+            return opened
+        self._set_index_aside()
+        return self._open_with_index()
+
+    def _open_unless_damaged(self) -> Opened | None:
+        """None when the index is damaged. A function of its own: while an error is being handled,
+        its traceback holds cursors of the store, which stays locked as long."""
+        try:
+            return self._open_with_index()
+        except KVDamaged as error:
+            report_damage(f"{error}; the index is rebuilt from the logs")
+            return None
+
+    def begin_index(self) -> bool:
+        self._empty.clear()
+        with suppress(StorageError):
+            self._kv.close()
+        self._set_index_aside()
         self._kv = self._open_kv()
         self._indexes = IndexStore(self._kv)
-        self._watermarks = marks = self._saved_watermarks()
-        for folder, name in self._folders.deleted():  # a crash cut it off
-            finish_destroy(self._disk, folder, name, self._indexes)
-        specs = self._folders.specs()
-        known = {spec.name for spec in specs}
+        return True
+
+    def _open_with_index(self) -> Opened:
+        self._stores.clear()
+        self._kv = self._open_kv()
+        try:
+            self._indexes = IndexStore(self._kv)
+            return self._open_all()
+        except BaseException:
+            self._kv.close()  # or it would stay locked until the process ends
+            raise
+
+    def _open_all(self) -> Opened:
+        for folder, name in self._folders.deleted():
+            self._finish_deletion(folder, name)
+        found = self._folders.find()
+        for stray in found.strays:
+            report_damage(f"{self._root / stray}: no shard has this name; left as it is")
+        known = {spec.name for spec in found.specs} | found.unavailable.keys()
         for orphan in [name for name in self._indexes.names() if name not in known]:
             self._indexes.drop(orphan)
-        return [Kept(spec, self._open_store(spec), marks.get(spec.name)) for spec in specs]
+        kept, unavailable = [], dict(found.unavailable)
+        for spec in found.specs:
+            try:
+                kept.append(self._kept(spec))
+            except KVDamaged:
+                raise
+            except (OSError, StrataError) as error:
+                unavailable[spec.name] = str(error)
+        return Opened(kept, unavailable)
+
+    def _kept(self, spec: ShardSpec) -> Kept:
+        return Kept(spec, self._open_store(spec), self._marks.get(spec.name))
+
+    def _finish_deletion(self, folder: Path, name: ShardName) -> None:
+        """A crash cut it off. Where it fails, the next start tries again."""
+        try:
+            finish_destroy(self._disk, folder, name, self._indexes)
+        except OSError as error:
+            logger.error("%s could not be removed: %s", folder, error)
+
+    def _set_index_aside(self) -> None:
+        """Keep the damaged one for inspection, and no more than one."""
+        index, aside = self._data_dir / INDEX_FOLDER, self._data_dir / INDEX_DAMAGED
+        try:
+            if self._disk.exists(aside):
+                self._disk.remove_folder(aside)
+            self._disk.rename(index, aside)
+            self._disk.sync_folder(self._data_dir)
+        except OSError as error:
+            raise StorageError(f"{index} could not be set aside: {error}") from error
+
+    def is_durable(self, spec: ShardSpec) -> bool:
+        return True
 
     def create(self, specs: Sequence[ShardSpec]) -> Sequence[ShardStore]:
         for spec in specs:
-            if not SAFE_NAME.fullmatch(spec.name) or spec.name.startswith("."):
+            if not SHARD_NAME.fullmatch(spec.name) or spec.name.startswith("."):
                 raise InvalidName(f"a shard cannot be called {spec.name!r}")
+        self._folders.check_free(specs)
         try:
             stores = self._make(specs)
         except Exception as error:
@@ -103,6 +193,21 @@ class SegmentKeeper:
         self._empty.clear()
         make_writable(self._kv)
         return self._open_store(spec)
+
+    def retry(self, spec: ShardSpec, *, repair: bool) -> Kept:
+        try:
+            return self._kept(self._folders.spec_of(spec, repair=repair))
+        except OSError as error:
+            raise ShardUnavailable(f"{self._folders.of(spec.name)}: {error}") from error
+
+    def discard(self, name: ShardName) -> None:
+        folder = self._folders.of(name)
+        if not self._disk.exists(folder):
+            return
+        try:
+            delete_folder(self._disk, folder, name, self._indexes)
+        except OSError as error:
+            raise told(error) from error
 
     def destroy(self, spec: ShardSpec, store: ShardStore) -> None:
         store.destroy()
@@ -143,12 +248,7 @@ class SegmentKeeper:
         return True
 
     def save_high_watermarks(self, marks: Mapping[ShardName, Offset]) -> None:
-        self._watermarks.update(marks)
-        kept = sorted(
-            (name, mark) for name, mark in self._watermarks.items() if name in self._stores
-        )
-        lines = "".join(f"{name} {offset}\n" for name, offset in kept)
-        replace_file(self._disk, self._root / HIGH_WATERMARKS, lines.encode())
+        self._watermarks.save(marks, lambda name: self._disk.exists(self._folders.of(name)))
 
     def close(self) -> None:
         for store in self._stores.values():
@@ -161,6 +261,8 @@ class SegmentKeeper:
     # -- opening -------------------------------------------------------------------------------
 
     def _open_store(self, spec: ShardSpec) -> FileShardLog:
+        if not self._disk.exists(self._folders.of(spec.name)):
+            raise ShardUnavailable(f"{self._folders.of(spec.name)} is missing")
         self._stores[spec.name] = store = self._log(spec)
         return store
 
@@ -175,10 +277,3 @@ class SegmentKeeper:
             fresh=fresh,
             follows=spec.replicated,
         )
-
-    def _saved_watermarks(self) -> dict[ShardName, Offset]:
-        path = self._root / HIGH_WATERMARKS
-        if not self._disk.exists(path):
-            return {}
-        pairs = (line.split(" ") for line in read_all(self._disk, path).decode().splitlines())
-        return {ShardName(name): Offset(int(offset)) for name, offset in pairs}

@@ -1,28 +1,56 @@
 """The folders of EngineSegment's shards, and the `shard.json` that makes a folder a shard.
 
-A shard exists when its `shard.json` does: it gets its name last at creation, and goes with its
-folder, first, at deletion. Shards are made many at a time, step by step for all of them, and what
-is synced is synced together: file systems write their journal once for all who wait for it.
+Creation writes `shard.json` last; deletion renames the folder first. Shards are created many at a
+time, step by step for all of them, and their files are synced together: file systems write their
+journal once for all waiting callers.
+
+What `find` does with the names below the root:
+
+| found                                                       | done                            |
+|-------------------------------------------------------------|---------------------------------|
+| a folder with a `shard.json` whose name and checksum fit    | the shard is opened             |
+| a folder without one, with nothing but an empty first       | removed: its creation was cut   |
+| segment in it                                               | off, and no offset was given    |
+| a folder whose `shard.json` is missing, damaged or another  | left as it is; the shard is     |
+| shard's                                                     | unavailable until it is back    |
+| a folder that ends with `-deleted`                          | its deletion goes on            |
+| any other name                                              | left as it is, reported         |
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from stratamq.engine.contract import ShardSpec
+from stratamq.engine.layout import HIGH_WATERMARKS
 from stratamq.log import names
 from stratamq.log.disk import Disk, File, read_all, replace_file, storage_error
+from stratamq.model.errors import InvalidConfig, ShardUnavailable, StorageError
 from stratamq.model.topic import TopicConfig
-from stratamq.model.types import ShardName
+from stratamq.model.types import EARLIEST, ShardName
+from stratamq.wire.crc import crc32c
 
-HIGH_WATERMARKS = "high-watermarks"
+FORMAT = 2
 SYNC_THREADS = 16
 
 Syncs = Sequence[Callable[[], None]]
+
+SHARD_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
+
+
+class FoundFolders(NamedTuple):
+    """What lies below the root. `unavailable` has the reason for each shard that has a folder and
+    no `shard.json` that can be trusted; `strays` are names that no shard has."""
+
+    specs: list[ShardSpec]
+    unavailable: dict[ShardName, str]
+    strays: list[str]
 
 
 def one_by_one(syncs: Syncs) -> None:
@@ -53,6 +81,12 @@ class ShardFolders:
         return self.root / name
 
     # -- making --------------------------------------------------------------------------------
+
+    def check_free(self, specs: Sequence[ShardSpec]) -> None:
+        """ShardUnavailable when a folder of that name is there which may hold records."""
+        for folder in (self.of(spec.name) for spec in specs):
+            if self._disk.exists(folder) and not self.is_unfinished(folder):
+                raise ShardUnavailable(f"{folder} is there already and is left as it is")
 
     def make(self, specs: Sequence[ShardSpec]) -> None:
         """Empty folders, for segments to be put into. A creation that failed may have left one."""
@@ -91,6 +125,22 @@ class ShardFolders:
         """A changed spec."""
         replace_file(self._disk, self.of(spec.name) / names.SPEC, _encode(spec))
 
+    def spec_of(self, expected: ShardSpec, *, repair: bool) -> ShardSpec:
+        """What `shard.json` says. With `repair`, one that is missing or damaged is written again
+        as `expected`, and the damaged one is kept beside it."""
+        path = self.of(expected.name) / names.SPEC
+        if not self._disk.exists(path.parent):
+            raise ShardUnavailable(f"{path.parent} is missing")
+        try:
+            return self.read_spec(expected.name)
+        except (OSError, StorageError):
+            if not repair:
+                raise
+        if self._disk.exists(path):
+            self._disk.rename(path, path.with_name(names.SPEC + names.DAMAGED))
+        self.save(expected)
+        return expected
+
     # -- finding -------------------------------------------------------------------------------
 
     def deleted(self) -> list[tuple[Path, ShardName]]:
@@ -101,18 +151,43 @@ class ShardFolders:
             if name.endswith(names.GONE)
         ]
 
-    def specs(self) -> list[ShardSpec]:
-        """All living shards. A folder whose creation never got to its end is removed."""
-        found: list[ShardSpec] = []
+    def find(self) -> FoundFolders:
+        """See the table above. Changes nothing but creations that were cut off."""
+        found = FoundFolders([], {}, [])
         for name in sorted(self._disk.names(self.root)):
+            folder = self.root / name
             if name.endswith(names.GONE) or name.removesuffix(names.TEMPORARY) == HIGH_WATERMARKS:
                 continue
-            path = self.root / name / names.SPEC
-            if self._disk.exists(path):
-                found.append(_decode(read_all(self._disk, path)))
+            if not self._disk.is_folder(folder) or not SHARD_NAME.fullmatch(name):
+                found.strays.append(name)
+            elif self._disk.exists(folder / names.SPEC):
+                try:
+                    found.specs.append(self.read_spec(ShardName(name)))
+                except (OSError, StorageError) as error:
+                    found.unavailable[ShardName(name)] = f"{folder / names.SPEC}: {error}"
+            elif self.is_unfinished(folder):
+                self._disk.remove_folder(folder)
             else:
-                self._disk.remove_folder(self.root / name)
+                found.unavailable[ShardName(name)] = f"{folder / names.SPEC} is missing"
         return found
+
+    def read_spec(self, name: ShardName) -> ShardSpec:
+        spec = _decode(read_all(self._disk, self.of(name) / names.SPEC))
+        if spec.name != name:
+            raise StorageError(f"it belongs to shard {spec.name}")
+        return spec
+
+    def is_unfinished(self, folder: Path) -> bool:
+        """Whether it is what a creation leaves that was cut off: no segment but the first, and no
+        byte in that."""
+        first = names.segment_file(EARLIEST, names.LOG)
+        for name in self._disk.names(folder):
+            if name == first:
+                if self._disk.open(folder / name).size():
+                    return False
+            elif name != names.SPEC + names.TEMPORARY:
+                return False
+        return True
 
 
 def _temporary(path: Path) -> Path:
@@ -120,21 +195,38 @@ def _temporary(path: Path) -> Path:
 
 
 def _encode(spec: ShardSpec) -> bytes:
-    fields = {"name": spec.name, "config": dict(spec.config.given), "replicated": spec.replicated}
-    return json.dumps(fields, indent=2).encode() + b"\n"
+    """As JSON with a checksum over the other fields, in the form in which they are written here."""
+    fields = {
+        "format": FORMAT,
+        "name": spec.name,
+        "config": dict(spec.config.given),
+        "replicated": spec.replicated,
+    }
+    return json.dumps(fields | {"checksum": _checksum(fields)}, indent=2).encode() + b"\n"
 
 
 def _decode(data: bytes) -> ShardSpec:
-    fields = json.loads(data)
-    return ShardSpec(
-        name=ShardName(fields["name"]),
-        config=TopicConfig.of(fields["config"]),
-        replicated=fields["replicated"],
-    )
+    """StorageError when it is not what `_encode` wrote. Format 1 had no checksum."""
+    try:
+        fields = json.loads(data)
+        checksum = fields.pop("checksum", None)
+        if fields.get("format", 1) > 1 and checksum != _checksum(fields):
+            raise StorageError("it does not match its checksum")
+        return ShardSpec(
+            name=ShardName(fields["name"]),
+            config=TopicConfig.of(fields["config"]),
+            replicated=fields["replicated"],
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, InvalidConfig) as error:
+        raise StorageError(f"it cannot be read: {error}") from error
+
+
+def _checksum(fields: dict[str, object]) -> str:
+    return f"{crc32c(json.dumps(fields, sort_keys=True).encode()):08x}"
 
 
 def told(error: Exception) -> Exception:
-    """What a disk says, in our words."""
+    """An error of the disk as one of ours."""
     if not isinstance(error, OSError):
         return error
-    return storage_error("shards were not created", error)
+    return storage_error("shards were not created or deleted", error)

@@ -41,6 +41,8 @@ class Beside(Guard):
         self._check_writable()
         with self._disk_errors():
             self._deletions.add(offsets)
+            if self._deletions.offsets:
+                self._files.note_beside(names.DELETIONS)
 
     def _note_epochs(self, batches: Sequence[PlacedBatch]) -> None:
         history = self._epochs
@@ -54,10 +56,12 @@ class Beside(Guard):
 
     def _save_start(self, start: Offset) -> None:
         replace_file(self._disk, self._folder / names.START_OFFSET, checkpoint.encode(start))
+        self._files.note_beside(names.START_OFFSET)
         self._start = start
 
     def _save_local_start(self, offset: Offset) -> None:
         replace_file(self._disk, self._folder / names.LOCAL_START, checkpoint.encode(offset))
+        self._files.note_beside(names.LOCAL_START)
         self._offloaded = offset
 
     def _save_epochs(self, history: epoch_history.History) -> None:

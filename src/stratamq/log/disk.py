@@ -104,6 +104,8 @@ class Disk(Protocol):
 
     def exists(self, path: Path) -> bool: ...
 
+    def is_folder(self, path: Path) -> bool: ...
+
     def sync_folder(self, path: Path) -> None: ...
 
 
@@ -259,6 +261,9 @@ class RealDisk:
 
     def exists(self, path: Path) -> bool:
         return path.exists()
+
+    def is_folder(self, path: Path) -> bool:
+        return path.is_dir()
 
     def sync_folder(self, path: Path) -> None:
         fd = self._with_descriptor(os.open, path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stratamq.log.disk import NO_ROOM, Disk, storage_error
+from stratamq.log.file_list import FileList
 from stratamq.log.shard_reads import ShardReads
 from stratamq.model.errors import OutOfResources, ShardPoisoned, StorageError
 
@@ -16,9 +17,10 @@ __all__ = ["NO_ROOM", "Guard"]
 class Guard(ShardReads):
     """Stands before every write of FileShardLog. Reading asks nobody."""
 
-    __slots__ = ("_disk", "_folder", "_names_settled", "_poison")
+    __slots__ = ("_disk", "_files", "_folder", "_names_settled", "_poison")
 
     _disk: Disk
+    _files: FileList
     _folder: Path
     _poison: str | None
     _names_settled: bool
@@ -33,6 +35,7 @@ class Guard(ShardReads):
         """Before the first write: a process that was killed may have made or removed names and not
         synced them, and what is built on them must not outlive them."""
         with self._disk_errors():
+            self._files.sync()
             self._disk.sync_folder(self._folder)
             self._disk.sync_folder(self._folder.parent)
         self._names_settled = True

@@ -9,6 +9,7 @@ as well, together with everything written before it.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -17,6 +18,7 @@ from typing import Protocol
 
 from rocksdict import (
     ColumnFamily,
+    DBRecoveryMode,
     Options,
     Rdict,
     RdictIter,
@@ -25,13 +27,20 @@ from rocksdict import (
     WriteOptions,
 )
 
-from stratamq.model.errors import Closed, DiskFull, StorageError, TooManyOpenFiles
+from stratamq.log.disk import RealDisk, replace_file
+from stratamq.model.errors import Closed, DiskFull, KVDamaged, StorageError, TooManyOpenFiles
 
 REOPEN_ATTEMPTS_MAX = 50
 REOPEN_WAIT_S = 0.02
 
 MEMTABLE_BYTES = 4 << 20
 """Small memtables stay in the CPU's cache: hashed keys go in almost twice as fast as at 64 MiB."""
+
+MANIFEST_NOTE = "manifest-size"
+_MANIFEST_LINE = re.compile(r"(MANIFEST-\d+) (\d+)\n")
+
+DATABASE_FILES = ("MANIFEST-", "IDENTITY", "OPTIONS-")
+"""How the names of files begin that every RocksDB has. Its tables end with `.sst`."""
 
 OPENING_THREADS = 4
 """RocksDB would start sixteen to open its files, also where there are none yet."""
@@ -120,16 +129,25 @@ class RocksKV:
         family: str = "default",
         close_unused: Callable[[], object] = lambda: None,
     ) -> None:
-        """`close_unused` closes files of others that are open for later use only."""
+        """`close_unused` closes files of others that are open for later use only. KVDamaged when
+        the files that are there cannot be opened; they are left as they are."""
         path.mkdir(parents=True, exist_ok=True)
+        RealDisk().sync_folder(path.parent)
         self._path, self._family, self._close_unused = path, family, close_unused
         self._unsynced = WriteOptions()
         self._refuses_writes = False
         self._turns = [object()]  # the thread that takes it out opens the database again
-        self._open()
+        self._closed = True
+        try:
+            self._open()
+        except StorageError:
+            raise
+        except Exception as error:
+            raise _translated(self._path, error) from error
 
     def _open(self) -> None:
         path, family = self._path, self._family
+        _check_files(path)
         self._db = Rdict(str(path), options=_options(), column_families=_families(path, family))
         self._cf: Rdict = self._db
         self._handle: ColumnFamily | None = None
@@ -137,13 +155,14 @@ class RocksKV:
             self._cf = self._db.get_column_family(family)
             self._handle = self._db.get_column_family_handle(family)
         self._closed = False
+        _note_manifest(path)
 
     def get(self, key: bytes) -> bytes | None:
         self._check_open()
         try:
             value: bytes | None = self._cf.get(key)
         except Exception as error:
-            raise _translated(error) from error
+            raise _translated(self._path, error) from error
         return value
 
     def scan(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -155,7 +174,10 @@ class RocksKV:
         while cursor.valid():
             yield cursor.key(), cursor.value()
             cursor.next()
-        _check(cursor)
+        failed = _failure_of(self._path, cursor)
+        del cursor  # a traceback would keep it, and the store could not be closed
+        if failed is not None:
+            raise failed
 
     def scan_back(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         self._check_open()
@@ -166,7 +188,10 @@ class RocksKV:
         while cursor.valid() and (key := cursor.key()) >= begin:
             yield key, cursor.value()
             cursor.prev()
-        _check(cursor)
+        failed = _failure_of(self._path, cursor)
+        del cursor
+        if failed is not None:
+            raise failed
 
     def batch(self) -> KVBatch:
         if self._refuses_writes:
@@ -200,7 +225,7 @@ class RocksKV:
                 # and would stop every other thread for as long as the disk takes.
                 self._db.flush_wal(True)
         except Exception as error:
-            return _translated(error)
+            return _translated(self._path, error)
         return None
 
     def _open_again(self) -> None:
@@ -223,8 +248,10 @@ class RocksKV:
                 self._open()
                 self._refuses_writes = False
                 return
+            except StorageError as error:
+                failed: Exception = error
             except Exception as error:
-                failed = _translated(error)
+                failed = _translated(self._path, error)
             if isinstance(failed, TooManyOpenFiles):
                 break
             time.sleep(REOPEN_WAIT_S)
@@ -240,11 +267,13 @@ class RocksKV:
             return
         self._closed = True
         self._handle = None  # a living handle would keep the database locked
-        failure = _close(self._cf)
+        failure = _close(self._path, self._cf)
         if self._db is not self._cf:
-            failure = _close(self._db) or failure
+            failure = _close(self._path, self._db) or failure
         if failure is not None:
             raise failure
+        with suppress(OSError):  # the database is whole without it
+            _note_manifest(self._path)
 
     def _check_open(self) -> None:
         if self._closed and self._refuses_writes:
@@ -282,7 +311,32 @@ def _options() -> Options:
     options.set_level_zero_file_num_compaction_trigger(8)
     options.set_keep_log_file_num(2)
     options.set_max_file_opening_threads(OPENING_THREADS)
+    # The default would drop every write after a damaged one without a word.
+    options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
     return options
+
+
+def _check_files(path: Path) -> None:
+    """Without CURRENT, or with a MANIFEST that was cut at a record's end, RocksDB would begin an
+    older or empty database and remove the tables that it does not know of."""
+    left = sorted(file.name for file in path.iterdir() if file.name.startswith(DATABASE_FILES))
+    tables = sorted(file.name for file in path.glob("*.sst"))
+    if not (path / "CURRENT").exists():
+        if left or tables:
+            raise KVDamaged(f"{path}: CURRENT is missing, but {(left + tables)[0]} is there")
+        return
+    noted = path / MANIFEST_NOTE
+    if noted.exists() and (note := _MANIFEST_LINE.fullmatch(noted.read_text(errors="replace"))):
+        manifest, size = path / note[1], int(note[2])
+        if manifest.exists() and manifest.stat().st_size < size:
+            raise KVDamaged(f"{manifest} is shorter than it was ({size} bytes)")
+
+
+def _note_manifest(path: Path) -> None:
+    """The MANIFEST is only ever appended to: the size that is noted here is its least."""
+    manifest = (path / "CURRENT").read_text().strip()
+    size = (path / manifest).stat().st_size
+    replace_file(RealDisk(), path / MANIFEST_NOTE, f"{manifest} {size}\n".encode())
 
 
 def _families(path: Path, family: str) -> dict[str, Options] | None:
@@ -290,27 +344,31 @@ def _families(path: Path, family: str) -> dict[str, Options] | None:
     return {name: _options() for name in {*known, family}} if family != "default" else None
 
 
-def _close(part: Rdict) -> Exception | None:
+def _close(path: Path, part: Rdict) -> StorageError | None:
     """Apart, and with nothing raised: a traceback would hold on to the database."""
     try:
         part.close()
     except Exception as error:
-        return _translated(error)
+        return _translated(path, error)
     return None
 
 
-def _check(cursor: RdictIter) -> None:
-    """A cursor that meets damage stops as if it were at the end; only its status tells."""
+def _failure_of(path: Path, cursor: RdictIter) -> StorageError | None:
+    """A cursor that meets damage stops as if it were at the end; only its status says so."""
     try:
         cursor.status()
     except Exception as error:
-        raise _translated(error) from error
+        return _translated(path, error)
+    return None
 
 
-def _translated(error: Exception) -> Exception:
+def _translated(path: Path, error: Exception) -> StorageError:
     """RocksDB reports by text alone; this is the only place that reads it."""
-    if "No space left" in str(error):
-        return DiskFull(f"the index store is full: {error}")
-    if "Too many open files" in str(error):
-        return TooManyOpenFiles(f"the index store could not open a file: {error}")
-    return StorageError(f"the index store failed: {error}")
+    text = str(error)
+    if "No space left" in text:
+        return DiskFull(f"{path}: the disk is full: {text}")
+    if "Too many open files" in text:
+        return TooManyOpenFiles(f"{path}: a file could not be opened: {text}")
+    if text.startswith("Corruption") or "No such file or directory" in text:
+        return KVDamaged(f"{path}: damaged: {text}")
+    return StorageError(f"{path}: {text}")

@@ -10,8 +10,11 @@
 {data}/{shard}/deletions                         offsets deleted one by one
 {data}/{shard}/start-offset                      where the log begins after a trim
 {data}/{shard}/local-start-offset                below it, object storage has the segments
+{data}/{shard}/file-list                         which segments the shard has
+{data}/{shard}/00000000000000000042.log.stray    a file that the list does not name, set aside
 {data}/{shard}/shard.json                        the shard's name and configs
-{data}/{shard}-deleted/                          a shard on its way out
+{data}/{shard}/shard.json.damaged                one that could not be read, for inspection
+{data}/{shard}-deleted/                          a shard that is being deleted
 """
 
 from __future__ import annotations
@@ -25,12 +28,15 @@ PRODUCERS = ".producers"
 CLEANED = ".cleaned"
 TORN = ".torn-"
 TEMPORARY = ".tmp"
+DAMAGED = ".damaged"
+STRAY = ".stray"
 GONE = "-deleted"
 
 EPOCHS = "leader-epoch-checkpoint"
 DELETIONS = "deletions"
 START_OFFSET = "start-offset"
 LOCAL_START = "local-start-offset"
+FILE_LIST = "file-list"
 SPEC = "shard.json"
 
 OFFSET_DIGITS = 20

@@ -19,12 +19,18 @@ The log is the truth; the index tells how far it was known to be good. What is f
 | segments below the local start                        | removed: their offloading goes on      |
 | `.cleaned` and `.tmp` files                           | removed: they never came into force    |
 | start offset or local start past the end              | the log goes on there                  |
+| a segment that the file list names and that is gone   | its offsets are lost: reported, reads  |
+|                                                       | refuse them, none is given out again   |
+| an active segment shorter than what was synced of it  | the same for what its end lacks        |
+| a sealed segment shorter than it was                  | reported, reads refuse what it lacks   |
+| a file with content that the file list does not name  | set aside as `.stray`, reported        |
+| a file list that is damaged                           | written again from the files, reported |
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from itertools import pairwise
 from pathlib import Path
@@ -32,10 +38,12 @@ from pathlib import Path
 from stratamq.log import checkpoint, epochs, names
 from stratamq.log.contract import PlacedBatch
 from stratamq.log.disk import Disk, read_all, replace_file, write_new
+from stratamq.log.file_list import Comparison, FileList
 from stratamq.log.index import IndexState, ShardIndex
 from stratamq.log.scan import Damage, Intact, Stretch, scan
-from stratamq.log.segment import SPAN_MAX, ActiveSegment, SealedSegment, Segment
+from stratamq.log.segment import SPAN_MAX, ActiveSegment, LostSegment, SealedSegment, Segment
 from stratamq.log.truncation import plan_cut
+from stratamq.model.damage import report_damage
 from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import InvalidInput, StorageError
 from stratamq.model.types import EARLIEST, NO_EPOCH, Offset, Position
@@ -87,7 +95,7 @@ class Indexing:
 class Recovered:
     """A shard that is ready."""
 
-    sealed: list[SealedSegment]
+    sealed: list[SealedSegment | LostSegment]
     active: ActiveSegment
     start: Offset
     epochs: epochs.History
@@ -100,14 +108,17 @@ def recover(
     folder: Path,
     index: ShardIndex,
     indexing: Indexing,
+    files: FileList,
     *,
     gaps: bool,
+    syncs: bool = False,
     fresh: bool = False,
 ) -> Recovered:
     """Everything in the table above. May itself be cut off by a crash and repeated.
 
-    `gaps`: whether the batches of an active segment may leave gaps between them. `fresh`: the
-    folder is new, so there is nothing to find and nothing of it that has to be durable yet.
+    `gaps`: whether the batches of an active segment may leave gaps between them. `syncs`: whether
+    every offset that was given out is in the index. `fresh`: the folder is new, so there is nothing
+    to find and nothing of it that has to be durable yet.
     """
     if fresh:
         active = ActiveSegment(disk, folder, index, EARLIEST)
@@ -116,37 +127,69 @@ def recover(
         active.stage(rows)
         index.kv.write(rows)
         return Recovered([], active, EARLIEST, ())
-    disk.make_folder(folder)
-    return _Recovery(disk, folder, index, indexing, gaps).run()
+    return _Recovery(disk, folder, index, indexing, files, gaps, syncs).run()
 
 
 class _Recovery:
     def __init__(
-        self, disk: Disk, folder: Path, index: ShardIndex, indexing: Indexing, gaps: bool
+        self,
+        disk: Disk,
+        folder: Path,
+        index: ShardIndex,
+        indexing: Indexing,
+        files: FileList,
+        gaps: bool,
+        syncs: bool,
     ) -> None:
         self.disk, self.folder, self.index, self.indexing = disk, folder, index, indexing
-        self.gaps = gaps
+        self.files, self.gaps, self.syncs = files, gaps, syncs
         self.damage: list[str] = []
         self.loaded: epochs.History | None = None
         self.history: epochs.History = ()
 
     def run(self) -> Recovered:
-        bases = self._sweep()
-        self.loaded = self._load_epochs(bases)
-        start = self._start_offset(bases)
-        offloaded = self._local_start(bases, start)
-        bases = self._without_offloaded(bases, offloaded)
+        sizes = self._sweep()
+        self.loaded = self._load_epochs(sorted(sizes))
+        known = sorted({*sizes, *self.files.segments} - self.files.removed)
+        start = self._start_offset(known)
+        offloaded = self._local_start(known, start)
         begin = max(start, offloaded)
+        found = self._match_list(sizes, begin)
+        bases = self._without_offloaded(found.present, offloaded)
         self.history = self._epochs_of_log(bases) if self.loaded is None else self.loaded
         state = self.index.state()
-        sealed = [self._sealed(base, end, state) for base, end in pairwise(bases)]
-        active = self._active(bases[-1], state) if bases else self._first(begin)
+        lost = self._lost(found.missing, bases, state)
+        sealed, active = self._open_segments(bases, lost, begin, state)
+        if self.files.cutting is not None:
+            sealed, active = self._finish_cut(sealed, active)
         if begin > active.end:
             sealed, active = self._continue_at(begin, [*sealed, active])
         history = self._history_within(start, active.end)
         if history != self.loaded:
             replace_file(self.disk, self.folder / names.EPOCHS, epochs.encode(history))
         return Recovered(sealed, active, start, history, offloaded, self.damage)
+
+    def _open_segments(
+        self,
+        bases: list[Offset],
+        lost: Mapping[Offset, Offset],
+        begin: Offset,
+        state: IndexState | None,
+    ) -> tuple[list[SealedSegment | LostSegment], ActiveSegment]:
+        """Each reaches to where the next one begins. The newest is active, unless it is lost: then
+        a new one begins after it."""
+        sealed: list[SealedSegment | LostSegment] = []
+        for base, end in pairwise(sorted([*bases, *lost])):
+            sealed.append(self._gone(base, end) if base in lost else self._sealed(base, end, state))
+        newest = max([*bases, *lost], default=None)
+        if newest is None:
+            return sealed, self._first(begin)
+        if newest in lost:
+            sealed.append(self._gone(newest, lost[newest]))
+            return sealed, self._next(lost[newest])
+        active = self._active(newest, state)
+        end = self._synced_end(newest, state, active.size)
+        return (sealed, active) if end <= active.end else self._skip_lost_end(sealed, active, end)
 
     def _history_within(self, start: Offset, end: Offset) -> epochs.History:
         """Without epochs whose first batch is not there. A log that was trimmed to its end still
@@ -156,21 +199,131 @@ class _Recovery:
 
     # -- files ---------------------------------------------------------------------------------
 
-    def _sweep(self) -> list[Offset]:
-        """Remove what never came into force; the bases of the segments there are."""
-        bases: list[Offset] = []
+    def _sweep(self) -> dict[Offset, int]:
+        """Remove what never came into force; the sizes of the log files that are there."""
+        sizes: dict[Offset, int] = {}
         torn: list[str] = []
         for name in self.disk.names(self.folder):
             base = names.base_of_log(name)
             if base is not None:
-                bases.append(base)
+                sizes[base] = self.disk.open(self.folder / name).size()
             elif name.endswith((names.CLEANED, names.TEMPORARY)):
                 self.disk.unlink(self.folder / name)
             elif names.TORN in name:
                 torn.append(name)
         for name in sorted(torn)[:-TORN_COPIES_MAX]:
             self.disk.unlink(self.folder / name)
-        return sorted(bases)
+        return sizes
+
+    def _match_list(self, sizes: Mapping[Offset, int], begin: Offset) -> Comparison:
+        """Make folder and list agree: finish removals, list what is not listed, set strays aside,
+        and report what is missing."""
+        files = self.files
+        self.damage += files.damage
+        if names.DELETIONS in files.beside and not self.disk.exists(self.folder / names.DELETIONS):
+            self._report(
+                f"{self.folder / names.DELETIONS}: missing; deleted records that were not compacted"
+                " yet can be read again"
+            )
+        found = files.compare(sizes, begin)
+        for base in found.left:
+            self._unlink_trio(base)
+        for base in found.strays:
+            path = self.folder / names.segment_file(base, names.LOG)
+            self._report(f"{path}: this shard has no such segment; set aside as {names.STRAY}")
+            self.disk.rename(path, path.with_name(path.name + names.STRAY))
+        if found.left or found.strays:
+            self.disk.sync_folder(self.folder)
+        if not files.complete:
+            logger.warning("%s: the list of its files is written again", self.folder)
+            files.segments |= dict.fromkeys(found.unlisted, ())
+            files.write_again(keep_damaged=bool(files.damage))
+        elif found.unlisted or found.passed:
+            files.note(
+                [f"removed {base}" for base in found.passed]
+                + [f"segment {base}" for base in found.unlisted]
+            )
+        if files.is_long:
+            files.write_again()
+        return found
+
+    def _lost(
+        self, missing: list[Offset], bases: list[Offset], state: IndexState | None
+    ) -> dict[Offset, Offset]:
+        """Where offsets are lost, and where each such run ends. A file that was brought back is not
+        lost any more."""
+        known = {start: end for start, end in self.files.lost.items() if start not in bases}
+        unknown = [base for base in missing if base not in known]
+        for base in unknown:
+            later = [each for each in (*bases, *missing, *known) if each > base]
+            known[base] = min(later) if later else self._end_of_newest(base, state)
+        self.files.note(f"lost {base} {known[base]}" for base in unknown)
+        for base, end in known.items():
+            path = self.folder / names.segment_file(base, names.LOG)
+            self._report(f"{path}: missing; offsets {base} to {end - 1} are lost")
+        return known
+
+    def _end_of_newest(self, base: Offset, state: IndexState | None) -> Offset:
+        """An end above every offset that a lost newest segment may have given out: what the index
+        knows, or the most that a segment can span."""
+        if self.syncs and state is not None and state.segment == base:
+            return max(state.synced_end, state.indexed_end)
+        return Offset(base + SPAN_MAX + 1)
+
+    def _synced_end(self, base: Offset, state: IndexState | None, size: int) -> Offset:
+        """Where the segment must end at least: it was synced so far, and no truncation was under
+        way that could have cut it."""
+        if state is None or state.segment != base or state.synced_position <= size:
+            return base
+        return base if self.files.cutting is not None else state.synced_end
+
+    def _skip_lost_end(
+        self, sealed: list[SealedSegment | LostSegment], active: ActiveSegment, end: Offset
+    ) -> tuple[list[SealedSegment | LostSegment], ActiveSegment]:
+        """The file is shorter than what was synced of it. What it still has is sealed; new records
+        come after what is lost."""
+        self._report(f"{active.path}: cut short; offsets {active.end} to {end - 1} are lost")
+        lines = [f"lost {active.end} {end}"]
+        if active.size:
+            sealed.append(active.seal())
+            lines.append(f"sealed {active.base} {active.size}")
+        else:
+            self.disk.unlink(active.path)
+        self.files.note(lines)
+        sealed.append(self._gone(active.end, end))
+        return sealed, self._next(end)
+
+    def _finish_cut(
+        self, sealed: list[SealedSegment | LostSegment], active: ActiveSegment
+    ) -> tuple[list[SealedSegment | LostSegment], ActiveSegment]:
+        """A truncation may have ended in a gap that compaction left: then only the index knows the
+        end of the log, until a segment begins there."""
+        points = self.index.offset_points(active.base)
+        last = max(active.batches(points[-1].position if points else 0), default=None)
+        reached = active.base if last is None else last.header.next_offset
+        lines = [f"cut {self.files.cutting}"]
+        if reached < active.end:
+            sealed = [*sealed, active.seal()]
+            lines.append(f"sealed {active.base} {active.size}")
+            active = self._next(active.end)
+        self.files.note(lines)
+        return sealed, active
+
+    def _gone(self, base: Offset, end: Offset) -> LostSegment:
+        return LostSegment(self.disk, self.folder, self.index, base, end)
+
+    def _next(self, base: Offset) -> ActiveSegment:
+        """A new segment, after offsets that are lost."""
+        active = ActiveSegment.create(self.disk, self.folder, self.index, base)
+        self.files.note([f"segment {base}"])
+        rows = self.index.kv.batch()
+        active.stage(rows)
+        self.index.kv.write(rows, sync=True)
+        return active
+
+    def _unlink_trio(self, base: Offset) -> None:
+        for suffix in (names.OFFSET_INDEX, names.TIME_INDEX, names.LOG):
+            self.disk.unlink(self.folder / names.segment_file(base, suffix))
 
     def _start_offset(self, bases: list[Offset]) -> Offset:
         """Where its file says; without one, where the segments begin."""
@@ -197,7 +350,11 @@ class _Recovery:
             return max(bases[0], start) if bases else start
 
     def _checkpoint(self, path: Path) -> Offset | None:
-        return checkpoint.decode(read_all(self.disk, path)) if self.disk.exists(path) else None
+        if self.disk.exists(path):
+            return checkpoint.decode(read_all(self.disk, path))
+        if path.name in self.files.beside:
+            raise StorageError("missing")
+        return None
 
     def _without_offloaded(self, bases: list[Offset], offloaded: Offset) -> list[Offset]:
         """Finish what a crash cut off, from the oldest on."""
@@ -205,9 +362,9 @@ class _Recovery:
         if not gone:
             return bases
         rows = self.index.kv.batch()
+        self.files.note(f"removed {base}" for base in gone)
         for base in gone:
-            for suffix in (names.OFFSET_INDEX, names.TIME_INDEX, names.LOG):
-                self.disk.unlink(self.folder / names.segment_file(base, suffix))
+            self._unlink_trio(base)
             self.index.drop_segment(rows, base)
         self.disk.sync_folder(self.folder)
         self.index.kv.write(rows)
@@ -248,15 +405,22 @@ class _Recovery:
     def _first(self, start: Offset) -> ActiveSegment:
         """A log without segments. Whatever the index says is about others, which may have had the
         same names."""
-        active = ActiveSegment.create(self.disk, self.folder, self.index, start)
+        active = ActiveSegment(self.disk, self.folder, self.index, start)
         rows = self.index.kv.batch()
         self.index.drop_segments_from(rows, EARLIEST)
         active.stage(rows)
-        self.index.kv.write(rows, sync=True)
+        self.index.kv.write(rows, sync=True)  # first: it may know another segment of this name
+        active.make_file()
+        if start != EARLIEST or self.files.segments.keys() != {EARLIEST}:
+            self.files.note([f"segment {start}"])
         return active
 
     def _sealed(self, base: Offset, end: Offset, state: IndexState | None) -> SealedSegment:
         segment = SealedSegment(self.disk, self.folder, self.index, base, end)
+        sizes = self.files.segments.get(base, ())
+        if sizes and segment.size not in sizes:
+            self._report(f"{segment.path}: {segment.size} bytes, where it had {sizes[-1]}")
+            segment.cut_short = segment.size < min(sizes)
         if not segment.has_sidecars():
             segment.rebuild_sidecars()
         if state is None or base > state.segment:
@@ -382,12 +546,12 @@ class _Recovery:
 
     def _continue_at(
         self, start: Offset, lost: Iterable[Segment]
-    ) -> tuple[list[SealedSegment], ActiveSegment]:
+    ) -> tuple[list[SealedSegment | LostSegment], ActiveSegment]:
         """A trim was durable and the records it was about were not."""
-        for segment in lost:
-            self.disk.unlink(segment.path)
-            for suffix in (names.OFFSET_INDEX, names.TIME_INDEX):
-                self.disk.unlink(self.folder / names.segment_file(segment.base, suffix))
+        gone = [segment.base for segment in lost]
+        self.files.note(f"removed {base}" for base in gone)
+        for base in gone:
+            self._unlink_trio(base)
         return [], self._first(start)
 
     # -- small things --------------------------------------------------------------------------
@@ -417,5 +581,5 @@ class _Recovery:
         self._report(f"{segment.path}: damaged from byte {damage.position} to {until}")
 
     def _report(self, text: str) -> None:
-        logger.error("%s", text)
+        report_damage(text)
         self.damage.append(text)

@@ -86,6 +86,8 @@ class Rewrite:
     @classmethod
     def prepare(cls, old: SealedSegment, rewriter: Rewriter, indexing: Indexing) -> Rewrite:
         """Under a name of its own: two may be at it at once, and the first in force wins."""
+        if old.cut_short:
+            raise _refusal(old, Damage(Position(old.size), None))
         prepared = cls(old, f".{next(_numbers)}{names.CLEANED}")
         try:
             prepared._write(rewriter, indexing)

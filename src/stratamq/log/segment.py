@@ -43,13 +43,15 @@ SPAN_MAX = (1 << 31) - 1
 class Segment(ABC):
     """What active and sealed segments share: where they are, what they span, and reading."""
 
-    __slots__ = ("_hints", "base", "disk", "end", "folder", "index", "path", "size")
+    __slots__ = ("_hints", "base", "cut_short", "disk", "end", "folder", "index", "path", "size")
 
     def __init__(self, disk: Disk, folder: Path, index: ShardIndex, base: Offset) -> None:
         self.disk, self.folder, self.index, self.base = disk, folder, index, base
         self.path = folder / names.segment_file(base, names.LOG)
         self.size = 0
         self.end = base
+        self.cut_short = False
+        """Whether the file is shorter than it was: what its end lacks is damage, not a gap."""
         self._hints: dict[Offset, int] = {base: 0}
 
     @abstractmethod
@@ -92,6 +94,12 @@ class Segment(ABC):
         if data:
             self._remember(_next_offset(data), position + len(data))
         return data
+
+    def refusal(self, offset: Offset) -> CorruptRecord:
+        """The error for reading, from `offset` on, what the end of the file lacks."""
+        first = max(offset, self.base)
+        end = max(self.end, first + 1)
+        return CorruptRecord(str(self.path), self.size, first, end, "its bytes are gone")
 
     def read_at_once(self, offset: Offset, max_bytes: int, end: Offset) -> bytes | None:
         """A little, from where somebody stopped before, without waiting; None unless all is
@@ -309,6 +317,12 @@ class SealedSegment(Segment):
     def file(self) -> File:
         return self._pinned or self.disk.open(self.path)
 
+    def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
+        data = super().read(offset, max_bytes, end)
+        if not data and self.cut_short and end >= self.end:
+            raise self.refusal(offset)
+        return data
+
     def pin(self) -> None:
         """Hold on to log and sidecars: their names are about to mean other files, and readers that
         are at work must not meet half of the old ones and half of the new."""
@@ -426,6 +440,39 @@ class SealedSegment(Segment):
                 TimestampMs(first.header.max_timestamp) if first else NO_TIMESTAMP
             )
         return self._first_timestamp
+
+
+class LostSegment(Segment):
+    """Offsets that were given out and whose bytes are gone. Reading them is refused by name, and
+    no record ever gets one of them again."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, disk: Disk, folder: Path, index: ShardIndex, base: Offset, end: Offset
+    ) -> None:
+        super().__init__(disk, folder, index, base)
+        self.end = end
+        self.cut_short = True
+
+    def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
+        raise self.refusal(offset)
+
+    def floor(self, offset: Offset) -> OffsetPoint | None:
+        return None
+
+    def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset:
+        return self.base
+
+    def points(self) -> tuple[list[OffsetPoint], list[TimePoint]]:
+        return [], []
+
+    def scan(self, position: int = 0) -> Iterator[Intact | Damage]:
+        return iter([Damage(Position(0), None)])
+
+    def info(self) -> SegmentInfo:
+        """It has no age: retention removes it together with the segment after it."""
+        return SegmentInfo(self.base, self.end, 0, NO_TIMESTAMP, NO_TIMESTAMP, active=False)
 
 
 def collect_points(batches: Iterable[Intact]) -> tuple[list[OffsetPoint], list[TimePoint]]:

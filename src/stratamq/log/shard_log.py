@@ -11,11 +11,15 @@ Order on disk, so that every crash leaves one story to tell:
 | step     | order                                                                                |
 |----------|--------------------------------------------------------------------------------------|
 | append   | new leader epoch, data, sync, index rows                                             |
-| roll     | data synced, index rows, sidecars, new segment file, then the old points dropped     |
-| truncate | newer segments from the newest on, index rows, the file cut, deletion marks, epochs  |
-| trim     | start offset, then segments from the oldest on                                       |
-| offload  | start offset, local start, then segments from the oldest on                          |
-| rewrite  | new files synced, index synced, old sidecars removed, renames, deletion marks, rows  |
+| roll     | data synced, index rows, sidecars, new segment file, file list, old points dropped   |
+| truncate | file list, newer segments, index rows, the file cut, file list, deletion marks,      |
+|          | epochs                                                                               |
+| trim     | start offset, file list, then segments from the oldest on                            |
+| offload  | start offset, local start, file list, then segments from the oldest on               |
+| rewrite  | new files synced, index synced, file list, old sidecars removed, renames, deletion   |
+|          | marks, rows                                                                          |
+
+The file list (`stratamq.log.file_list`) says which segments there must be.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from stratamq.log.beside import Beside
 from stratamq.log.contract import PlacedBatch, Rewriter, Step, below
 from stratamq.log.deletions import Deletions
 from stratamq.log.disk import OUT_OF_DESCRIPTORS, Disk, storage_error
+from stratamq.log.file_list import FileList
 from stratamq.log.guard import NO_ROOM
 from stratamq.log.index import IndexStore, ShardIndex
 from stratamq.log.indexed import by_base
@@ -39,11 +44,12 @@ from stratamq.log.recovery import Indexing, recover
 from stratamq.log.rewriting import Rewrite
 from stratamq.log.roll import must_roll
 from stratamq.log.scan import LENGTH_END
-from stratamq.log.segment import SPAN_MAX, ActiveSegment, SealedSegment, Segment
+from stratamq.log.segment import SPAN_MAX, ActiveSegment, LostSegment, SealedSegment, Segment
 from stratamq.log.snapshots import FileSnapshots
 from stratamq.log.truncation import plan_cut
+from stratamq.model.damage import report_damage
 from stratamq.model.errors import OffsetOutOfRange, OutOfResources
-from stratamq.model.topic import TopicConfig
+from stratamq.model.topic import Flush, TopicConfig
 from stratamq.model.types import EARLIEST, NO_EPOCH, LeaderEpoch, Offset, ShardName, TimestampMs
 
 
@@ -83,13 +89,25 @@ class FileShardLog(Beside):
         )
         gaps = follows or config.compacts
         with self._disk_errors():
-            found = recover(disk, folder, self._index, indexing, gaps=gaps, fresh=fresh)
+            self._files = FileList(disk, folder)
+            found = recover(
+                disk,
+                folder,
+                self._index,
+                indexing,
+                self._files,
+                gaps=gaps,
+                syncs=config.flush is Flush.SYNC,
+                fresh=fresh,
+            )
             self._deletions = Deletions(disk, folder / names.DELETIONS)
             self._deletions.forget(lambda at: at >= found.active.end or at < found.start)
             self.snapshots = FileSnapshots(disk, folder)
         self._active: ActiveSegment = found.active
         self._segments: tuple[Segment, ...] = (*found.sealed, found.active)
         self.damage = found.damage + self._deletions.damage
+        for text in self._deletions.damage:
+            report_damage(text)
         self._start, self._offloaded = found.start, found.offloaded
         self._epochs = self._epochs_saved = found.epochs
 
@@ -212,6 +230,12 @@ class FileShardLog(Beside):
         sealed = old.seal()
         base = old.end if base is None else base
         new = ActiveSegment.create(self._disk, self._folder, self._index, base)
+        try:
+            self._files.note([f"sealed {old.base} {sealed.size}", f"segment {base}"])
+        except OSError as error:
+            if error.errno in NO_ROOM | OUT_OF_DESCRIPTORS:
+                self._disk.unlink(new.path)  # the old segment goes on, past where this one begins
+            raise
         self._segments = (*self._segments[:-1], sealed, new)
         self._active = new
         rows = self._index.kv.batch()
@@ -225,8 +249,11 @@ class FileShardLog(Beside):
         """Law 7: after OutOfResources the store is as it was. The file of epochs may keep one too
         many: it is written before the next batch, and recovery cuts what begins at the end."""
         with self._or_poison():
-            if active is self._active and active.state.indexed_end <= end:
+            indexed = self._active.state.indexed_end > end
+            if active is self._active and not indexed:
                 active.undo(size, end)
+            elif self._active.base == end and not indexed:  # a new segment, where the old one ended
+                self._active.undo(0, end)
             else:
                 self._cut(end)
         self._epochs = epochs
@@ -253,8 +280,13 @@ class FileShardLog(Beside):
     def _cut(self, end: Offset) -> None:
         self.flush_index()  # the cut segment counts as indexed, so what it keeps must be
         kept = max(bisect_right(self._segments, end, key=by_base) - 1, 0)
-        cut = plan_cut(self._segments[kept], end, self._indexing.scan)
-        newer = self._segments[kept + 1 :]
+        target, newer = self._segments[kept], self._segments[kept + 1 :]
+        if isinstance(target, LostSegment):  # nothing of it is here to be kept
+            self._cut_at_lost(kept)
+            return
+        removed = [f"segment {target.base}", *(f"removed {segment.base}" for segment in newer)]
+        noted = self._note_if_possible([f"cutting {end}", *removed])
+        cut = plan_cut(target, end, self._indexing.scan)
         active = cut.active
         self._segments = (*self._segments[:kept], active)
         self._active = active
@@ -265,6 +297,24 @@ class FileShardLog(Beside):
         self._disk.sync_folder(self._folder)
         cut.carry_out()
         self._write_rows(rows, sync=True)
+        if cut.in_gap:  # only the name of a segment tells where the log ends
+            self._roll(active.end)
+        self._files.note([*(() if noted else removed), f"cut {end}"])
+
+    def _cut_at_lost(self, first: int) -> None:
+        """Go on where a run of lost offsets begins: they come from the leader again."""
+        gone, base = self._segments[first:], self._segments[first].base
+        self._files.note(f"removed {segment.base}" for segment in gone)
+        rows = self._index.kv.batch()
+        for segment in reversed(gone):
+            _unlink(segment)
+            self._index.drop_segment(rows, segment.base)
+        self._active = ActiveSegment(self._disk, self._folder, self._index, base)
+        self._segments = (*self._segments[:first], self._active)
+        self._active.stage(rows)
+        self._write_rows(rows, sync=True)
+        self._active.make_file()
+        self._files.note([f"segment {base}"])
 
     def trim(self, start: Offset) -> None:
         self._check_writable()
@@ -311,14 +361,18 @@ class FileShardLog(Beside):
         gone = self._segments
         self._active = ActiveSegment(self._disk, self._folder, self._index, end)
         self._segments = (self._active,)
+        self._files.note(f"removed {segment.base}" for segment in gone)
         for segment in reversed(gone):
             _unlink(segment)
         self._save_start(self._start if start is None else start)
-        self._active.make_file()
         rows = self._index.kv.batch()
         self._index.drop_segments_from(rows, EARLIEST)
         self._active.stage(rows)
-        self._write_rows(rows, sync=True)
+        self._write_rows(
+            rows, sync=True
+        )  # before there is a file: it may know another of this name
+        self._active.make_file()
+        self._files.note([f"segment {end}"])
 
     def rewrite(
         self, base_offset: Offset, rewriter: Rewriter, marks: Set[Offset] | None = None
@@ -370,6 +424,7 @@ class FileShardLog(Beside):
                 self._save_start(self._start)  # its base will no longer tell
             self._drop([old])
             return
+        self._files.note([f"sealed {old.base} {prepared.size_bytes}"])
         with self._or_poison():
             prepared.new = new = prepared.put_in_force()
         self._segments = tuple(new if found is old else found for found in self._segments)
@@ -384,13 +439,28 @@ class FileShardLog(Beside):
     def _drop(self, segments: Iterable[Segment]) -> None:
         """Oldest first, so that a crash leaves one contiguous log."""
         gone = list(segments)
+        removed = [f"removed {segment.base}" for segment in gone]
+        noted = self._note_if_possible(removed)
         rows = self._index.kv.batch()
         self._segments = tuple(found for found in self._segments if found not in gone)
         for segment in gone:
             _unlink(segment)
             self._index.drop_segment(rows, segment.base)
         self._disk.sync_folder(self._folder)
+        if not noted:
+            self._files.note(removed)
         self._write_rows(rows)
+
+    def _note_if_possible(self, lines: list[str]) -> bool:
+        """A full disk has no space for the note until the files are gone. A crash in between then
+        looks as if they were lost."""
+        try:
+            self._files.note(lines)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            return False
+        return True
 
     # -- end -----------------------------------------------------------------------------------
 
@@ -402,13 +472,9 @@ class FileShardLog(Beside):
     def destroy(self) -> None:
         """The folder's new name is the decision; `finish_destroy` does the rest, now or after a
         crash. May be repeated after a failure."""
-        gone = self._folder.with_name(self._folder.name + names.GONE)
         with self._disk_errors():
-            if self._disk.exists(self._folder):
-                self._disk.rename(self._folder, gone)
-            self._disk.sync_folder(gone.parent)
-            self._poison = "it was deleted"
-            finish_destroy(self._disk, gone, self.name, self._indexes)
+            delete_folder(self._disk, self._folder, self.name, self._indexes)
+        self._poison = "it was deleted"
 
 
 def _unlink(segment: Segment) -> None:
@@ -416,6 +482,15 @@ def _unlink(segment: Segment) -> None:
         segment.unlink()
     else:
         segment.disk.unlink(segment.path)
+
+
+def delete_folder(disk: Disk, folder: Path, name: ShardName, indexes: IndexStore) -> None:
+    """Both phases of `destroy`, whatever the folder holds. May be repeated."""
+    gone = folder.with_name(folder.name + names.GONE)
+    if disk.exists(folder):
+        disk.rename(folder, gone)
+    disk.sync_folder(gone.parent)
+    finish_destroy(disk, gone, name, indexes)
 
 
 def finish_destroy(disk: Disk, gone: Path, name: ShardName, indexes: IndexStore) -> None:

@@ -87,6 +87,8 @@ class ShardReads(IndexedReads[Segment]):
     def files_of(self, base_offset: Offset) -> tuple[Path, ...]:
         for segment in self._segments[:-1]:
             if segment.base == base_offset:
+                if segment.cut_short:
+                    raise segment.refusal(base_offset)
                 return (segment.path, *map(segment.sidecar, SIDECARS))
         return ()
 

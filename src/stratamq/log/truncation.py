@@ -38,6 +38,8 @@ class Cut:
     offsets: list[OffsetPoint]
     times: list[TimePoint]
     scan: ScanBatch | None
+    in_gap: bool
+    """Whether offsets that compaction has removed lie between the last batch and the end."""
 
     def carry_out(self) -> None:
         """Shorten the index, then the file, both durably.
@@ -92,7 +94,7 @@ class Cut:
 
 def plan_cut(target: Segment, end: Offset, scan: ScanBatch | None = None) -> Cut:
     """The target as an active segment without anything from `end` on."""
-    position, cut_end = _cut_at(target, end)
+    position, cut_end, in_gap = _cut_at(target, end)
     offsets: list[OffsetPoint] = []
     times: list[TimePoint] = []
     if isinstance(target, SealedSegment):
@@ -107,19 +109,20 @@ def plan_cut(target: Segment, end: Offset, scan: ScanBatch | None = None) -> Cut
         youngest = target.index.last_time_before(target.base, cut_end)
     state = _tail_state(target, begin, youngest, position, cut_end)
     active = ActiveSegment.at(target.disk, target.folder, target.index, state, position)
-    return Cut(target, active, offsets, times, scan)
+    return Cut(target, active, offsets, times, scan, in_gap)
 
 
-def _cut_at(target: Segment, end: Offset) -> tuple[Position, Offset]:
-    """Position and offset at which a file that must not hold `end` has to stop."""
+def _cut_at(target: Segment, end: Offset) -> tuple[Position, Offset, bool]:
+    """Position and offset at which a file that must not hold `end` has to stop, and whether there
+    may be a gap before it."""
     try:
         position = reader.locate(target.view(target.size), end)
     except CorruptRecord as damage:
-        return Position(damage.position), end
+        return Position(damage.position), end, False
     if position is None:
-        return Position(target.size), end  # a gap
+        return Position(target.size), end, end < target.end or isinstance(target, SealedSegment)
     header = read_header(target.file().read(HEADER_BYTES, position))
-    return position, Offset(min(end, header.base_offset))
+    return position, Offset(min(end, header.base_offset)), header.base_offset > end
 
 
 def _tail_state(

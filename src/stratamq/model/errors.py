@@ -26,6 +26,8 @@ StrataError
 │   │   ├── DiskFull             when there is space again
 │   │   └── TooManyOpenFiles     when the process, or the system, may open files again
 │   ├── ShardPoisoned            an fsync failed; only recovery makes the shard writable again
+│   ├── ShardUnavailable         its files are missing or damaged; nothing of it is touched
+│   ├── KVDamaged                a key-value store's own files are missing or damaged
 │   └── StoreError               an object store said no
 │       ├── ObjectNotFound
 │       ├── ObjectExists         asked to store only if absent, and it is not
@@ -177,6 +179,14 @@ class TooManyOpenFiles(OutOfResources):
 
 
 class ShardPoisoned(StorageError):
+    pass
+
+
+class ShardUnavailable(StorageError):
+    pass
+
+
+class KVDamaged(StorageError):
     pass
 
 

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from stratamq.broker.kafka.cluster import new_cluster_id
+from stratamq.log import names
 from stratamq.log.disk import RealDisk, replace_file
+from stratamq.model.damage import report_damage
 
 FILE = "cluster.id"
 
 
+VALID = re.compile(rb"[A-Za-z0-9_-]{22}\n?")
+
+
 def cluster_id(data_dir: Path) -> str:
-    """Read it; where there is none, make one and keep it. The folder's lock must be held."""
+    """Read it; where there is none, make one and keep it. One that cannot be an id is set aside.
+    The folder's lock must be held."""
     path = data_dir / FILE
-    if path.exists() and (kept := path.read_text(encoding="ascii").strip()):
-        return kept
+    if path.exists():
+        kept = path.read_bytes()
+        if VALID.fullmatch(kept):
+            return kept.decode().strip()
+        report_damage(f"{path}: not a cluster's id; set aside, and a new one is made")
+        path.replace(path.with_name(FILE + names.DAMAGED))
     made = new_cluster_id()
     replace_file(RealDisk(), path, made.encode() + b"\n")
     return made

@@ -27,6 +27,7 @@ from stratamq.adapter.shards import ShardManager
 from stratamq.adapter.topics import TopicManager
 from stratamq.engine.contract import StorageEngine
 from stratamq.engine.handler import StorageEngineHandler
+from stratamq.engine.layout import stored_shards
 from stratamq.meta.caches import BrokerCacheManager, StorageCacheManager
 from stratamq.meta.commands import RegisterNode
 from stratamq.meta.config_cache import ConfigCacheManager
@@ -36,12 +37,13 @@ from stratamq.meta.store import RocksMetaStore
 from stratamq.meta.tier_cache import TierCache
 from stratamq.model.clock import Clock, SystemClock
 from stratamq.model.config import NodeConfig
-from stratamq.model.errors import TopicNotFound
+from stratamq.model.errors import StorageError, TopicNotFound
 from stratamq.model.shard import split_shard_name
 from stratamq.model.topic import StorageType
 from stratamq.model.types import NodeId, ShardName
 from stratamq.node import composition as make
 from stratamq.node.cluster_id import cluster_id
+from stratamq.node.damage_file import damage_file
 from stratamq.node.descriptors import descriptors
 from stratamq.node.lock import DataDirLock
 from stratamq.node.tiering import Tiering, make_service
@@ -132,8 +134,10 @@ class NodeCore:
         async with contextlib.AsyncExitStack() as started:
             self.lock.acquire()
             started.callback(self.lock.release)
+            started.enter_context(damage_file(self.config.data_dir))
             started.push_async_callback(self.meta.close)  # also when opening fails half-way
             await self.meta.open()
+            self._check_metadata()
             await self.meta.submit(RegisterNode(node_id=self.node_id, address=self._address()))
             for cache in (self.configs, self.broker_cache, self.storage_cache, self.tier_cache):
                 await cache.start()
@@ -151,6 +155,22 @@ class NodeCore:
     async def stop(self) -> None:
         """Answer what is under way, store what is not stored yet, release everything."""
         await self._started.aclose()
+
+    async def recover(self) -> None:
+        """An operator asks for it: open again what is unavailable, and write lost `shard.json`
+        files from the metadata."""
+        await self.topics.retry_shards(repair=True)
+
+    def _check_metadata(self) -> None:
+        """Shards without any metadata mean that the metadata was lost. A node that started would
+        show its users nothing, and let them create their topics again."""
+        found = next(stored_shards(self.config.data_dir), None)
+        if found is not None and not self.meta.state.revision:
+            meta = self.config.data_dir / make.META_FOLDER
+            raise StorageError(
+                f"{meta} is empty, but {found} holds records: bring the metadata back, or move the"
+                " records to another folder"
+            )
 
     def _tier_context(self) -> TierContext:
         from stratamq.tiering.keys import owner_mark

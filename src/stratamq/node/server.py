@@ -3,7 +3,7 @@
 The order is fixed: the core starts, then each front; a stop takes the same steps in reverse. The
 first SIGINT or SIGTERM asks for a graceful stop, which may take `shutdown.grace.ms`; after that, or
 at a second signal, the process ends at once. Either way the next start finds everything that was
-acknowledged as safe.
+acknowledged as safe. SIGHUP asks for the recovery of shards that are unavailable.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ class Core(Protocol):
 
     async def stop(self) -> None: ...
 
+    async def recover(self) -> None: ...
+
 
 class Front(Protocol):
     """A protocol's door. `start` returns when clients can connect, `stop` when none is served."""
@@ -75,6 +77,7 @@ async def serve(
         async with contextlib.AsyncExitStack() as started:
             await core.start()
             started.push_async_callback(core.stop)
+            started.enter_context(_recovery_by_signal(core))
             addresses = [await _start(front, started) for front in fronts]
             line = ready_line(config, addresses)
             log.info("started", extra={"fields": {"data": str(config.data_dir)}})
@@ -133,6 +136,31 @@ def _told_by_signals(grace_ms: int) -> Iterator[asyncio.Event]:
         deadline.cancel()
         for number in SIGNALS:
             loop.remove_signal_handler(number)
+
+
+@contextlib.contextmanager
+def _recovery_by_signal(core: Core) -> Iterator[None]:
+    """SIGHUP asks the node to recover what is unavailable, one recovery at a time."""
+    loop, running = asyncio.get_running_loop(), asyncio.Lock()
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def recover() -> None:
+        async with running:
+            log.info("recovering what is unavailable")
+            await core.recover()
+
+    def begin() -> None:
+        task = loop.create_task(recover(), name="recover")
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    loop.add_signal_handler(signal.SIGHUP, begin)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)
+        for task in tasks:
+            task.cancel()
 
 
 def _end_at_once(reason: str) -> None:

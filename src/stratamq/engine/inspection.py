@@ -1,0 +1,56 @@
+"""Looking at the folders of shards without opening or changing anything: for `stratamq doctor`.
+
+Cheap, and so not complete: names, sizes, lists and checksums of small files. Batches are checked by
+readers, and by recovery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from stratamq.engine.layout import HIGH_WATERMARKS, shard_roots
+from stratamq.engine.shard_folders import SHARD_NAME, ShardFolders
+from stratamq.log import names
+from stratamq.log.disk import RealDisk
+from stratamq.log.file_list import FileList
+from stratamq.model.errors import StorageError
+from stratamq.model.types import EARLIEST, Offset, ShardName
+
+
+def inspect(data_dir: Path) -> Iterator[str]:
+    """A sentence for each thing that is not as it was written."""
+    for root in shard_roots(data_dir):
+        folders = ShardFolders(RealDisk(), root)
+        for folder in sorted(root.iterdir()):
+            name = folder.name
+            if name.endswith(names.GONE) or name.removesuffix(names.TEMPORARY) == HIGH_WATERMARKS:
+                continue
+            if not folder.is_dir() or not SHARD_NAME.fullmatch(name):
+                yield f"{folder}: no shard has this name"
+            elif not folders.is_unfinished(folder):
+                yield from _inspect_shard(folders, folder)
+
+
+def _inspect_shard(folders: ShardFolders, folder: Path) -> Iterator[str]:
+    try:
+        folders.read_spec(ShardName(folder.name))
+    except (OSError, StorageError) as error:
+        yield f"{folder / names.SPEC}: {error}"
+    listed = FileList(RealDisk(), folder)
+    yield from listed.damage
+    sizes = _log_sizes(folder)
+    found = listed.compare(sizes, EARLIEST)
+    for base in found.missing:
+        yield f"{folder / names.segment_file(base, names.LOG)}: missing"
+    for base in found.strays:
+        yield f"{folder / names.segment_file(base, names.LOG)}: no segment of this shard"
+    for base, known in listed.segments.items():
+        if known and sizes.get(base, known[-1]) not in known:
+            path = folder / names.segment_file(base, names.LOG)
+            yield f"{path}: {sizes[base]} bytes, where it had {known[-1]}"
+
+
+def _log_sizes(folder: Path) -> dict[Offset, int]:
+    bases = {names.base_of_log(path.name): path for path in folder.iterdir()}
+    return {base: path.stat().st_size for base, path in bases.items() if base is not None}

@@ -1,0 +1,224 @@
+"""Files of a shard that are lost, cut short or not its own: noticed, reported, and no offset is
+given out twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from stratamq.log import names
+from stratamq.log.segment import SPAN_MAX
+from stratamq.model.errors import CorruptRecord
+from stratamq.model.types import Offset
+from tests.log.crashing import KILLED
+from tests.log.rig import Rig
+from tests.log.support import FOLDER, batches_from, commit, open_log
+from tests.twins.disk import SimDisk
+from tests.twins.kv import SimKV
+
+pytestmark = pytest.mark.usefixtures("dense_points")
+
+
+def log_file(base: int, suffix: str = names.LOG) -> Path:
+    return FOLDER / names.segment_file(Offset(base), suffix)
+
+
+def build() -> Rig:
+    """Segments at 0, 6 and 12; records 0 to 17, one each."""
+    rig = Rig.new().open()
+    for segment in range(3):
+        if segment:
+            rig.roll()
+        rig.commit(1, 2, 3)
+    assert rig.log.end_offset == 18
+    return rig
+
+
+def after(harm: Callable[[SimDisk], None]) -> Rig:
+    rig = build().after_crash(*KILLED, Random(0))
+    harm(rig.disk)
+    return rig.open()
+
+
+def remove(base: int) -> Callable[[SimDisk], None]:
+    return lambda disk: disk.unlink(log_file(base))
+
+
+def readable(rig: Rig) -> set[int]:
+    """Every offset that a reader gets, asking for each in turn."""
+    found = set()
+    for offset in range(rig.log.start_offset, min(rig.log.end_offset, 40)):
+        try:
+            data = rig.log.read(Offset(offset), 1, rig.log.end_offset)
+        except CorruptRecord:
+            continue
+        assert data, f"{offset} is neither read nor refused"
+        found.add(offset)
+    return found
+
+
+ALL = set(range(18))
+
+
+@pytest.mark.parametrize(("base", "gone"), [(0, range(6)), (6, range(6, 12)), (12, range(12, 18))])
+def test_a_lost_segment_is_refused_and_its_offsets_are_not_given_again(
+    base: int, gone: range
+) -> None:
+    rig = after(remove(base))
+    assert any("missing" in line for line in rig.log.damage)
+    assert (rig.log.start_offset, rig.log.end_offset) == (0, 18)
+    assert readable(rig) == ALL - set(gone)
+    commit(rig.log, batches_from(18, (2,)))
+    again = rig.after_crash(*KILLED, Random(0)).open()
+    assert readable(again) == (ALL | {18, 19}) - set(gone)
+    assert any("missing" in line for line in again.log.damage), "it is still missing"
+
+
+@pytest.mark.parametrize("base", [0, 6, 12])
+def test_a_segment_that_is_brought_back_is_read_again(base: int) -> None:
+    rig = build().after_crash(*KILLED, Random(0))
+    kept = rig.disk.content(log_file(base))
+    rig.disk.unlink(log_file(base))
+    rig.open()
+    commit(rig.log, batches_from(rig.log.end_offset, (1,)))
+    again = rig.after_crash(*KILLED, Random(0))
+    file = again.disk.open(log_file(base), create=True)
+    file.write([kept], 0)
+    file.sync()
+    again.open()
+    assert readable(again) == set(range(19))
+    assert not again.log.damage
+
+
+def test_the_newest_segment_and_the_index_are_lost() -> None:
+    """Nobody knows how far it went: the log goes on above all that it can have held."""
+    rig = build().after_crash(*KILLED, Random(0))
+    rig.disk.unlink(log_file(12))
+    rig = Rig(rig.disk, SimKV(), rig.ledger).open()
+    assert rig.log.end_offset == 12 + SPAN_MAX + 1
+    assert readable(rig) == set(range(12))
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, -1])
+def test_an_active_segment_that_is_cut_short_loses_only_its_end(size: int) -> None:
+    def shorten(disk: SimDisk) -> None:
+        file = disk.open(log_file(12))
+        file.truncate(size if size >= 0 else file.size() - 1)
+        file.sync()
+
+    rig = after(shorten)
+    assert any("cut short" in line or "missing" in line for line in rig.log.damage)
+    assert rig.log.end_offset == 18
+    assert readable(rig) < ALL
+    assert readable(rig) >= set(range(12))
+    commit(rig.log, batches_from(18, (2,)))
+    left = readable(rig)
+    again = rig.after_crash(*KILLED, Random(0)).open()
+    assert readable(again) == left
+    assert {18, 19} <= left
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, -1])
+def test_a_sealed_segment_that_is_cut_short_is_no_gap(size: int) -> None:
+    def shorten(disk: SimDisk) -> None:
+        file = disk.open(log_file(6))
+        file.truncate(size if size >= 0 else file.size() - 1)
+        file.sync()
+
+    rig = after(shorten)
+    assert any("bytes, where it had" in line for line in rig.log.damage)
+    found = readable(rig)
+    assert found >= ALL - set(range(6, 12))
+    assert 11 not in found
+    with pytest.raises(CorruptRecord):
+        rig.log.files_of(Offset(6))
+    with pytest.raises(CorruptRecord):
+        rig.log.rewrite(Offset(6), lambda header, data: bytes(data))
+
+
+def test_a_segment_cut_at_a_batch_is_noticed_as_well() -> None:
+    rig = build().after_crash(*KILLED, Random(0))
+    whole = rig.disk.content(log_file(6))
+    first = int.from_bytes(whole[8:12], "big") + 12
+    file = rig.disk.open(log_file(6))
+    file.truncate(first)
+    file.sync()
+    rig.open()
+    assert readable(rig) == ALL - set(range(7, 12))
+
+
+def test_a_file_that_is_not_the_shards_is_set_aside() -> None:
+    def add(disk: SimDisk) -> None:
+        file = disk.open(log_file(3), create=True)
+        file.write([b"something else"], 0)
+        file.sync()
+
+    rig = after(add)
+    assert readable(rig) == ALL
+    assert rig.disk.content(FOLDER / (log_file(3).name + names.STRAY)) == b"something else"
+    assert any("set aside" in line for line in rig.log.damage)
+
+
+@pytest.mark.parametrize("harm", ["lost", "flipped", "cut"])
+def test_a_damaged_list_costs_nothing(harm: str) -> None:
+    path = FOLDER / names.FILE_LIST
+    size = len(build().disk.content(path))
+    for at in range(0, size, 7):
+
+        def spoil(disk: SimDisk, at: int = at) -> None:
+            if harm == "lost":
+                disk.unlink(path)
+            elif harm == "flipped":
+                disk.damage(path, lambda content: content.__setitem__(at, content[at] ^ 1))
+            else:
+                disk.open(path).truncate(at)
+
+        rig = after(spoil)
+        assert readable(rig) == ALL, at
+        commit(rig.log, batches_from(18, (1,)))
+        again = rig.after_crash(*KILLED, Random(0)).open()
+        assert readable(again) == ALL | {18}
+        assert not again.log.damage, "it was written again"
+
+
+def test_a_removed_segment_is_not_missed() -> None:
+    rig = build()
+    rig.log.trim(Offset(12))
+    again = rig.after_crash(*KILLED, Random(0)).open()
+    assert not again.log.damage
+    assert again.log.start_offset == 12
+
+
+def test_lost_offsets_can_be_truncated_and_trimmed() -> None:
+    rig = after(remove(6))
+    rig.log.truncate(Offset(9))
+    assert rig.log.end_offset == 6
+    commit(rig.log, batches_from(6, (1,)))
+    again = rig.after_crash(*KILLED, Random(0)).open()
+    assert readable(again) == set(range(7))
+    assert not again.log.damage
+    trimmed = after(remove(6))
+    trimmed.log.trim(Offset(12))
+    assert not trimmed.after_crash(*KILLED, Random(0)).open().log.damage
+
+
+@pytest.mark.parametrize("name", [names.START_OFFSET, names.DELETIONS])
+def test_a_lost_small_file_is_missed(name: str) -> None:
+    rig = build()
+    rig.log.trim(Offset(2))
+    rig.log.delete([Offset(4)])
+    crashed = rig.after_crash(*KILLED, Random(0))
+    crashed.disk.unlink(FOLDER / name)
+    crashed.open()
+    assert any(name in line for line in crashed.log.damage)
+
+
+def test_a_new_shard_has_no_list() -> None:
+    disk, rig = SimDisk(), Rig.new()
+    disk.make_folder(FOLDER)
+    log = open_log(disk, rig.kv)
+    commit(log, batches_from(0, (3,)))
+    assert names.FILE_LIST not in disk.names(FOLDER)
