@@ -19,6 +19,7 @@ from stratamq.wire.kafka.records import (
     decode_batch,
     drop_records,
     encode_batch,
+    find_faults,
     key_hash,
     read_header,
     scan_batch,
@@ -216,3 +217,33 @@ def test_the_harmless_oddities_of_other_encoders_pass() -> None:
     attributes = bytearray(batch_of(record()))
     attributes[62] = 0x7F  # record attributes are nobody's yet
     assert scan(bytes(attributes)).null_keys
+
+
+FAULTY = st.builds(
+    Record,
+    value=st.just(b"v"),
+    key=st.none() | st.just(b"k"),
+    timestamp=st.integers(-1, 2000).map(TimestampMs),
+)
+
+
+@given(
+    st.lists(FAULTY, min_size=1, max_size=250),
+    st.sampled_from(Compression),
+    st.booleans(),
+    st.integers(-10, 2000),
+    st.integers(-10, 2000),
+)
+def test_records_at_fault_as_a_plain_loop_finds_them(
+    wanted: list[Record], codec: Compression, keyless: bool, earliest: int, latest: int
+) -> None:
+    data = encode_batch(wanted, now_ms=1000, compression=codec)
+    header = read_header(data)
+    expected = [
+        at
+        for at, one in enumerate(decode_batch(header, data))
+        if (keyless and one.key is None)
+        or (one.timestamp != -1 and not earliest <= one.timestamp <= latest)
+    ]
+    found = find_faults(header, data, 1 << 20, keyless=keyless, earliest=earliest, latest=latest)
+    assert found == expected[:100]

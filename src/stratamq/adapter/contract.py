@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from stratamq.engine.acks import Acks
 from stratamq.engine.contract import (
+    AcceptedBatch,
     Appender,
     AppendResult,
     FetchResult,
@@ -33,7 +34,7 @@ from stratamq.model.types import (
     ShardName,
     TimestampMs,
 )
-from stratamq.wire.kafka.records import Buffer
+from stratamq.wire.kafka.records import Buffer, Scratch
 
 
 class StorageAdapter(ABC):
@@ -166,7 +167,7 @@ class StorageAdapter(ABC):
     async def append_batch(
         self,
         shard: ShardName,
-        data: Buffer,
+        data: Buffer | AcceptedBatch,
         *,
         acks: Acks | None = None,
     ) -> AppendResult: ...
@@ -181,6 +182,18 @@ class StorageAdapter(ABC):
     ) -> FetchResult: ...
 
     # -- what a place without logs of its own leaves as it is -----------------------------------
+
+    def accept(
+        self,
+        shard: ShardName,
+        data: Buffer,
+        *,
+        decompressed_max: int,
+        scratch: Scratch | None = None,
+    ) -> Buffer | AcceptedBatch:
+        """The part of `append_batch` that takes long, for any thread; `append_batch` is given what
+        it returns. Without it, `append_batch` gets the batch as it came."""
+        return data
 
     def appender(self, shard: ShardName) -> Appender | None:
         """The way of `append_batch` without a coroutine, to be used at once; None where there is

@@ -23,6 +23,7 @@ from stratamq.adapter.partitions import (
 )
 from stratamq.engine.acks import Acks
 from stratamq.engine.contract import (
+    AcceptedBatch,
     Appender,
     AppendResult,
     FetchResult,
@@ -45,7 +46,7 @@ from stratamq.model.types import (
     TimestampMs,
 )
 from stratamq.wire.kafka.partitioner import partition_for_key
-from stratamq.wire.kafka.records import Buffer
+from stratamq.wire.kafka.records import Buffer, Scratch
 
 log = logging.getLogger(__name__)
 
@@ -204,11 +205,27 @@ class StorageDriverManager:
             return partition_for_key(key, topic.partitions)
         return next(self._message_seq) % topic.partitions
 
+    def accept(
+        self,
+        topic: Topic,
+        partition: int,
+        data: Buffer,
+        *,
+        decompressed_max: int,
+        scratch: Scratch | None = None,
+    ) -> Buffer | AcceptedBatch:
+        """The part of `append_batch` that takes long, for any thread."""
+        driver = self._drivers.get(storage_name(topic.config))
+        if driver is None:
+            return data
+        shard = shard_of(topic, partition)
+        return driver.accept(shard, data, decompressed_max=decompressed_max, scratch=scratch)
+
     async def append_batch(
         self,
         topic: str,
         partition: int,
-        data: Buffer,
+        data: Buffer | AcceptedBatch,
         *,
         acks: Acks | None = None,
     ) -> AppendResult:

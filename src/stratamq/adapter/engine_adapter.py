@@ -8,6 +8,7 @@ from stratamq.adapter.contract import StorageAdapter
 from stratamq.adapter.offsets import OffsetManager
 from stratamq.engine.acks import Acks
 from stratamq.engine.contract import (
+    AcceptedBatch,
     Appender,
     AppendResult,
     FetchResult,
@@ -24,7 +25,7 @@ from stratamq.model.record import Record
 from stratamq.model.shard import ShardOffsets
 from stratamq.model.topic import StorageType
 from stratamq.model.types import EARLIEST, LeaderEpoch, Offset, ShardName, TimestampMs
-from stratamq.wire.kafka.records import Buffer
+from stratamq.wire.kafka.records import Buffer, Scratch
 
 
 class EngineStorageAdapter(StorageAdapter):
@@ -139,10 +140,22 @@ class EngineStorageAdapter(StorageAdapter):
 
     # -- batches -------------------------------------------------------------------------------
 
-    async def append_batch(
+    def accept(
         self,
         shard: ShardName,
         data: Buffer,
+        *,
+        decompressed_max: int,
+        scratch: Scratch | None = None,
+    ) -> Buffer | AcceptedBatch:
+        return self._handler.accept(
+            self._storage, shard, data, decompressed_max=decompressed_max, scratch=scratch
+        )
+
+    async def append_batch(
+        self,
+        shard: ShardName,
+        data: Buffer | AcceptedBatch,
         *,
         acks: Acks | None = None,
     ) -> AppendResult:

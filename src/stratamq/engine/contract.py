@@ -21,7 +21,7 @@ from stratamq.model.record import Record
 from stratamq.model.shard import ShardOffsets
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import EARLIEST, LeaderEpoch, Offset, ShardName, TimestampMs
-from stratamq.wire.kafka.records import Buffer
+from stratamq.wire.kafka.records import BatchHeader, BatchScan, Buffer, Scratch
 
 Unsubscribe = Callable[[], None]
 
@@ -53,7 +53,18 @@ class AppendResult(NamedTuple):
 Done = Callable[[AppendResult | BaseException], None]
 """Is told on the event loop where a batch landed, or why it did not."""
 
-Appender = Callable[[Buffer, Done], None]
+
+class AcceptedBatch(NamedTuple):
+    """A batch that `accept` has looked at, as it is to be stored."""
+
+    data: Buffer
+    header: BatchHeader
+    scan: BatchScan
+    unpacked_bytes: int
+    """What its records take unpacked; 0 where they are not compressed."""
+
+
+Appender = Callable[[Buffer | AcceptedBatch, Done], None]
 """Hands a batch over. What is wrong with it is raised at once, and `done` is not told then."""
 
 
@@ -222,7 +233,10 @@ class StorageEngine(ABC):
 
     @abstractmethod
     async def append_batch(
-        self, shard: ShardName, data: Buffer, leader_epoch: LeaderEpoch | None = None
+        self,
+        shard: ShardName,
+        data: Buffer | AcceptedBatch,
+        leader_epoch: LeaderEpoch | None = None,
     ) -> AppendResult:
         """Validate one batch, give it its offsets, store it, make it as durable as `flush` says.
 
@@ -235,6 +249,21 @@ class StorageEngine(ABC):
         A batch with a producer id that was stored before is answered with its old offsets; one that
         does not follow the producer's last is ProducerRefused: see `stratamq.engine.producers`.
         """
+
+    def accept(
+        self,
+        shard: ShardName,
+        data: Buffer,
+        *,
+        decompressed_max: int,
+        scratch: Scratch | None = None,
+    ) -> Buffer | AcceptedBatch:
+        """The part of `append_batch` that takes long: every record is looked at. It may be called
+        in any thread, and its result given to `append_batch` later.
+
+        BatchTooLarge when the records are more than `decompressed_max` bytes unpacked.
+        """
+        return data
 
     def appender(
         self, shard: ShardName, leader_epoch: LeaderEpoch | None = None

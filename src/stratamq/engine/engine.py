@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from stratamq.engine import exporting, housekeeping, intake, lookups, reads, tiering
 from stratamq.engine.contract import (
+    AcceptedBatch,
     Appender,
     AppendResult,
     Done,
@@ -130,8 +131,22 @@ class BatchEngine(StorageEngine):
         result = await self._executor.append(self._encode(target, records))
         return range(result.base_offset, result.last_offset + 1)
 
+    def accept(
+        self,
+        shard: ShardName,
+        data: Buffer,
+        *,
+        decompressed_max: int,
+        scratch: Scratch | None = None,
+    ) -> Buffer | AcceptedBatch:
+        limit = min(self._limits.decompressed_bytes_max, decompressed_max)
+        return intake.accept(self._shard(shard), data, limit, scratch, self._clock.now_ms())
+
     async def append_batch(
-        self, shard: ShardName, data: Buffer, leader_epoch: LeaderEpoch | None = None
+        self,
+        shard: ShardName,
+        data: Buffer | AcceptedBatch,
+        leader_epoch: LeaderEpoch | None = None,
     ) -> AppendResult:
         limit = self._limits.decompressed_bytes_max
         target, now_ms = self._writable(shard), self._clock.now_ms()
@@ -146,7 +161,13 @@ class BatchEngine(StorageEngine):
             return None
         return partial(self._begin, target, leader_epoch)
 
-    def _begin(self, shard: Shard, epoch: LeaderEpoch | None, data: Buffer, done: Done) -> None:
+    def _begin(
+        self,
+        shard: Shard,
+        epoch: LeaderEpoch | None,
+        data: Buffer | AcceptedBatch,
+        done: Done,
+    ) -> None:
         limit = self._limits.decompressed_bytes_max
         now_ms = self._clock.now_ms()
         request = intake.from_batch(shard, data, epoch, limit, self._scratch, now_ms)

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from stratamq.engine.acks import Acks
-from stratamq.engine.contract import Appender, AppendResult, StorageEngine
+from stratamq.engine.contract import AcceptedBatch, Appender, AppendResult, StorageEngine
 from stratamq.model.errors import InvalidConfig, NotLeader
 from stratamq.model.producer import TransactionMarker
 from stratamq.model.record import Record
 from stratamq.model.topic import StorageType
 from stratamq.model.types import LeaderEpoch, NodeId, Offset, ShardName
-from stratamq.wire.kafka.records import Buffer
+from stratamq.wire.kafka.records import Buffer, Scratch
 
 
 class Local(NamedTuple):
@@ -96,12 +96,33 @@ class StorageEngineHandler:
             return await self.engine(storage).batch_write(shard, records)
         return await self._to(leader, shard).batch_write(leader.node, shard, records, acks)
 
+    def accept(
+        self,
+        storage: StorageType,
+        shard: ShardName,
+        data: Buffer,
+        *,
+        decompressed_max: int,
+        scratch: Scratch | None = None,
+    ) -> Buffer | AcceptedBatch:
+        """See StorageEngine. Where another node leads, that node looks at the batch."""
+        if not isinstance(self._leadership.leader_of(shard), Local):
+            return data
+        engine = self.engine(storage)
+        return engine.accept(shard, data, decompressed_max=decompressed_max, scratch=scratch)
+
     async def append_batch(
-        self, storage: StorageType, shard: ShardName, data: Buffer, acks: Acks | None = None
+        self,
+        storage: StorageType,
+        shard: ShardName,
+        data: Buffer | AcceptedBatch,
+        acks: Acks | None = None,
     ) -> AppendResult:
         leader = self._leadership.leader_of(shard)
         if isinstance(leader, Local):
             return await self.engine(storage).append_batch(shard, data, leader.epoch)
+        if isinstance(data, AcceptedBatch):  # the leader was another one when it was looked at
+            data = data.data
         return await self._to(leader, shard).append_batch(leader.node, shard, data, acks)
 
     def appender(self, storage: StorageType, shard: ShardName) -> Appender | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stratamq.engine.contract import AcceptedBatch
 from stratamq.engine.group import Append, AppendReplica
 from stratamq.engine.shard import Shard
 from stratamq.log.contract import PlacedBatch
@@ -27,14 +28,13 @@ from stratamq.wire.kafka.records.layout import CONTROL_BIT, TRANSACTIONAL_BIT
 from stratamq.wire.kafka.records.rewrite import as_create_time
 
 
-def from_batch(
+def accept(
     shard: Shard,
     data: Buffer,
-    epoch: LeaderEpoch | None,
     decompressed_max: int,
     scratch: Scratch | None = None,
     now_ms: TimestampMs | None = None,
-) -> Append:
+) -> AcceptedBatch:
     """A batch as a producer made it. Every record is walked: what does not add up must not be
     stored, since every later reader would fall over it.
 
@@ -42,7 +42,7 @@ def from_batch(
     only the node says that they are the node's own. With `now_ms`, records must not be further in
     the future than the topic allows.
     """
-    header, scan = accept_batch(
+    header, scan, unpacked_bytes = accept_batch(
         data,
         shard.bytes_max,
         keys=shard.index_keys,
@@ -51,15 +51,28 @@ def from_batch(
         scratch=scratch,
     )
     if header.uses_log_append_time and not shard.stamps:
-        data = as_create_time(header, data)
-        return from_batch(shard, data, epoch, decompressed_max, scratch, now_ms)
+        return accept(shard, as_create_time(header, data), decompressed_max, scratch, now_ms)
     if header.attributes & (CONTROL_BIT | TRANSACTIONAL_BIT):
         _check_transactional(header)
     if now_ms is not None and scan.max_timestamp - now_ms > shard.after_ms_max:
         raise InvalidTimestamp(now_ms + shard.after_ms_max, scan.max_timestamp)
     if scan.null_keys and shard.compacts:
         raise InvalidRecord(f"{shard.name}: a compacted topic takes no record without a key")
-    return Append(shard, header, data, scan, epoch)
+    return AcceptedBatch(data, header, scan, unpacked_bytes)
+
+
+def from_batch(
+    shard: Shard,
+    data: Buffer | AcceptedBatch,
+    epoch: LeaderEpoch | None,
+    decompressed_max: int,
+    scratch: Scratch | None = None,
+    now_ms: TimestampMs | None = None,
+) -> Append:
+    """A batch as a producer made it, looked at now unless it was before."""
+    if not isinstance(data, AcceptedBatch):
+        data = accept(shard, data, decompressed_max, scratch, now_ms)
+    return Append(shard, data.header, data.data, data.scan, epoch)
 
 
 def from_records(

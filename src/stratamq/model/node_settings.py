@@ -99,6 +99,30 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             minimum=1024,
             doc="Size of a batch once decompressed. Above: refused, and nothing is stored.",
         ),
+        Setting(
+            name="produce.decompressed.bytes.max",
+            default=512 * MIB,
+            minimum=MIB,
+            dynamic=True,
+            doc="Size of all compressed batches of one Produce request once decompressed. Batches "
+            "after those that fit are refused with MESSAGE_TOO_LARGE.",
+        ),
+        Setting(
+            name="produce.records.max",
+            default=1_000_000,
+            minimum=1,
+            dynamic=True,
+            doc="Records of one Produce request, as the headers of its batches count them. Batches "
+            "after those that fit are refused with MESSAGE_TOO_LARGE, before they are looked at.",
+        ),
+        Setting(
+            name="produce.batches.max",
+            default=10_000,
+            minimum=1,
+            dynamic=True,
+            doc="Batches of one Produce request. Those after them are refused with "
+            "POLICY_VIOLATION.",
+        ),
     ),
     "Reading and files": (
         Setting(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from stratamq.broker.kafka.topics import Refused
-from stratamq.model.errors import StrataError, UnsupportedFormat
+from stratamq.model.errors import UnsupportedFormat
 from stratamq.wire.kafka.protocol import Buffer, ErrorCode
 from stratamq.wire.kafka.records import (
     HEADER_BYTES,
     BatchHeader,
     Compression,
-    decode_batch,
     read_header,
 )
 
@@ -31,18 +30,6 @@ def checked(records: Buffer | None, version: int) -> tuple[BatchHeader, Buffer]:
     if version < _ZSTD_SINCE and header.compression is Compression.ZSTD:
         raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     return header, records
-
-
-def without_key(records: Buffer | None) -> list[int]:
-    """Which records of a batch have no key. It is looked at only when a batch was refused."""
-    if not records:
-        return []
-    try:
-        header = read_header(records)
-        found = decode_batch(header, records)
-    except StrataError:
-        return []
-    return [at for at, one in enumerate(found) if one.key is None]
 
 
 def _invalid(why: str) -> Refused:

@@ -1,21 +1,26 @@
 """Produce: batches go to the log as they came.
 
-The handler hands every batch over before it waits for anything, in the order in which requests
-were taken from a connection: that is what keeps a producer's batches in order.
+Batches of one connection are handed over in the order in which its requests were taken: that is
+what keeps a producer's batches in order. Most are handed over at once. A request whose batches take
+long to look at (`produce_intake`) holds up those after it on its connection, until its batches are
+on their way.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Iterator, Mapping
+from typing import NamedTuple, Protocol
 
 from stratamq.broker.kafka import batches
 from stratamq.broker.kafka import produce_rules as rules
 from stratamq.broker.kafka.contract import Answered, Caller, Handled, Services
 from stratamq.broker.kafka.produce_answers import Begun, Ready, refusal, response_of, stored_at
+from stratamq.broker.kafka.produce_intake import Allowance, Batch, BatchIntake
 from stratamq.broker.kafka.topics import Refused, active, find, lead
+from stratamq.broker.kafka.turns import next_turn
 from stratamq.engine.acks import Acks
+from stratamq.engine.contract import AcceptedBatch
 from stratamq.model.errors import StrataError
 from stratamq.model.shard import shard_name
 from stratamq.model.topic import Topic
@@ -35,9 +40,19 @@ ACKS: Mapping[int, Acks | None] = {0: Acks.NONE, 1: Acks.LEADER, -1: None}
 """None is what the topic's `commit.policy` says."""
 
 BEGUN_ACKS = (1, -1)
+BEGUN_MAX = 64
+"""Batches that are looked at in one turn. A request with more is not begun at once."""
 
 RULES_MAX = 10_000
 """Remembered rules of topics. Met: all are forgotten and made again."""
+
+
+class Looked(NamedTuple):
+    """A batch that can be handed over."""
+
+    batch: Batch
+    partition: PartitionProduceData
+    data: Buffer | AcceptedBatch
 
 
 class Verifier(Protocol):
@@ -57,9 +72,12 @@ class Produce:
 
     def __init__(self, services: Services, verifier: Verifier | None = None) -> None:
         self._services = services
-        self._decompressed_max = services.config.number("batch.decompressed.bytes.max")
         self._verifier = verifier
+        self._intake = BatchIntake(services)
         self._rules: dict[str, rules.Rules] = {}
+        self._declined: ProduceRequest | None = None
+        self._looking: dict[int, asyncio.Event] = {}
+        """By connection: set when the batches of its last request are on their way."""
 
     def handlers(self) -> Mapping[type, Handled]:
         return {ProduceRequest: Handled(self.produce, beginner=self.begin)}
@@ -68,7 +86,7 @@ class Produce:
         pass
 
     async def stop(self) -> None:
-        pass
+        self._intake.stop()
 
     # -- the short way: no coroutine -----------------------------------------------------------
 
@@ -76,72 +94,120 @@ class Produce:
         """Batches that nobody has to be asked about are with the engine when this returns."""
         if request.acks not in BEGUN_ACKS or request.transactional_id is not None:
             return False
+        if sum(len(wanted.partition_data) for wanted in request.topic_data) > BEGUN_MAX:
+            return False
+        allowance = Allowance(self._services.config)
         ready: list[Ready | PartitionProduceResponse] = []
-        for wanted in request.topic_data:
-            for partition in wanted.partition_data:
-                one = self._ready(wanted, partition, request.acks, caller.version)
-                if one is None:
-                    return False
-                ready.append(one)
+        for wanted, partition in _batches(request):
+            one = self._ready(wanted, partition, request, caller.version, allowance)
+            if one is None:
+                return False
+            ready.append(one)
         Begun(request, len(ready), answered).begin(ready)
         return True
 
     def _ready(
-        self, wanted: TopicProduceData, partition: PartitionProduceData, acks: int, version: int
+        self,
+        wanted: TopicProduceData,
+        partition: PartitionProduceData,
+        request: ProduceRequest,
+        version: int,
+        allowance: Allowance,
     ) -> Ready | PartitionProduceResponse | None:
         """How to begin it, or why it is refused; None where it takes the long way."""
         try:
-            topic, header, data = self._checked(wanted, partition, acks, version)
-            if header.attributes & TRANSACTIONAL_BIT:
+            batch = self._checked(wanted, partition, request.acks, version)
+            if batch.header.attributes & TRANSACTIONAL_BIT:
                 return None
-            append = self._services.drivers.appender(topic, partition.index)
-            return None if append is None else Ready(append, partition, data)
+            append = self._services.drivers.appender(batch.topic, partition.index)
+            if append is None:
+                return None
+            data = self._intake.look_briefly(batch, allowance)
+            if data is None:
+                self._declined = request
+                return None
+            return Ready(append, partition, data)
         except StrataError as error:
             return refusal(partition, error)
 
     # -- the long way --------------------------------------------------------------------------
 
     def produce(self, request: ProduceRequest, caller: Caller) -> Awaitable[ProduceResponse | None]:
-        """Not a coroutine: what it starts must start now, before the next request's."""
-        topics = request.topic_data
-        if len(topics) == 1 and len(topics[0].partition_data) == 1:
-            only = topics[0]
-            write = self._write(only, only.partition_data[0], request, caller.version)
-            return self._answer_one(request, write)
-        writes = [
-            asyncio.ensure_future(self._write(topic, partition, request, caller.version))
-            for topic in topics
-            for partition in topic.partition_data
-        ]
-        return self._answer(request, writes)
+        """Not a coroutine: requests of a connection get in line in the order in which they came.
+        The batches of each are on their way to the engine before those of the next are."""
+        before, mine = self._looking.get(caller.connection), asyncio.Event()
+        self._looking[caller.connection] = mine
+        tried, self._declined = self._declined is request, None
+        return self._produce(request, caller, before, mine, tried)
 
-    async def _answer_one(
-        self, request: ProduceRequest, write: Awaitable[PartitionProduceResponse]
+    async def _produce(
+        self,
+        request: ProduceRequest,
+        caller: Caller,
+        before: asyncio.Event | None,
+        mine: asyncio.Event,
+        tried: bool,
     ) -> ProduceResponse | None:
-        return response_of(request, [await write])
+        allowance = Allowance(self._services.config)
+        try:
+            if before is not None:
+                await before.wait()
+            looked = []
+            for at, one in enumerate(_batches(request)):
+                if at % BEGUN_MAX == BEGUN_MAX - 1:
+                    await next_turn()
+                looked.append(
+                    await self._looked(*one, request.acks, caller.version, allowance, tried)
+                )
+            writes = [self._write(one, request, caller.version) for one in looked]
+            begun = [asyncio.create_task(one) for one in writes] if len(writes) > 1 else []
+            if begun:
+                await asyncio.sleep(0)  # until each has begun; a single one does so below
+        finally:
+            mine.set()
+            if self._looking.get(caller.connection) is mine:
+                del self._looking[caller.connection]
+        if len(writes) == 1:
+            return response_of(request, [await writes[0]])
+        return response_of(request, await asyncio.gather(*begun))
 
-    async def _answer(
-        self, request: ProduceRequest, writes: Sequence[Awaitable[PartitionProduceResponse]]
-    ) -> ProduceResponse | None:
-        return response_of(request, await asyncio.gather(*writes))
-
-    async def _write(
+    async def _looked(
         self,
         wanted: TopicProduceData,
         partition: PartitionProduceData,
-        request: ProduceRequest,
+        acks: int,
         version: int,
-    ) -> PartitionProduceResponse:
+        allowance: Allowance,
+        tried: bool,
+    ) -> Looked | PartitionProduceResponse:
+        """`tried`: that a brief look is not enough for the request was found out before."""
         try:
-            topic, header, data = self._checked(wanted, partition, request.acks, version)
+            batch = self._checked(wanted, partition, acks, version)
+            data = None
+            if tried:
+                allowance.count(batch.header)
+            else:
+                data = self._intake.look_briefly(batch, allowance)
+            if data is None:
+                data = await self._intake.look(batch, allowance)
+            return Looked(batch, partition, data)
+        except StrataError as error:
+            return refusal(partition, error)
+
+    async def _write(
+        self, looked: Looked | PartitionProduceResponse, request: ProduceRequest, version: int
+    ) -> PartitionProduceResponse:
+        if isinstance(looked, PartitionProduceResponse):
+            return looked
+        (topic, number, header, _, _), partition, data = looked
+        try:
             if self._verifier is not None and header.is_transactional:
-                shard = shard_name(topic.topic_id, partition.index)
+                shard = shard_name(topic.topic_id, number)
                 await self._verifier.admit(request.transactional_id, shard, header, version)
-            acks = ACKS[request.acks]
             stored = await self._services.drivers.append_batch(
-                topic.name, partition.index, data, acks=acks
+                topic.name, number, data, acks=ACKS[request.acks]
             )
-            return stored_at(partition.index, stored)
+            return stored_at(number, stored)
         except StrataError as error:
             return refusal(partition, error)
 
@@ -149,30 +215,30 @@ class Produce:
 
     def _checked(
         self, wanted: TopicProduceData, partition: PartitionProduceData, acks: int, version: int
-    ) -> tuple[Topic, BatchHeader, Buffer]:
-        """The topic, and the batch as the topic wants it, or a refusal."""
+    ) -> Batch:
+        """The batch, or a refusal that its header and its topic are enough for."""
         if acks not in ACKS:
             raise Refused(ErrorCode.INVALID_REQUIRED_ACKS)
-        topic = find(self._services.broker_cache, wanted.name, wanted.topic_id)
-        lead(self._services, topic, partition.index)
+        services = self._services
+        topic = find(services.broker_cache, wanted.name, wanted.topic_id)
+        lead(services, topic, partition.index)
         header, data = batches.checked(partition.records, version)
-        return topic, header, self._by_the_rules(topic, partition.index, acks, header, data)
-
-    def _by_the_rules(
-        self, topic: Topic, partition: int, acks: int, header: BatchHeader, data: Buffer
-    ) -> Buffer:
-        """The batch as the topic wants it, or a refusal."""
-        services, held_to = self._services, self._rules_of(topic)
+        held_to = self._rules_of(topic)
         if rules.needs_replicas(held_to, acks):
-            rules.check_replicas(held_to, active(services, topic, partition))
-        rules.check_timestamps(held_to, header, data, services.clock.now_ms())
-        return rules.compressed(held_to, header, data, self._decompressed_max)
+            rules.check_replicas(held_to, active(services, topic, partition.index))
+        return Batch(topic, partition.index, header, data, held_to)
 
     def _rules_of(self, topic: Topic) -> rules.Rules:
-        """Taken apart once; a topic that is configured anew has another config."""
+        """Taken apart once; a topic whose configs were altered has another config."""
         known = self._rules.get(topic.name)
         if known is None or known.config is not topic.config:
             if len(self._rules) >= RULES_MAX:
                 self._rules.clear()
             known = self._rules[topic.name] = rules.rules_of(topic.config)
         return known
+
+
+def _batches(request: ProduceRequest) -> Iterator[tuple[TopicProduceData, PartitionProduceData]]:
+    for wanted in request.topic_data:
+        for partition in wanted.partition_data:
+            yield wanted, partition

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from stratamq.broker.kafka import batches
 from stratamq.broker.kafka import produce_rules as rules
 from stratamq.broker.kafka.contract import Answered
 from stratamq.broker.kafka.errors import code_of
+from stratamq.broker.kafka.produce_intake import BRIEF_BYTES
 from stratamq.broker.kafka.topics import Refused
-from stratamq.engine.contract import Appender, AppendResult
+from stratamq.engine.contract import AcceptedBatch, Appender, AppendResult
 from stratamq.model.errors import InvalidRecord, InvalidTimestamp, StrataError
-from stratamq.model.topic import LONG_MAX
 from stratamq.wire.kafka.protocol import Buffer, ErrorCode
 from stratamq.wire.kafka.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -43,7 +42,7 @@ class Ready(NamedTuple):
 
     append: Appender
     partition: PartitionProduceData
-    data: Buffer
+    data: Buffer | AcceptedBatch
 
 
 class Begun:
@@ -95,10 +94,9 @@ def stored_at(partition: int, stored: AppendResult) -> PartitionProduceResponse:
 
 def refusal(partition: PartitionProduceData, error: BaseException) -> PartitionProduceResponse:
     """What is wrong with the batch, or with us, as the client is told."""
-    if isinstance(error, InvalidRecord):
-        error = _invalid(str(error), batches.without_key(partition.records))
-    if isinstance(error, InvalidTimestamp):
-        error = _from_the_future(partition.records, error) or error
+    if isinstance(error, InvalidRecord | InvalidTimestamp) and partition.records:
+        header = read_header(partition.records)
+        error = rules.at_fault(header, partition.records, error, BRIEF_BYTES)
     if isinstance(error, rules.RecordsRefused):
         return _rejected(partition.index, error)
     return PartitionProduceResponse(
@@ -107,20 +105,6 @@ def refusal(partition: PartitionProduceData, error: BaseException) -> PartitionP
         base_offset=NOWHERE,
         error_message=str(error),
     )
-
-
-def _from_the_future(
-    records: Buffer | None, error: InvalidTimestamp
-) -> rules.RecordsRefused | None:
-    """The same with the records that are at fault."""
-    if not records:
-        return None
-    return rules.outside(read_header(records), records, -LONG_MAX, error.latest_ms)
-
-
-def _invalid(why: str, keyless: Sequence[int]) -> rules.RecordsRefused:
-    told = "a compacted topic needs a key" if keyless else why
-    return rules.RecordsRefused(ErrorCode.INVALID_RECORD, told, keyless)
 
 
 def _rejected(partition: int, error: rules.RecordsRefused) -> PartitionProduceResponse:

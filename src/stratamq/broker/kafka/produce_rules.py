@@ -7,21 +7,22 @@ which holds everybody to them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
+from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.topics import Refused
 from stratamq.meta.entities import SegmentMeta
-from stratamq.model.errors import StrataError
+from stratamq.model.errors import InvalidRecord, InvalidTimestamp, StrataError
 from stratamq.model.topic import LONG_MAX, TopicConfig
-from stratamq.model.types import NO_TIMESTAMP, TimestampMs
+from stratamq.model.types import TimestampMs
 from stratamq.wire.kafka.protocol import Buffer, ErrorCode
 from stratamq.wire.kafka.records import (
     BatchHeader,
     Compression,
     check_batch,
-    decode_batch,
+    find_faults,
 )
-from stratamq.wire.kafka.records.layout import LOG_APPEND_TIME_BIT
 from stratamq.wire.kafka.records.recompress import recompress
 
 ALL = -1
@@ -85,32 +86,45 @@ def check_replicas(rules: Rules, segment: SegmentMeta | None) -> None:
 # -- timestamps ------------------------------------------------------------------------------------
 
 
-def check_timestamps(rules: Rules, header: BatchHeader, data: Buffer, now_ms: TimestampMs) -> None:
+def check_timestamps(
+    rules: Rules, header: BatchHeader, data: Buffer, now_ms: TimestampMs, decompressed_max: int
+) -> None:
     """Refuse records that are older than the topic takes. Few topics say so, and then every batch
     is unpacked. How young they may be is asked by the engine, which knows the largest timestamp."""
     if rules.before_ms == LONG_MAX:
         return
-    late = outside(header, data, now_ms - rules.before_ms, now_ms + rules.after_ms)
-    if late is not None:
-        raise late
-
-
-def outside(header: BatchHeader, data: Buffer, earliest: int, latest: int) -> RecordsRefused | None:
-    """Which records of a batch are older or younger than that; None where there is none. Records
-    without a timestamp count as in time, as in Kafka. It is the records' own that count, whatever
-    the header says."""
-    own = header._replace(attributes=header.attributes & ~LOG_APPEND_TIME_BIT)
+    earliest, latest = now_ms - rules.before_ms, now_ms + rules.after_ms
     try:
-        records = decode_batch(own, data)
+        late = find_faults(header, data, decompressed_max, earliest=earliest, latest=latest)
     except StrataError:
-        return None  # the engine will say what is wrong with it
-    at_fault = [
-        at
-        for at, record in enumerate(records)
-        if record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest
-    ]
+        return  # the engine will say what is wrong with it
+    if late:
+        raise _out_of_range(earliest, latest, late)
+
+
+def at_fault(
+    header: BatchHeader,
+    data: Buffer,
+    error: InvalidRecord | InvalidTimestamp,
+    decompressed_max: int,
+) -> RecordsRefused:
+    """The same with the records that are at fault, as far as they can be found within the limit.
+    It is looked for only when a batch was refused."""
+    find = partial(find_faults, header, data, decompressed_max)
+    try:
+        if isinstance(error, InvalidTimestamp):
+            late = find(latest=error.latest_ms)
+            return _out_of_range(-LONG_MAX, error.latest_ms, late)
+        keyless = find(keyless=True)
+    except StrataError:
+        keyless = []
+    why = "a compacted topic needs a key" if keyless else str(error)
+    return RecordsRefused(code_of(error), why, keyless)
+
+
+def _out_of_range(earliest: int, latest: int, late: Sequence[int]) -> RecordsRefused:
     why = f"its timestamp is not in {earliest}..{latest}"
-    return RecordsRefused(ErrorCode.INVALID_TIMESTAMP, why, at_fault) if at_fault else None
+    return RecordsRefused(ErrorCode.INVALID_TIMESTAMP, why, late)
 
 
 # -- compression -----------------------------------------------------------------------------------

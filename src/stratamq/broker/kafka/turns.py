@@ -146,6 +146,11 @@ def _end_wait(turn: asyncio.Future[None]) -> None:
         turn.set_result(None)
 
 
+async def next_turn() -> None:
+    """For work that knows itself when it has gone on for long enough."""
+    await Pace().next_turn()
+
+
 async def paced(items: Iterable[T]) -> AsyncIterator[T]:
     """The items, with a pause for others wherever a turn is over."""
     pace = Pace()

@@ -24,7 +24,7 @@ from stratamq.wire.kafka.records.entries import EMPTY_SCAN, ENTRY_BYTES, BatchSc
 from stratamq.wire.kafka.records.header import BatchHeader, check_batch, check_crc, read_header
 from stratamq.wire.kafka.records.layout import HEADER_BYTES, Buffer
 from stratamq.wire.kafka.records.rewrite import drop_records, place_batch
-from stratamq.wire.kafka.records.scan import key_hash, scan_batch
+from stratamq.wire.kafka.records.scan import find_faults, key_hash, scan_batch
 from stratamq.wire.kafka.records.spans import BatchSpan, iter_batches
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "encode_control",
     "encode_skip",
     "find_batch",
+    "find_faults",
     "is_skip",
     "iter_batches",
     "key_hash",

@@ -66,21 +66,16 @@ cdef object scan_body(const uint8_t *at, Py_buffer *view, Py_ssize_t start, bint
     cdef int64_t base_timestamp = be64(at + 27)
     cdef int32_t count = <int32_t>be32(at + 57)
     cdef Walk walk
-    cdef Reason reason
     try:
         begin(&walk, view, start, view.len, count, count - 1)
         walk.consecutive = True
-        while walk.done < walk.count:
-            scan_one(&walk, base_timestamp, &scan)
-        reason = ended(&walk)
-        if reason != FINE:
-            raise refusal(&walk, reason)
+        scan_walk(&walk, base_timestamp, &scan)
         if at[22] & 8:  # the node's time, which stands in the header
             scan.max_timestamp = be64(at + 35)
         return new_scan(&scan)
     finally:
-        PyMem_Free(scan.keys.data)
-        PyMem_Free(scan.tags.data)
+        free(scan.keys.data)
+        free(scan.tags.data)
 
 
 def accept_plain(data, Py_ssize_t max_bytes, bint keys, bint tags):

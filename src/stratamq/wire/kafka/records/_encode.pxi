@@ -136,7 +136,8 @@ cdef int encode_one(Packed *packed, object record, int64_t index, Stamp *stamp) 
     )
     if packed.used + size > INT32_MAX - HEADER_BYTES:
         raise BatchTooLarge("a batch cannot hold 2 GiB")
-    reserve(packed, size + 5)
+    if not reserve(packed, size + 5):
+        raise MemoryError()
     cdef uint8_t *at = put_varint(packed.data + packed.used, size)
     at[0] = 0
     at = put_varint(put_varint(at + 1, time_delta), delta)
@@ -161,4 +162,4 @@ def encode_records(records, int64_t now_ms, int64_t base_offset, bint keep_offse
             raise InvalidRecord("a batch needs at least one record")
         return packed_bytes(&packed), stamp.base_timestamp, stamp.max_timestamp, stamp.last_delta
     finally:
-        PyMem_Free(packed.data)
+        free(packed.data)

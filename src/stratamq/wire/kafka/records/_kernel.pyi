@@ -20,6 +20,17 @@ def scan_records(
     keys: bool,
     tags: bool,
 ) -> tuple[bytes, bytes, int, bool]: ...
+def find_faults(
+    data: Buffer,
+    start: int,
+    stop: int,
+    count: int,
+    last_offset_delta: int,
+    base_timestamp: int,
+    keyless: bool,
+    earliest: int,
+    latest: int,
+) -> list[int]: ...
 def decode_records(
     data: Buffer,
     start: int,

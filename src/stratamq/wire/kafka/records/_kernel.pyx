@@ -17,7 +17,6 @@ from cpython.bytes cimport (
     PyBytes_GET_SIZE,
 )
 from cpython.long cimport PyLong_AsLongLong, PyLong_Check
-from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from cpython.object cimport PyObject, PyObject_TypeCheck, PyTypeObject
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport (
@@ -40,6 +39,7 @@ from libc.stdint cimport (
     uint32_t,
     uint64_t,
 )
+from libc.stdlib cimport free, realloc
 from libc.string cimport memcmp, memcpy
 
 from stratamq.model.errors import BatchTooLarge, CorruptBatch, InvalidRecord

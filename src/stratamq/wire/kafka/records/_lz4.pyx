@@ -12,6 +12,7 @@ those of the reference decoder: what is taken here must be taken by every consum
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
@@ -27,6 +28,7 @@ cdef enum:
     OFFSET_BYTES = 2
     STRIDE = 8
     SHORT = 16
+    ALONE_MAX = 2 << 20  # bytes; what takes longer lets other threads run meanwhile
 
     VERSION = 0x40
     VERSION_MASK = 0xC0
@@ -198,9 +200,19 @@ def unpack_frame(data, out):
     try:
         PyObject_GetBuffer(out, &target, PyBUF_WRITABLE)
         try:
-            done = unpack(<const uint8_t *>source.buf, source.len, <uint8_t *>target.buf, target.len)
+            if target.len <= ALONE_MAX:  # to give the GIL away costs more than that
+                done = unpack(<const uint8_t *>source.buf, source.len, <uint8_t *>target.buf, target.len)
+            else:
+                with nogil:
+                    done = unpack(<const uint8_t *>source.buf, source.len, <uint8_t *>target.buf, target.len)
         finally:
             PyBuffer_Release(&target)
     finally:
         PyBuffer_Release(&source)
     return None if done < 0 else done
+
+
+def unfilled(Py_ssize_t size):
+    """Memory to unpack into that nothing was written to yet: to fill it with zeros first would take
+    as long as the unpacking."""
+    return PyByteArray_FromStringAndSize(NULL, size)

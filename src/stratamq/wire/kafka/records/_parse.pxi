@@ -9,6 +9,7 @@ cdef enum Reason:
     NO_MORE
     BAD_ORDER
     BAD_TIME
+    MEMORY_IS_OUT
 
 REASONS = {
     BAD_VARINT: "a varint is cut off or too long",
@@ -192,4 +193,6 @@ cdef int begin(
 
 
 cdef object refusal(Walk *walk, Reason reason):
+    if reason == MEMORY_IS_OUT:
+        return MemoryError()
     return CorruptBatch(f"record {walk.done + 1} of {walk.count}: {REASONS[reason]}")

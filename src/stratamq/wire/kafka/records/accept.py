@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from stratamq.wire.kafka.records import _kernel
 from stratamq.wire.kafka.records.compression import Scratch, codec_of, decompress
 from stratamq.wire.kafka.records.entries import BatchScan
 from stratamq.wire.kafka.records.header import BatchHeader, check_batch
 from stratamq.wire.kafka.records.layout import HEADER_BYTES, Buffer
 from stratamq.wire.kafka.records.scan import scan_batch
+
+
+class Accepted(NamedTuple):
+    """A batch in which everything adds up. `unpacked_bytes` is 0 where it is not compressed."""
+
+    header: BatchHeader
+    scan: BatchScan
+    unpacked_bytes: int = 0
 
 
 def accept_batch(
@@ -18,7 +28,7 @@ def accept_batch(
     tags: bool,
     decompressed_max: int,
     scratch: Scratch | None = None,
-) -> tuple[BatchHeader, BatchScan]:
+) -> Accepted:
     """What `check_batch` and `scan_batch` say of exactly one batch, every record walked.
 
     An ordinary batch goes through one call of the kernel, or two where it is compressed; one that
@@ -27,12 +37,13 @@ def accept_batch(
     """
     accepted = _kernel.accept_plain(data, max_bytes, keys, tags)
     if accepted is not None:
-        return accepted
+        return Accepted(*accepted)
     packed = _kernel.accept_packed(data, max_bytes)
     if packed is not None:
         body = memoryview(data)[HEADER_BYTES:]
         records = decompress(codec_of(packed.attributes), body, decompressed_max, scratch)
-        return packed, _kernel.scan_unpacked(data, records, keys, tags)
+        scan = _kernel.scan_unpacked(data, records, keys, tags)
+        return Accepted(packed, scan, len(records))
     header = check_batch(data, max_bytes)
     indexed = not header.is_control
     scan = scan_batch(
@@ -44,4 +55,4 @@ def accept_batch(
         consecutive=True,
         scratch=scratch,
     )
-    return header, scan
+    return Accepted(header, scan)

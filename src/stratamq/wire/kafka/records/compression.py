@@ -10,7 +10,7 @@ from struct import Struct
 import cramjam
 
 from stratamq.model.errors import BatchTooLarge, CorruptBatch, InvalidInput, UnsupportedFormat
-from stratamq.wire.kafka.records._lz4 import unpack_frame
+from stratamq.wire.kafka.records._lz4 import unfilled, unpack_frame
 from stratamq.wire.kafka.records.layout import CODEC_MASK, Buffer
 
 
@@ -52,6 +52,8 @@ XERIAL_BLOCK_BYTES = 1 << 15
 SCRATCH_BYTES_MAX = 16 << 20
 """Room that is kept for the next batch. What needs more gets it for once."""
 
+LZ4_PIECE_BYTES = 1 << 18
+
 _BLOCK_LENGTH = Struct(">i")
 _MARK = token_bytes(16)
 
@@ -67,9 +69,9 @@ class Scratch:
 
     def room(self, size: int) -> memoryview:
         if size > SCRATCH_BYTES_MAX:
-            return memoryview(bytearray(size))
+            return memoryview(unfilled(size))
         if len(self._room) < size:
-            self._room = bytearray(size)
+            self._room = unfilled(size)
         return memoryview(self._room)[:size]
 
 
@@ -163,7 +165,9 @@ def _too_large(codec: Compression, limit: int) -> BatchTooLarge:
 def _compress_lz4(data: Buffer) -> bytes:
     # Java refuses blocks that depend on each other, and has read content checksums in its own way.
     packer = cramjam.lz4.Compressor(block_linked=False, content_checksum=False)
-    packer.compress(bytes(data))
+    view = memoryview(data)
+    for start in range(0, len(view), LZ4_PIECE_BYTES):  # the library holds the GIL for each of them
+        packer.compress(bytes(view[start : start + LZ4_PIECE_BYTES]))
     return bytes(packer.finish())
 
 
@@ -218,7 +222,7 @@ def _decompress_raw(data: memoryview, limit: int) -> bytearray:
             raise CorruptBatch(f"{len(data)} bytes of snappy data cannot become {claimed}")
         if claimed > limit:
             raise _too_large(Compression.SNAPPY, limit)
-        out = bytearray(claimed)
+        out = unfilled(claimed)
         cramjam.snappy.decompress_raw_into(data, out)
     except cramjam.DecompressionError as error:
         out = bytearray()  # as in _attempt

@@ -10,6 +10,9 @@ from stratamq.wire.kafka.records.entries import BatchScan
 from stratamq.wire.kafka.records.header import BatchHeader
 from stratamq.wire.kafka.records.layout import Buffer
 
+INT64_MAX = (1 << 63) - 1
+INT64_MIN = -(1 << 63)
+
 key_hash = _kernel.key_hash
 """FNV-1a 64 of a key or tag: what its entries are found by."""
 
@@ -44,3 +47,28 @@ def scan_batch(
     if header.uses_log_append_time or not header.record_count:
         max_timestamp = header.max_timestamp
     return BatchScan(packed_keys, packed_tags, TimestampMs(max_timestamp), null_keys)
+
+
+def find_faults(
+    header: BatchHeader,
+    data: Buffer,
+    decompressed_max: int,
+    *,
+    keyless: bool = False,
+    earliest: int = INT64_MIN,
+    latest: int = INT64_MAX,
+) -> list[int]:
+    """The places of the first hundred records that have no key, if that is a fault, or whose own
+    timestamp is out of range; -1 stands for none and is none."""
+    body = record_bytes(header, data, decompressed_max)
+    return _kernel.find_faults(
+        body.data,
+        body.start,
+        body.stop,
+        header.record_count,
+        header.last_offset_delta,
+        header.base_timestamp,
+        keyless,
+        earliest,
+        latest,
+    )
