@@ -16,7 +16,7 @@ from stratamq.meta.limits import MetaLimits
 from stratamq.meta.rows import FORMAT_KEY, dump
 from stratamq.model.clock import ManualClock
 from stratamq.model.config import load
-from stratamq.model.errors import StorageError
+from stratamq.model.errors import ShardUnavailable, StorageError
 from stratamq.model.record import Record
 from stratamq.model.types import Offset
 from stratamq.node import composition
@@ -140,7 +140,7 @@ async def test_an_interrupted_deletion_is_finished_at_the_start(tmp_path: Path) 
     await core.stop()
 
 
-async def test_a_topic_whose_data_was_taken_away_is_reported_and_starts_empty(
+async def test_a_topic_whose_data_was_taken_away_is_reported_and_refused(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     core = core_at(tmp_path)
@@ -151,6 +151,7 @@ async def test_a_topic_whose_data_was_taken_away_is_reported_and_starts_empty(
     shutil.rmtree(tmp_path / "segments")
     core = core_at(tmp_path)
     await core.start()
-    assert "had no data" in caplog.text
-    assert (await core.drivers.offsets("t", 0)).end == 0
+    assert "its files are missing" in caplog.text
+    with pytest.raises(ShardUnavailable):
+        await core.drivers.offsets("t", 0)
     await core.stop()

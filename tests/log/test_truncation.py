@@ -24,6 +24,7 @@ from stratamq.model.topic import TopicConfig
 from stratamq.model.types import Offset
 from stratamq.wire.kafka.records import BatchHeader, BatchScan
 from tests.log.support import NAME, batch, commit, open_log, record
+from tests.waiting import every
 
 PER_BATCH = 100
 FEW, MANY = 50, 400
@@ -187,5 +188,5 @@ def test_memory(batches: list[PlacedBatch], monkeypatch: pytest.MonkeyPatch) -> 
     log.truncate(Offset(FEW * PER_BATCH))
     assert len(scanned) == CUT
     [cut], [never_cut] = log.snapshot(), whole.snapshot()
-    for field in MemorySegment.__slots__:
+    for field in every(MemorySegment.__slots__):
         assert getattr(cut, field) == getattr(never_cut, field), field

@@ -48,8 +48,13 @@ class Cut:
         still in the log, or was written since.
         """
         active, index = self.active, self.active.index
+        state, target = active.state, self.target
+        if isinstance(target, ActiveSegment) and target.state.synced_position < active.size:
+            # What is kept is synced below, with the cut; until then recovery must not trust it.
+            state.synced_end = target.state.synced_end
+            state.synced_position = target.state.synced_position
         rows = index.kv.batch()
-        index.put_state(rows, active.state)
+        index.put_state(rows, state)
         index.drop_points_from(rows, active.base, active.end)
         for point in self.offsets:
             index.put_offset_point(rows, active.base, point)
@@ -61,6 +66,7 @@ class Cut:
         file = active.file()
         file.truncate(active.size)
         file.sync()
+        state.synced_end, state.synced_position = active.end, Position(active.size)
         if isinstance(self.target, SealedSegment):
             self.target.unlink_sidecars()  # an active segment has its points in the store
 
