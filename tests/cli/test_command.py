@@ -153,6 +153,7 @@ def test_a_healthy_machine_passes_the_doctor(data: Path) -> None:
         "free space",
         "open files",
         "clock",
+        "stored data",
         "java",
     ]
     assert not data.exists()

@@ -118,3 +118,20 @@ def test_java_that_cannot_run_is_no_java(tmp_path: Path, monkeypatch: pytest.Mon
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert java_major() is None
+
+
+def test_stored_data_that_is_whole(tmp_path: Path) -> None:
+    assert doctor.check_damage(config(tmp_path)).verdict is Verdict.OK
+
+
+def test_a_shard_without_its_spec_and_what_a_node_has_found(tmp_path: Path) -> None:
+    shard = tmp_path / "segments" / "0123456789abcdef0123456789abcdef_0"
+    shard.mkdir(parents=True)
+    (shard / "00000000000000000000.log").write_bytes(b"records")
+    (tmp_path / "damage.jsonl").write_text('{"at": "now", "found": "a finding"}\nnot json\n')
+    finding = doctor.check_damage(config(tmp_path))
+    assert finding.verdict is Verdict.FAIL
+    assert "2 found" in finding.text
+    assert "a finding" in finding.text
+    assert str(shard / "shard.json") in finding.text
+    assert (shard / "00000000000000000000.log").read_bytes() == b"records"
