@@ -165,7 +165,10 @@ class SegmentKeeper:
         for spec in specs:
             if not SHARD_NAME.fullmatch(spec.name) or spec.name.startswith("."):
                 raise InvalidName(f"a shard cannot be called {spec.name!r}")
-        self._folders.check_free(specs)
+        try:
+            self._folders.check_free(specs)
+        except OSError as error:
+            raise told(error) from error
         try:
             stores = self._make(specs)
         except Exception as error:
