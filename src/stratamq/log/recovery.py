@@ -206,7 +206,7 @@ class _Recovery:
         for name in self.disk.names(self.folder):
             base = names.base_of_log(name)
             if base is not None:
-                sizes[base] = self.disk.open(self.folder / name).size()
+                sizes[base] = self.disk.size(self.folder / name)
             elif name.endswith((names.CLEANED, names.TEMPORARY)):
                 self.disk.unlink(self.folder / name)
             elif names.TORN in name:
