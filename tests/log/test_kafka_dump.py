@@ -82,7 +82,10 @@ def fill(log: FileShardLog, rng: random.Random) -> None:
 def log(tmp_path: Path) -> Iterator[FileShardLog]:
     kv = RocksKV(tmp_path / "index")
     config = TopicConfig.of({"segment.bytes": 150_000})
-    yield FileShardLog(RealDisk(), tmp_path / NAME, NAME, IndexStore(kv), config, 1 << 24)
+    (tmp_path / NAME).mkdir()
+    yield FileShardLog(
+        RealDisk(), tmp_path / NAME, NAME, IndexStore(kv), config, 1 << 24, fresh=True
+    )
     kv.close()
 
 
