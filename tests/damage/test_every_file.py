@@ -315,7 +315,8 @@ async def test_a_finding_is_logged_once_and_kept_for_the_doctor(
             if topic.name in ("bad", "good"):
                 await look(topic)
                 await look(topic)
-    lines = [json.loads(line)["found"] for line in (folder / "damage.jsonl").open()]
+    text = (folder / "damage.jsonl").read_text()
+    lines = [json.loads(line)["found"] for line in text.splitlines()]
     assert len(lines) == 1
     assert str(path) in lines[0]
     assert [one.getMessage() for one in caplog.records if one.name == "stratamq.damage"] == lines
