@@ -6,8 +6,9 @@ from itertools import product
 
 import pytest
 
+from stratamq.broker.kafka.security.guard import JUDGED_AT_ONCE
 from stratamq.server.kafka.ordering import MAY_PASS, NAMES, WAITS_FOR, Kind, UnderWay, kind_of
-from stratamq.wire.kafka.protocol import APIS, RequestHeader
+from stratamq.wire.kafka.protocol import APIS, Request, RequestHeader
 from stratamq.wire.kafka.protocol.messages.fetch import FetchRequest
 
 
@@ -59,7 +60,7 @@ def header(name: str) -> RequestHeader:
     ("name", "kind"), [(name, kind) for kind, names in NAMES.items() for name in names]
 )
 def test_every_row_names_an_api(name: str, kind: int) -> None:
-    assert kind_of(header(name), None) == kind
+    assert kind_of(Request(header(name), None)) == kind
     assert kind in MAY_PASS
 
 
@@ -69,7 +70,7 @@ def test_no_api_has_two_rows() -> None:
 
 
 def test_what_the_table_does_not_name_runs_alone() -> None:
-    assert kind_of(RequestHeader(12_345, 0, 0), None) == Kind.ALONE
+    assert kind_of(Request(RequestHeader(12_345, 0, 0), None)) == Kind.ALONE
 
 
 @pytest.mark.parametrize(
@@ -86,4 +87,10 @@ def test_fetches_of_a_session_keep_their_order(session: int, epoch: int, kind: i
     request = FetchRequest(
         max_wait_ms=0, min_bytes=0, topics=[], session_id=session, session_epoch=epoch
     )
-    assert kind_of(header("Fetch"), request) == kind
+    assert kind_of(Request(header("Fetch"), request)) == kind
+
+
+def test_a_produce_that_lists_much_keeps_its_place() -> None:
+    """Rights to so many topics are judged in turns, and the next request must not overtake it."""
+    assert kind_of(Request(header("Produce"), None, JUDGED_AT_ONCE)) == Kind.APPEND
+    assert kind_of(Request(header("Produce"), None, JUDGED_AT_ONCE + 1)) == Kind.ALONE

@@ -135,6 +135,13 @@ KAFKA_FRONT: tuple[Setting, ...] = (
         doc="Incremental fetch sessions. Met: one unused for two minutes goes, else none is made.",
     ),
     Setting(
+        name="kafka.fetch.session.partitions.max",
+        default=100_000,
+        minimum=0,
+        doc="Partitions of all fetch sessions together; each takes about half a kilobyte. When it "
+        "is reached, clients fetch without a session.",
+    ),
+    Setting(
         name="kafka.tls.certificate",
         default="",
         doc="PEM file with the server's certificate chain. Empty: no TLS.",

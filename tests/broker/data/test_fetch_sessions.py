@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
 from stratamq.broker.kafka import fetch_sessions
 from stratamq.broker.kafka.fetch_sessions import IDLE_MS_MIN, FetchSessions, Plan
 from stratamq.broker.kafka.topics import Refused
+from stratamq.meta.names import TOPIC_NAME_MAX
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
@@ -34,7 +36,7 @@ def going_on(sessions: FetchSessions, plan: Plan, epoch: int, *numbers: int, now
 
 
 def test_no_more_than_allowed_and_the_idle_go_first() -> None:
-    sessions = FetchSessions(2)
+    sessions = FetchSessions(2, 1000)
     first, second = opened(sessions, 0), opened(sessions, 1)
     assert opened(sessions, 2).session_id == 0, "both are in use"
     going_on(sessions, first, 1, now=10)
@@ -46,9 +48,8 @@ def test_no_more_than_allowed_and_the_idle_go_first() -> None:
     assert refusal.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_partitions_are_counted_over_all_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX", 3)
-    sessions = FetchSessions(10)
+def test_partitions_are_counted_over_all_sessions() -> None:
+    sessions = FetchSessions(10, 3)
     first = opened(sessions, 0, 0, 1)
     assert opened(sessions, 0, 0, 1).session_id == 0
     with pytest.raises(Refused):
@@ -57,8 +58,22 @@ def test_partitions_are_counted_over_all_sessions(monkeypatch: pytest.MonkeyPatc
     assert opened(sessions, 0, 0, 1, 2).session_id > 0
 
 
+def test_names_that_no_topic_can_have_are_not_stored() -> None:
+    """They may have 32 KB each, in as many partitions as there may be."""
+    sessions = FetchSessions(10, 1000)
+    long = [replace(one, topic="t" * (TOPIC_NAME_MAX + 1)) for one in topics(0)]
+    first = FetchRequest(topics=long, session_epoch=0, **SETTINGS)
+    assert sessions.plan(first, ALICE, by_id=False, now_ms=0).session_id == 0
+    plan = opened(sessions, 0)
+    more = FetchRequest(topics=long, session_id=plan.session_id, session_epoch=1, **SETTINGS)
+    with pytest.raises(Refused) as refusal:
+        sessions.plan(more, ALICE, by_id=False, now_ms=0)
+    assert refusal.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(sessions) == 0
+
+
 def test_names_and_ids_do_not_mix() -> None:
-    sessions = FetchSessions(10)
+    sessions = FetchSessions(10, 1000)
     plan = opened(sessions, 0)
     request = FetchRequest(topics=[], session_id=plan.session_id, session_epoch=1, **SETTINGS)
     with pytest.raises(Refused) as refusal:
@@ -67,7 +82,7 @@ def test_names_and_ids_do_not_mix() -> None:
 
 
 def test_the_epoch_goes_round() -> None:
-    sessions = FetchSessions(10)
+    sessions = FetchSessions(10, 1000)
     plan = opened(sessions, 0)
     session = going_on(sessions, plan, 1).session
     assert session is not None
@@ -77,7 +92,7 @@ def test_the_epoch_goes_round() -> None:
 
 
 def test_opening_a_new_one_closes_the_old() -> None:
-    sessions = FetchSessions(10)
+    sessions = FetchSessions(10, 1000)
     plan = opened(sessions, 0)
     request = FetchRequest(
         topics=topics(0), session_id=plan.session_id, session_epoch=0, **SETTINGS
@@ -88,7 +103,7 @@ def test_opening_a_new_one_closes_the_old() -> None:
 
 def test_the_session_of_another_principal_does_not_exist() -> None:
     """Going on with it, closing it and a number that no session has: one answer."""
-    sessions = FetchSessions(10)
+    sessions = FetchSessions(10, 1000)
     plan = opened(sessions, 0)
     for number, epoch in ((plan.session_id, 1), (plan.session_id, 7), (12_345, 1)):
         request = FetchRequest(topics=[], session_id=number, session_epoch=epoch, **SETTINGS)
@@ -104,7 +119,7 @@ def test_the_session_of_another_principal_does_not_exist() -> None:
 
 
 def test_ids_cannot_be_guessed() -> None:
-    sessions = FetchSessions(100)
+    sessions = FetchSessions(100, 1000)
     ids = [opened(sessions, 0).session_id for _ in range(100)]
     assert len(set(ids)) == 100
     assert all(0 < one < 1 << 31 for one in ids)

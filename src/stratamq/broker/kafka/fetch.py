@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Callable, Mapping, Sequence
 
 from stratamq.broker.kafka.answer_budget import AnswerBudget
 from stratamq.broker.kafka.cold_fetches import Answer, ColdFetches
@@ -20,9 +19,9 @@ from stratamq.broker.kafka.fetch_reading import (
 )
 from stratamq.broker.kafka.fetch_sessions import FetchSessions, Plan, changed
 from stratamq.broker.kafka.topics import Refused
-from stratamq.broker.kafka.turns import paced
+from stratamq.broker.kafka.turns import at_once, in_turns, paced
 from stratamq.model.errors import StrataError
-from stratamq.wire.kafka.protocol import ErrorCode
+from stratamq.wire.kafka.protocol import ErrorCode, Steps
 from stratamq.wire.kafka.protocol.messages.fetch import (
     FetchablePartitionResponse,
     FetchableTopicResponse,
@@ -40,6 +39,9 @@ come in bursts; and at most so long."""
 GATHER_BYTES_PER_S = 20 << 20
 """Between the two, so long that no fetch reads the same records faster than this."""
 
+ANSWERED_AT_ONCE = 512
+"""Partitions of an answer that is put together without a pause."""
+
 STARVED_S = 0.05
 """How often to look again while the budget for answers is used up."""
 
@@ -54,7 +56,10 @@ class Fetch:
         self._budget = budget
         self._cold = ColdFetches(budget)
         self._reader = PartitionReader(services, stability or EverythingIsStable(), self._cold)
-        self._sessions = FetchSessions(services.config.number("kafka.fetch.sessions.max"))
+        self._sessions = FetchSessions(
+            services.config.number("kafka.fetch.sessions.max"),
+            services.config.number("kafka.fetch.session.partitions.max"),
+        )
         self._waiting: set[asyncio.Event] = set()
         self._stopping = False
 
@@ -81,14 +86,38 @@ class Fetch:
             plan = self._sessions.plan(request, caller.principal, by_id, now_ms)
         except Refused as refusal:
             return FetchResponse(error_code=refusal.code, responses=[])
-        told = (await self._read(plan, request)).told
-        if caller.version < ZSTD_SINCE:
-            told = [(key, _for_old_clients(answer)) for key, answer in told]
-        if plan.session is not None:
-            told = [one for one in told if changed(plan.session, *one)]
-        elif plan.session_id:
-            self._sessions.remember(plan.session_id, told)
-        return FetchResponse(session_id=plan.session_id, responses=_by_topic(told))
+        reading = await self._read(plan, request)
+        steps = self._answered(plan, reading.told, caller.version)
+        if len(reading.told) <= ANSWERED_AT_ONCE:
+            return at_once(steps)
+        self._budget.take(reading.found_bytes)  # what waits for its turn is held meanwhile
+        try:
+            return await in_turns(steps)
+        finally:
+            self._budget.give(reading.found_bytes)
+
+    def _answered(self, plan: Plan, told: Sequence[Told], version: int) -> Steps[FetchResponse]:
+        """One step for each partition."""
+        session = plan.session or self._sessions.get(plan.session_id)
+        responses: list[FetchableTopicResponse] = []
+        partitions: list[FetchablePartitionResponse] = []
+        last: tuple[str, bytes] | None = None
+        for key, answer in told:
+            yield
+            if version < ZSTD_SINCE:
+                answer = _for_old_clients(answer)
+            news = session is None or changed(session, key, answer)
+            if plan.session is not None and not news:
+                continue
+            if last != key[:2]:
+                last, partitions = key[:2], []
+                responses.append(
+                    FetchableTopicResponse(
+                        topic=key.topic, topic_id=key.topic_id, partitions=partitions
+                    )
+                )
+            partitions.append(answer)
+        return FetchResponse(session_id=plan.session_id, responses=responses)
 
     # -- waiting -------------------------------------------------------------------------------
 
@@ -159,14 +188,3 @@ def _for_old_clients(answer: FetchablePartitionResponse) -> FetchablePartitionRe
     if Compression.ZSTD in codecs:
         return refusal(answer.partition_index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     return answer
-
-
-def _by_topic(told: Sequence[Told]) -> list[FetchableTopicResponse]:
-    return list(_topics(told))
-
-
-def _topics(told: Sequence[Told]) -> Iterator[FetchableTopicResponse]:
-    for (name, topic_id), group in groupby(told, key=lambda one: one[0][:2]):
-        yield FetchableTopicResponse(
-            topic=name, topic_id=topic_id, partitions=[answer for _, answer in group]
-        )

@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import secrets
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import field
 from typing import NamedTuple
 
 from stratamq.broker.kafka.topics import Refused
+from stratamq.meta.names import TOPIC_NAME_MAX
 from stratamq.model.dataclass import dataclass
 from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode
 from stratamq.wire.kafka.protocol.messages.fetch import (
@@ -38,9 +39,6 @@ EPOCH_MAX = (1 << 31) - 1
 SESSION_ID_MAX = (1 << 31) - 1
 IDLE_MS_MIN = 120_000
 """A session that was used more recently is not given up for a new one."""
-
-PARTITIONS_MAX = 1_000_000
-"""Over all sessions; each takes about half a kilobyte. Above: clients go without a session."""
 
 
 class PartitionKey(NamedTuple):
@@ -79,10 +77,12 @@ class Plan(NamedTuple):
 
 
 class FetchSessions:
-    """All sessions of a node, within `sessions_max`; those unused longest go first."""
+    """All sessions of a node, within `sessions_max`; those unused longest go first. They have
+    `partitions_max` partitions together, of about half a kilobyte each: none is stored whose name
+    is too long for a topic. Clients above the limit go without a session."""
 
-    def __init__(self, sessions_max: int) -> None:
-        self._max = sessions_max
+    def __init__(self, sessions_max: int, partitions_max: int) -> None:
+        self._max, self._partitions_max = sessions_max, partitions_max
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
         self._partitions = 0
 
@@ -114,14 +114,8 @@ class FetchSessions:
             return Plan([], NO_SESSION, None)
         return Plan(kept, session.session_id, session)
 
-    def remember(
-        self, session_id: int, told: Iterable[tuple[PartitionKey, FetchablePartitionResponse]]
-    ) -> None:
-        """After the first, full answer of a session."""
-        session = self._sessions.get(session_id)
-        if session is not None:
-            for key, answer in told:
-                changed(session, key, answer)
+    def get(self, session_id: int) -> FetchSession | None:
+        return self._sessions.get(session_id)
 
     # -- opening and closing -------------------------------------------------------------------
 
@@ -132,7 +126,9 @@ class FetchSessions:
         by_id: bool,
         now_ms: int,
     ) -> int:
-        if not wanted or not self._has_room(len(wanted), now_ms):
+        if not wanted or any(len(key.topic) > TOPIC_NAME_MAX for key, _ in wanted):
+            return NO_SESSION
+        if not self._may_open(len(wanted), now_ms):
             return NO_SESSION
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._sessions:
@@ -144,8 +140,8 @@ class FetchSessions:
         self._sessions[session_id] = session
         return session_id
 
-    def _has_room(self, partitions: int, now_ms: int) -> bool:
-        if self._partitions + partitions > PARTITIONS_MAX:
+    def _may_open(self, partitions: int, now_ms: int) -> bool:
+        if self._partitions + partitions > self._partitions_max:
             return False
         if len(self._sessions) < self._max:
             return True
@@ -164,16 +160,18 @@ class FetchSessions:
     def _update(self, session: FetchSession, request: FetchRequest) -> None:
         partitions = session.partitions
         before = len(partitions)
+        too_long = False
         for key, wanted in _asked(request):
             if (kept := partitions.get(key)) is not None:
                 kept.wanted = wanted
             else:
                 partitions[key] = Kept(wanted)
+                too_long = too_long or len(key.topic) > TOPIC_NAME_MAX
         for topic in request.forgotten_topics_data:
             for number in topic.partitions:
                 partitions.pop(PartitionKey(topic.topic, topic.topic_id, number), None)
         self._partitions += len(partitions) - before
-        if self._partitions > PARTITIONS_MAX:
+        if too_long or self._partitions > self._partitions_max:
             self._close(session)
             raise Refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 

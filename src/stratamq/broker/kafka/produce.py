@@ -9,7 +9,7 @@ on their way.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from stratamq.broker.kafka import batches
@@ -18,7 +18,7 @@ from stratamq.broker.kafka.contract import Answered, Caller, Handled, Services
 from stratamq.broker.kafka.produce_answers import Begun, Ready, refusal, response_of, stored_at
 from stratamq.broker.kafka.produce_intake import Allowance, Batch, BatchIntake
 from stratamq.broker.kafka.topics import Refused, active, find, lead
-from stratamq.broker.kafka.turns import next_turn
+from stratamq.broker.kafka.turns import in_turns, next_turn
 from stratamq.engine.acks import Acks
 from stratamq.engine.contract import AcceptedBatch
 from stratamq.model.errors import StrataError
@@ -159,17 +159,35 @@ class Produce:
                 looked.append(
                     await self._looked(*one, request.acks, caller.version, allowance, tried)
                 )
-            writes = [self._write(one, request, caller.version) for one in looked]
-            begun = [asyncio.create_task(one) for one in writes] if len(writes) > 1 else []
-            if begun:
-                await asyncio.sleep(0)  # until each has begun; a single one does so below
+            writes = await self._begun(looked, request, caller.version)
         finally:
             mine.set()
             if self._looking.get(caller.connection) is mine:
                 del self._looking[caller.connection]
-        if len(writes) == 1:
-            return response_of(request, [await writes[0]])
-        return response_of(request, await asyncio.gather(*begun))
+        answers = [
+            one if isinstance(one, PartitionProduceResponse) else await one for one in writes
+        ]
+        return await in_turns(response_of(request, answers))
+
+    async def _begun(
+        self,
+        looked: Sequence[Looked | PartitionProduceResponse],
+        request: ProduceRequest,
+        version: int,
+    ) -> Sequence[Awaitable[PartitionProduceResponse] | PartitionProduceResponse]:
+        """All batches are on their way when this returns; a single one is when it is awaited."""
+        if len(looked) == 1 and isinstance(looked[0], Looked):
+            return [self._write(looked[0], request, version)]
+        begun: list[Awaitable[PartitionProduceResponse] | PartitionProduceResponse] = []
+        for at, one in enumerate(looked):
+            if at % BEGUN_MAX == BEGUN_MAX - 1:
+                await next_turn()
+            if isinstance(one, Looked):
+                begun.append(asyncio.create_task(self._write(one, request, version)))
+            else:
+                begun.append(one)
+        await asyncio.sleep(0)
+        return begun
 
     async def _looked(
         self,
@@ -195,10 +213,8 @@ class Produce:
             return refusal(partition, error)
 
     async def _write(
-        self, looked: Looked | PartitionProduceResponse, request: ProduceRequest, version: int
+        self, looked: Looked, request: ProduceRequest, version: int
     ) -> PartitionProduceResponse:
-        if isinstance(looked, PartitionProduceResponse):
-            return looked
         (topic, number, header, _, _), partition, data = looked
         try:
             if self._verifier is not None and header.is_transactional:

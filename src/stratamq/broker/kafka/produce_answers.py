@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 from stratamq.broker.kafka import produce_rules as rules
@@ -11,9 +12,10 @@ from stratamq.broker.kafka.contract import Answered
 from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.produce_intake import BRIEF_BYTES
 from stratamq.broker.kafka.topics import Refused
+from stratamq.broker.kafka.turns import at_once
 from stratamq.engine.contract import AcceptedBatch, Appender, AppendResult
 from stratamq.model.errors import InvalidRecord, InvalidTimestamp, StrataError
-from stratamq.wire.kafka.protocol import Buffer, ErrorCode
+from stratamq.wire.kafka.protocol import Buffer, ErrorCode, Steps
 from stratamq.wire.kafka.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
@@ -66,7 +68,7 @@ class Begun:
             except StrataError as error:
                 self._take(at, refusal(wanted, error))
         if not ready:
-            self._answered(response_of(self._request, ()))
+            self._answered(at_once(response_of(self._request, ())))
 
     def _stored(
         self, at: int, partition: PartitionProduceData, stored: AppendResult | BaseException
@@ -80,7 +82,7 @@ class Begun:
         self._answers[at] = answer
         self._missing -= 1
         if not self._missing:
-            self._answered(response_of(self._request, self._answers))
+            self._answered(at_once(response_of(self._request, self._answers)))
 
 
 def stored_at(partition: int, stored: AppendResult) -> PartitionProduceResponse:
@@ -122,21 +124,21 @@ def _rejected(partition: int, error: rules.RecordsRefused) -> PartitionProduceRe
 
 def response_of(
     request: ProduceRequest, answers: Sequence[PartitionProduceResponse]
-) -> ProduceResponse | None:
+) -> Steps[ProduceResponse | None]:
+    """A step for each topic."""
     if request.acks == 0:
         failed = [answer for answer in answers if answer.error_code]
         if failed:
             why = f"a write with acks=0 failed: {failed[0].error_message}"
             raise Unanswered(why, failed[0].error_code)
         return None
-    each = iter(answers)
-    return ProduceResponse(
-        responses=[
+    each, responses = iter(answers), []
+    for topic in request.topic_data:
+        partitions = list(islice(each, len(topic.partition_data)))
+        responses.append(
             TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=[next(each) for _ in topic.partition_data],
+                name=topic.name, topic_id=topic.topic_id, partition_responses=partitions
             )
-            for topic in request.topic_data
-        ]
-    )
+        )
+        yield
+    return ProduceResponse(responses=responses)

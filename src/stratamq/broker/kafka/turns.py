@@ -194,6 +194,16 @@ async def paced_each(
     return [answers[at] async for at in paced(range(len(answers)))]
 
 
+def at_once(steps: Generator[None, None, T]) -> T:
+    """What a generator returns, without a pause: for few steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
 async def in_turns(steps: Generator[None, None, T]) -> T:
     """What a generator returns that yields wherever it may be interrupted."""
     pace = Pace()

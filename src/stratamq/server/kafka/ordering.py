@@ -20,7 +20,8 @@ Pure: the tables say what passes what, `UnderWay` counts. Nothing here knows a s
                     FLUSH
     FLUSH           READ, both fetches: it writes what they leave as it is. It may take minutes, and
                     only the APIs of tables see its effect
-    ALONE           nothing, and nothing passes it
+    ALONE           nothing, and nothing passes it. A Produce that lists much is one of them: its
+                    caller's rights are judged in turns, before its batches get in line
 
 JoinGroup and SyncGroup wait for other members and hold up their connection meanwhile, as in Kafka:
 clients have a connection of its own for their coordinator.
@@ -31,7 +32,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from stratamq.wire.kafka.protocol import APIS, RequestHeader
+from stratamq.broker.kafka.security.guard import JUDGED_AT_ONCE
+from stratamq.wire.kafka.protocol import APIS, Request
 from stratamq.wire.kafka.protocol.messages.fetch import FetchRequest
 
 
@@ -100,9 +102,13 @@ WAITS_FOR = {kind: ALL & ~passed for kind, passed in MAY_PASS.items()}
 NO_SESSION_EPOCH = -1
 
 
-def kind_of(header: RequestHeader, body: object) -> int:
-    """An API that the table does not name runs alone. Of the others only Fetch has two kinds."""
+def kind_of(request: Request) -> int:
+    """An API that the table does not name runs alone. Of the others only Fetch and Produce have two
+    kinds."""
+    header, body, elements = request
     kind = KINDS.get(header.api_key, Kind.ALONE)
+    if kind == Kind.APPEND and elements > JUDGED_AT_ONCE:
+        return Kind.ALONE
     if kind == Kind.FETCH and isinstance(body, FetchRequest):
         in_session = body.session_id or body.session_epoch != NO_SESSION_EPOCH
         return Kind.SESSION_FETCH if in_session else Kind.FETCH

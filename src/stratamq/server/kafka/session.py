@@ -202,13 +202,13 @@ class KafkaSession:
         if isinstance(request, ProtocolError):
             self._unreadable(api_key, size_bytes, request)
             return True
-        unpacked_bytes = 0
+        kind, unpacked_bytes = KINDS.get(api_key, Kind.ALONE), 0
         if request.elements > FEW_ELEMENTS:
             unpacked_bytes = request.elements * ELEMENT_BYTES
             self._inbox.unpacked(unpacked_bytes)
-        kind = KINDS.get(api_key, Kind.ALONE)
-        if kind == Kind.FETCH:
-            kind = kind_of(request.header, request.body)
+            kind = kind_of(request)
+        elif kind == Kind.FETCH:
+            kind = kind_of(request)
         self._next = Slot(kind, size_bytes, unpacked_bytes), request
         return True
 

@@ -1,8 +1,13 @@
-"""The table, put before the handlers: none runs for somebody who may not ask for it."""
+"""The table, put before the handlers: none runs for a caller who may not ask for it.
+
+A request that names little is judged at once. The rest of one that names much is judged in turns,
+and its handler begins later: requests of its connection that must not pass it wait until it has its
+answer (`server/kafka/ordering.py`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 from stratamq.broker.kafka.contract import Caller, Handler
@@ -10,7 +15,12 @@ from stratamq.broker.kafka.security.authorizer import Decider
 from stratamq.broker.kafka.security.rights import Rights
 from stratamq.broker.kafka.security.table import TABLE
 from stratamq.broker.kafka.security.verdicts import Entry, Verdict
+from stratamq.broker.kafka.turns import in_turns
 from stratamq.meta.caches import BrokerCacheManager
+from stratamq.wire.kafka.protocol import Steps
+
+JUDGED_AT_ONCE = 512
+"""Elements of a request, some microseconds each."""
 
 
 class Guard:
@@ -47,14 +57,23 @@ class Guard:
 
         def guarded(request: Any, caller: Caller) -> Awaitable[Any]:
             rights = self._rights(caller)
-            verdict = entry.judge(request, rights) if entry.judge is not None else None
+            judged = entry.judge(request, rights) if entry.judge is not None else None
+            verdict, rest = _begun(judged)
+            if rest is None:
+                return answered(request, rights, verdict)
+            return judged_in_turns(request, rights, rest)
+
+        def answered(request: Any, rights: Rights, verdict: Verdict | None) -> Awaitable[Any]:
             if verdict is None:
-                work = handler(request, caller)
+                work = handler(request, rights.caller)
                 return work if _is_final(entry) else _filtered(entry, request, work, rights)
             if verdict.left is None:
                 return _refused(verdict)
-            work = handler(verdict.left, caller)
+            work = handler(verdict.left, rights.caller)
             return _finished(verdict, _filtered(entry, request, work, rights))
+
+        async def judged_in_turns(request: Any, rights: Rights, rest: Steps[Verdict | None]) -> Any:
+            return await answered(request, rights, await in_turns(rest))
 
         return guarded
 
@@ -62,10 +81,29 @@ class Guard:
         async def told(request: Any, caller: Caller) -> Any:
             response = await handler(request, caller)
             if entry.tells is not None:
-                entry.tells(request, response, self._rights(caller))
+                await _done(entry.tells(request, response, self._rights(caller)))
             return response
 
         return told
+
+
+def _begun(
+    judged: Verdict | Steps[Verdict | None] | None,
+) -> tuple[Verdict | None, Steps[Verdict | None] | None]:
+    """The verdict, or the steps that are left of a long way to it."""
+    if not isinstance(judged, Generator):
+        return judged, None
+    try:
+        for _ in range(JUDGED_AT_ONCE):
+            next(judged)
+    except StopIteration as end:
+        return end.value, None
+    return None, judged
+
+
+async def _done(steps: Steps[None] | None) -> None:
+    if steps is not None:
+        await in_turns(steps)
 
 
 def _is_final(entry: Entry) -> bool:
@@ -76,7 +114,7 @@ async def _filtered(entry: Entry, request: Any, work: Awaitable[Any], rights: Ri
     response = await work
     for step in (entry.after, entry.tells):
         if step is not None and response is not None:
-            step(request, response, rights)
+            await _done(step(request, response, rights))
     return response
 
 

@@ -6,16 +6,16 @@ A refused topic is answered the same whether it exists or not.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from stratamq.broker.kafka.produce_answers import Unanswered
 from stratamq.broker.kafka.security.rights import Rights
-from stratamq.broker.kafka.security.verdicts import Verdict, parted, refused, split
+from stratamq.broker.kafka.security.verdicts import Verdict, each, listed, parted, refused, split
 from stratamq.model.access import Operation
-from stratamq.wire.kafka.protocol import ErrorCode
+from stratamq.wire.kafka.protocol import ErrorCode, Steps
 from stratamq.wire.kafka.protocol.messages.fetch import (
     FetchablePartitionResponse,
     FetchRequest,
-    FetchResponse,
 )
 from stratamq.wire.kafka.protocol.messages.log_offsets import (
     DeleteRecordsPartitionResult,
@@ -46,15 +46,15 @@ NOWHERE = -1
 # -- Produce ---------------------------------------------------------------------------------------
 
 
-def produce(request: ProduceRequest, rights: Rights) -> Verdict | None:
+def produce(request: ProduceRequest, rights: Rights) -> Steps[Verdict | None]:
     transaction = request.transactional_id
     if transaction is not None and not rights.on_transaction(Operation.WRITE, transaction):
-        answers = [_unwritten(one, NO_TRANSACTION) for one in request.topic_data]
+        answers = yield from listed(_unwritten(one, NO_TRANSACTION) for one in request.topic_data)
         return _unanswered(request, refused(ProduceResponse(responses=answers)))
-    kept, others = split(request.topic_data, lambda one: _may_write(one, rights))
+    kept, others = yield from split(request.topic_data, lambda one: _may_write(one, rights))
     if not others:
         return None
-    answers = [_unwritten(one, NO_TOPIC) for one in others]
+    answers = yield from listed(_unwritten(one, NO_TOPIC) for one in others)
     verdict = parted(request, "topic_data", kept, answers, ProduceResponse, "responses")
     return _unanswered(request, verdict)
 
@@ -90,19 +90,29 @@ def _unanswered(request: ProduceRequest, verdict: Verdict) -> Verdict:
 # -- Fetch -----------------------------------------------------------------------------------------
 
 
-def fetch(request: FetchRequest, rights: Rights) -> Verdict | None:
+def fetch(request: FetchRequest, rights: Rights) -> Steps[Verdict]:
     """Refused topics stay in the request, since they belong to the client's session; their records
-    are taken out afterwards. But nobody waits for what they will not get."""
-    if all(_may_read(request, one.topic, one.topic_id, rights) for one in request.topics):
-        return None
-    return Verdict(replace(request, max_wait_ms=0), lambda answer: answer)
+    are removed afterwards. But a client does not wait for what it will not get.
 
+    What was decided about the request's topics is kept for the answer: records that were read are
+    in no budget while an answer waits for its turn, so it must not have to."""
+    may_read: dict[tuple[str, bytes], bool] = {}
+    for one in request.topics:
+        may_read[one.topic, one.topic_id] = _may_read(request, one.topic, one.topic_id, rights)
+        yield
 
-def without_refused_records(request: FetchRequest, response: FetchResponse, rights: Rights) -> None:
-    """Of everything in the answer: a session holds more than its latest request names."""
-    for topic in response.responses:
-        if not _may_read(request, topic.topic, topic.topic_id, rights):
-            topic.partitions = [_unread(one.partition_index) for one in topic.partitions]
+    def without_refused_records(answer: Any) -> Any:
+        for topic in answer.responses:
+            may = may_read.get((topic.topic, topic.topic_id))
+            if may is None:  # a session holds more than its latest request names
+                may = _may_read(request, topic.topic, topic.topic_id, rights)
+            if not may:
+                topic.partitions = [_unread(one.partition_index) for one in topic.partitions]
+        return answer
+
+    if not all(may_read.values()):
+        request = replace(request, max_wait_ms=0)
+    return Verdict(request, without_refused_records)
 
 
 def _may_read(request: FetchRequest, name: str, topic_id: bytes, rights: Rights) -> bool:
@@ -137,15 +147,20 @@ def no_offsets(topic: ListOffsetsTopic) -> ListOffsetsTopicResponse:
     return ListOffsetsTopicResponse(name=topic.name, partitions=partitions)
 
 
-def leader_epochs(request: OffsetForLeaderEpochRequest, rights: Rights) -> Verdict | None:
+_leader_epochs = each(
+    "topics",
+    lambda one, rights: rights.on_topic(Operation.DESCRIBE, one.topic),
+    lambda one: _no_epochs(one),
+    OffsetForLeaderEpochResponse,
+    "topics",
+)
+
+
+def leader_epochs(request: OffsetForLeaderEpochRequest, rights: Rights) -> Steps[Verdict | None]:
     """For other nodes, who may do so on every topic, and for consumers."""
     if rights.on_cluster(Operation.CLUSTER_ACTION):
         return None
-    kept, others = split(request.topics, lambda one: rights.on_topic(Operation.DESCRIBE, one.topic))
-    if not others:
-        return None
-    answers = [_no_epochs(one) for one in others]
-    return parted(request, "topics", kept, answers, OffsetForLeaderEpochResponse, "topics")
+    return (yield from _leader_epochs(request, rights))
 
 
 def _no_epochs(topic: OffsetForLeaderTopic) -> OffsetForLeaderTopicResult:

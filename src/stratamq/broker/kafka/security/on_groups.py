@@ -7,9 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 from stratamq.broker.kafka.security.rights import REFUSAL, Rights
-from stratamq.broker.kafka.security.verdicts import Judge, Verdict, parted, refused, split, whole
+from stratamq.broker.kafka.security.verdicts import (
+    Judge,
+    Verdict,
+    each,
+    listed,
+    parted,
+    refused,
+    split,
+    whole,
+)
 from stratamq.model.access import Operation, ResourceKind
-from stratamq.wire.kafka.protocol import ErrorCode
+from stratamq.wire.kafka.protocol import ErrorCode, Steps
 from stratamq.wire.kafka.protocol.messages import consumer_groups, group_offsets, groups
 from stratamq.wire.kafka.protocol.messages.groups_admin import (
     DeletableGroupResult,
@@ -48,24 +57,26 @@ def not_synced(request: groups.SyncGroupRequest, code: ErrorCode) -> groups.Sync
 # -- FindCoordinator -------------------------------------------------------------------------------
 
 
-def find_coordinator(request: groups.FindCoordinatorRequest, rights: Rights) -> Verdict | None:
+def find_coordinator(
+    request: groups.FindCoordinatorRequest, rights: Rights
+) -> Steps[Verdict | None]:
     kind = KEY_KINDS.get(request.key_type)
     if kind is None:
         return None
     batched = rights.caller.version >= BATCHED_COORDINATORS_FROM
     keys = request.coordinator_keys if batched else [request.key]
-    kept, others = split(keys, lambda key: rights.may(Operation.DESCRIBE, kind, key))
+    kept, others = yield from split(keys, lambda key: rights.may(Operation.DESCRIBE, kind, key))
     if not others:
         return None
     code, answer = REFUSAL[kind], groups.FindCoordinatorResponse
     if not batched:
         return refused(answer(error_code=code, error_message=code.text, node_id=-1, port=-1))
-    unknown = [
+    unknown = yield from listed(
         groups.Coordinator(
             key=key, node_id=-1, host="", port=-1, error_code=code, error_message=code.text
         )
         for key in others
-    ]
+    )
     return parted(request, "coordinator_keys", kept, unknown, answer, "coordinators")
 
 
@@ -74,14 +85,16 @@ def find_coordinator(request: groups.FindCoordinatorRequest, rights: Rights) -> 
 
 def consumer_heartbeat(
     request: consumer_groups.ConsumerGroupHeartbeatRequest, rights: Rights
-) -> Verdict | None:
-    names = request.subscribed_topic_names or ()
+) -> Steps[Verdict | None]:
+    code = ErrorCode.NONE
     if not rights.on_group(Operation.READ, request.group_id):
         code = NO_GROUP
-    elif not all(rights.on_topic(Operation.DESCRIBE, name) for name in names):
-        code = NO_TOPIC
     else:
-        return None
+        names = request.subscribed_topic_names or ()
+        _, hidden = yield from split(names, lambda name: rights.on_topic(Operation.DESCRIBE, name))
+        if not hidden:
+            return None
+        code = NO_TOPIC
     return refused(
         consumer_groups.ConsumerGroupHeartbeatResponse(
             error_code=code, error_message=code.text, member_epoch=0, heartbeat_interval_ms=0
@@ -106,14 +119,16 @@ def without_hidden_members(
     request: consumer_groups.ConsumerGroupDescribeRequest,
     response: consumer_groups.ConsumerGroupDescribeResponse,
     rights: Rights,
-) -> None:
+) -> Steps[None]:
     """A group whose members read a topic that the caller may not see is not described at all."""
-    response.groups = [
-        one
-        if all(rights.on_topic(Operation.DESCRIBE, name) for name in _topics_of(one))
-        else undescribed_consumers(one.group_id, NO_TOPIC)
-        for one in response.groups
-    ]
+    shown: list[Any] = []
+    for one in response.groups:
+        yield
+        _, hidden = yield from split(
+            _topics_of(one), lambda name: rights.on_topic(Operation.DESCRIBE, name)
+        )
+        shown.append(undescribed_consumers(one.group_id, NO_TOPIC) if hidden else one)
+    response.groups = shown
 
 
 def _topics_of(group: consumer_groups.DescribedConsumerGroup) -> Iterable[str]:
@@ -145,35 +160,37 @@ def tell_in_groups(
     request: DescribeGroupsRequest | consumer_groups.ConsumerGroupDescribeRequest,
     response: DescribeGroupsResponse | consumer_groups.ConsumerGroupDescribeResponse,
     rights: Rights,
-) -> None:
+) -> Steps[None]:
     if request.include_authorized_operations:
         for group in response.groups:
             if not group.error_code:
                 group.authorized_operations = rights.operations(GROUP, group.group_id)
+                yield
 
 
 def without_hidden_groups(
     request: ListGroupsRequest, response: ListGroupsResponse, rights: Rights
-) -> None:
+) -> Steps[None]:
     if not rights.on_cluster(Operation.DESCRIBE):
-        response.groups = [
-            one for one in response.groups if rights.on_group(Operation.DESCRIBE, one.group_id)
-        ]
+        response.groups, _ = yield from split(
+            response.groups, lambda one: rights.on_group(Operation.DESCRIBE, one.group_id)
+        )
 
 
 # -- offsets ---------------------------------------------------------------------------------------
 
 
-def commit(request: group_offsets.OffsetCommitRequest, rights: Rights) -> Verdict | None:
+def commit(request: group_offsets.OffsetCommitRequest, rights: Rights) -> Steps[Verdict | None]:
     answer = group_offsets.OffsetCommitResponse
     if not rights.on_group(Operation.READ, request.group_id):
-        return refused(answer(topics=[_uncommitted(one, NO_GROUP) for one in request.topics]))
-    kept, others = split(
+        refusals = yield from listed(_uncommitted(one, NO_GROUP) for one in request.topics)
+        return refused(answer(topics=refusals))
+    kept, others = yield from split(
         request.topics, lambda one: rights.on_named_topic(Operation.READ, one.name, one.topic_id)
     )
     if not others:
         return None
-    refusals = [_uncommitted(one, NO_TOPIC) for one in others]
+    refusals = yield from listed(_uncommitted(one, NO_TOPIC) for one in others)
     return parted(request, "topics", kept, refusals, answer, "topics")
 
 
@@ -189,15 +206,21 @@ def _uncommitted(topic: group_offsets.OffsetCommitRequestTopic, code: ErrorCode)
     )
 
 
-def delete_offsets(request: group_offsets.OffsetDeleteRequest, rights: Rights) -> Verdict | None:
-    answer = group_offsets.OffsetDeleteResponse
+def delete_offsets(
+    request: group_offsets.OffsetDeleteRequest, rights: Rights
+) -> Steps[Verdict | None]:
     if not rights.on_group(Operation.DELETE, request.group_id):
-        return refused(answer(error_code=NO_GROUP, topics=[]))
-    kept, others = split(request.topics, lambda one: rights.on_topic(Operation.READ, one.name))
-    if not others:
-        return None
-    refusals = [_undeleted_offsets(one) for one in others]
-    return parted(request, "topics", kept, refusals, answer, "topics")
+        return refused(group_offsets.OffsetDeleteResponse(error_code=NO_GROUP, topics=[]))
+    return (yield from _delete_offsets(request, rights))
+
+
+_delete_offsets = each(
+    "topics",
+    lambda one, rights: rights.on_topic(Operation.READ, one.name),
+    lambda one: _undeleted_offsets(one),
+    group_offsets.OffsetDeleteResponse,
+    "topics",
+)
 
 
 def _undeleted_offsets(topic: group_offsets.OffsetDeleteRequestTopic) -> Any:
@@ -210,20 +233,22 @@ def _undeleted_offsets(topic: group_offsets.OffsetDeleteRequestTopic) -> Any:
     return group_offsets.OffsetDeleteResponseTopic(name=topic.name, partitions=partitions)
 
 
-def fetch_offsets(request: group_offsets.OffsetFetchRequest, rights: Rights) -> Verdict | None:
+def fetch_offsets(
+    request: group_offsets.OffsetFetchRequest, rights: Rights
+) -> Steps[Verdict | None]:
     if rights.caller.version >= BATCHED_OFFSETS_FROM:
-        return _fetch_of_groups(request, rights)
-    answer = group_offsets.OffsetFetchResponse
+        return (yield from _fetch_of_groups(request, rights))
+    answer, topics = group_offsets.OffsetFetchResponse, request.topics or ()
     if not rights.on_group(Operation.DESCRIBE, request.group_id):
-        old = rights.caller.version < GROUP_ERROR_FROM
-        told = [_unfetched(one, NO_GROUP) for one in request.topics or ()] if old else []
-        return refused(answer(error_code=NO_GROUP, topics=told))
-    kept, others = split(
-        request.topics or (), lambda one: rights.on_topic(Operation.DESCRIBE, one.name)
+        named = topics if rights.caller.version < GROUP_ERROR_FROM else ()
+        refusals = yield from listed(_unfetched(one, NO_GROUP) for one in named)
+        return refused(answer(error_code=NO_GROUP, topics=refusals))
+    kept, others = yield from split(
+        topics, lambda one: rights.on_topic(Operation.DESCRIBE, one.name)
     )
     if not others:
         return None
-    refusals = [_unfetched(one, NO_TOPIC) for one in others]
+    refusals = yield from listed(_unfetched(one, NO_TOPIC) for one in others)
     return parted(request, "topics", kept, refusals, answer, "topics")
 
 
@@ -237,16 +262,19 @@ def _unfetched(topic: group_offsets.OffsetFetchRequestTopic, code: ErrorCode) ->
     return group_offsets.OffsetFetchResponseTopic(name=topic.name, partitions=partitions)
 
 
-def _fetch_of_groups(request: group_offsets.OffsetFetchRequest, rights: Rights) -> Verdict | None:
+def _fetch_of_groups(
+    request: group_offsets.OffsetFetchRequest, rights: Rights
+) -> Steps[Verdict | None]:
     """From version 8: many groups, each with its own topics."""
     kept: list[Any] = []
     refusals: list[Any] = []
     hidden: dict[str, list[Any]] = {}
     for group in request.groups:
+        yield
         if not rights.on_group(Operation.DESCRIBE, group.group_id):
             refusals.append(_no_offsets(group.group_id))
             continue
-        seen, others = _parted_topics(group.topics, rights)
+        seen, others = yield from _parted_topics(group.topics, rights)
         hidden[group.group_id] = others
         kept.append(replace(group, topics=seen) if others else group)
     if not refusals and not any(hidden.values()):
@@ -262,13 +290,13 @@ def _fetch_of_groups(request: group_offsets.OffsetFetchRequest, rights: Rights) 
     return Verdict(verdict.left, finish)
 
 
-def _parted_topics(topics: Sequence[Any] | None, rights: Rights) -> tuple[Any, list[Any]]:
+def _parted_topics(topics: Sequence[Any] | None, rights: Rights) -> Steps[tuple[Any, list[Any]]]:
     if topics is None:
         return None, []
-    seen, others = split(
+    seen, others = yield from split(
         topics, lambda one: rights.on_named_topic(Operation.DESCRIBE, one.name, one.topic_id)
     )
-    return seen, [_unfetched_of_group(one) for one in others]
+    return seen, (yield from listed(_unfetched_of_group(one) for one in others))
 
 
 def _unfetched_of_group(topic: group_offsets.OffsetFetchRequestTopics) -> Any:
@@ -291,17 +319,17 @@ def without_hidden_offsets(
     request: group_offsets.OffsetFetchRequest,
     response: group_offsets.OffsetFetchResponse,
     rights: Rights,
-) -> None:
+) -> Steps[None]:
     """Who asks for all offsets of a group gets those of topics that they may see."""
     if request.topics is None:
-        response.topics = [
-            one for one in response.topics if rights.on_topic(Operation.DESCRIBE, one.name)
-        ]
+        response.topics, _ = yield from split(
+            response.topics, lambda one: rights.on_topic(Operation.DESCRIBE, one.name)
+        )
     everything = {one.group_id for one in request.groups if one.topics is None}
     for group in response.groups:
+        yield
         if group.group_id in everything:
-            group.topics = [
-                one
-                for one in group.topics
-                if rights.on_named_topic(Operation.DESCRIBE, one.name, one.topic_id)
-            ]
+            group.topics, _ = yield from split(
+                group.topics,
+                lambda one: rights.on_named_topic(Operation.DESCRIBE, one.name, one.topic_id),
+            )

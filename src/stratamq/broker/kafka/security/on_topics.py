@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from stratamq.broker.kafka.security.rights import NOTHING, REFUSAL, Rights
-from stratamq.broker.kafka.security.verdicts import Judge, Verdict, each, parted, split
+from stratamq.broker.kafka.security.verdicts import Judge, Verdict, each, listed, split
 from stratamq.model.access import CLUSTER_NAME, Operation, ResourceKind
-from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode
+from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode, Steps
 from stratamq.wire.kafka.protocol.messages.configs import (
     AlterConfigsResourceResponse,
     DescribeConfigsResult,
@@ -43,13 +43,13 @@ NULL_NAME_FROM = 12
 # -- Metadata --------------------------------------------------------------------------------------
 
 
-def metadata(request: MetadataRequest, rights: Rights) -> Verdict | None:
+def metadata(request: MetadataRequest, rights: Rights) -> Steps[Verdict | None]:
     if request.topics is None or _asks_for_all(request, rights):
         return None
-    kept, others = split(request.topics, lambda one: _may_see(one, request, rights))
+    kept, others = yield from split(request.topics, lambda one: _may_see(one, request, rights))
     if not others:
         return None
-    hidden = [_hidden(one, rights.caller.version) for one in others]
+    hidden = yield from listed(_hidden(one, rights.caller.version) for one in others)
 
     def finish(answer: Any) -> Any:
         # Without a topic left, a request of version 0 would ask for all of them.
@@ -84,18 +84,21 @@ def _hidden(topic: MetadataRequestTopic, version: int) -> MetadataResponseTopic:
 
 def without_hidden_topics(
     request: MetadataRequest, response: MetadataResponse, rights: Rights
-) -> None:
+) -> Steps[None]:
     if _asks_for_all(request, rights):
-        response.topics = [
-            one for one in response.topics if rights.on_topic(Operation.DESCRIBE, one.name or "")
-        ]
+        response.topics, _ = yield from split(
+            response.topics, lambda one: rights.on_topic(Operation.DESCRIBE, one.name or "")
+        )
 
 
-def tell_in_metadata(request: MetadataRequest, response: MetadataResponse, rights: Rights) -> None:
+def tell_in_metadata(
+    request: MetadataRequest, response: MetadataResponse, rights: Rights
+) -> Steps[None]:
     if request.include_topic_authorized_operations:
         for topic in response.topics:
             if not topic.error_code:
                 topic.topic_authorized_operations = rights.operations(TOPIC, topic.name or "")
+                yield
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = cluster_operations(rights)
 
@@ -118,22 +121,22 @@ def without_hidden_partitions(
     request: DescribeTopicPartitionsRequest,
     response: DescribeTopicPartitionsResponse,
     rights: Rights,
-) -> None:
-    response.topics = [
-        one
-        for one in response.topics
-        if one.error_code or rights.on_topic(Operation.DESCRIBE, one.name or "")
-    ]
+) -> Steps[None]:
+    response.topics, _ = yield from split(
+        response.topics,
+        lambda one: bool(one.error_code) or rights.on_topic(Operation.DESCRIBE, one.name or ""),
+    )
 
 
 def tell_in_partitions(
     request: DescribeTopicPartitionsRequest,
     response: DescribeTopicPartitionsResponse,
     rights: Rights,
-) -> None:
+) -> Steps[None]:
     for topic in response.topics:
         if not topic.error_code:
             topic.topic_authorized_operations = rights.operations(TOPIC, topic.name or "")
+            yield
 
 
 # -- creating, deleting, widening ------------------------------------------------------------------
@@ -151,8 +154,9 @@ def not_created(topic: CreatableTopic) -> CreatableTopicResult:
 
 def without_hidden_configs(
     request: CreateTopicsRequest, response: CreateTopicsResponse, rights: Rights
-) -> None:
+) -> Steps[None]:
     for topic in response.topics:
+        yield
         if topic.error_code or rights.on_topic(Operation.DESCRIBE_CONFIGS, topic.name):
             continue
         topic.topic_config_error_code = NO_TOPIC
@@ -160,26 +164,25 @@ def without_hidden_configs(
         topic.configs = []
 
 
-def delete_topics(request: DeleteTopicsRequest, rights: Rights) -> Verdict | None:
-    if request.topic_names:
-        return _delete_by_name(request, rights)
-    kept, others = split(
-        request.topics,
-        lambda one: rights.on_named_topic(Operation.DELETE, one.name, one.topic_id),
-    )
-    if not others:
-        return None
-    refusals = [_not_deleted(one.name, one.topic_id) for one in others]
-    return parted(request, "topics", kept, refusals, DeleteTopicsResponse, "responses")
-
-
-_delete_by_name: Judge = each(
+_delete_by_name = each(
     "topic_names",
     lambda name, rights: rights.on_topic(Operation.DELETE, name),
     lambda name: _not_deleted(name),
     DeleteTopicsResponse,
     "responses",
 )
+_delete_by_id = each(
+    "topics",
+    lambda one, rights: rights.on_named_topic(Operation.DELETE, one.name, one.topic_id),
+    lambda one: _not_deleted(one.name, one.topic_id),
+    DeleteTopicsResponse,
+    "responses",
+)
+
+
+def delete_topics(request: DeleteTopicsRequest, rights: Rights) -> Steps[Verdict | None]:
+    judge = _delete_by_name if request.topic_names else _delete_by_id
+    return judge(request, rights)
 
 
 def _not_deleted(name: str | None, topic_id: bytes = NO_UUID) -> DeletableTopicResult:

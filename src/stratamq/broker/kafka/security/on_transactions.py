@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from stratamq.broker.kafka.security.rights import Rights
-from stratamq.broker.kafka.security.verdicts import Verdict, parted, refused, split
+from stratamq.broker.kafka.security.verdicts import Verdict, each, listed, refused, split
 from stratamq.model.access import Operation
-from stratamq.wire.kafka.protocol import ErrorCode
+from stratamq.wire.kafka.protocol import ErrorCode, Steps
 from stratamq.wire.kafka.protocol.messages import transactions as txn
 from stratamq.wire.kafka.protocol.messages.transactions_admin import (
     DescribedTransaction,
@@ -43,7 +43,7 @@ def init_producer(request: txn.InitProducerIdRequest, rights: Rights) -> Verdict
     return refused(txn.InitProducerIdResponse(error_code=code, producer_epoch=-1))
 
 
-def add_partitions(request: txn.AddPartitionsToTxnRequest, rights: Rights) -> Verdict | None:
+def add_partitions(request: txn.AddPartitionsToTxnRequest, rights: Rights) -> Steps[Verdict | None]:
     """One topic refused, and none is added: the others are told so."""
     if rights.caller.version >= BETWEEN_BROKERS_FROM:
         if rights.on_cluster(Operation.CLUSTER_ACTION):
@@ -51,16 +51,19 @@ def add_partitions(request: txn.AddPartitionsToTxnRequest, rights: Rights) -> Ve
         return refused(txn.AddPartitionsToTxnResponse(error_code=NO_CLUSTER))
     topics = request.v3_and_below_topics
     if not rights.on_transaction(Operation.WRITE, request.v3_and_below_transactional_id):
-        return _not_added({one.name: NO_TRANSACTION for one in topics}, request)
-    may = {one.name: rights.on_topic(Operation.WRITE, one.name) for one in topics}
-    if all(may.values()):
+        return (yield from _not_added({one.name: NO_TRANSACTION for one in topics}, request))
+    kept, others = yield from split(topics, lambda one: rights.on_topic(Operation.WRITE, one.name))
+    if not others:
         return None
-    skipped = ErrorCode.OPERATION_NOT_ATTEMPTED
-    return _not_added({name: skipped if ok else NO_TOPIC for name, ok in may.items()}, request)
+    codes = {one.name: ErrorCode.OPERATION_NOT_ATTEMPTED for one in kept}
+    codes.update((one.name, NO_TOPIC) for one in others)
+    return (yield from _not_added(codes, request))
 
 
-def _not_added(codes: dict[str, ErrorCode], request: txn.AddPartitionsToTxnRequest) -> Verdict:
-    results = [
+def _not_added(
+    codes: dict[str, ErrorCode], request: txn.AddPartitionsToTxnRequest
+) -> Steps[Verdict]:
+    results = yield from listed(
         txn.AddPartitionsToTxnTopicResult(
             name=topic.name,
             results_by_partition=[
@@ -71,7 +74,7 @@ def _not_added(codes: dict[str, ErrorCode], request: txn.AddPartitionsToTxnReque
             ],
         )
         for topic in request.v3_and_below_topics
-    ]
+    )
     return refused(txn.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
 
 
@@ -83,17 +86,25 @@ def add_offsets(request: txn.AddOffsetsToTxnRequest, rights: Rights) -> Verdict 
     return None
 
 
-def commit_offsets(request: txn.TxnOffsetCommitRequest, rights: Rights) -> Verdict | None:
-    answer = txn.TxnOffsetCommitResponse
+def commit_offsets(request: txn.TxnOffsetCommitRequest, rights: Rights) -> Steps[Verdict | None]:
+    code = ErrorCode.NONE
     if not rights.on_transaction(Operation.WRITE, request.transactional_id):
-        return refused(answer(topics=[_uncommitted(one, NO_TRANSACTION) for one in request.topics]))
-    if not rights.on_group(Operation.READ, request.group_id):
-        return refused(answer(topics=[_uncommitted(one, NO_GROUP) for one in request.topics]))
-    kept, others = split(request.topics, lambda one: rights.on_topic(Operation.READ, one.name))
-    if not others:
-        return None
-    refusals = [_uncommitted(one, NO_TOPIC) for one in others]
-    return parted(request, "topics", kept, refusals, answer, "topics")
+        code = NO_TRANSACTION
+    elif not rights.on_group(Operation.READ, request.group_id):
+        code = NO_GROUP
+    if code is ErrorCode.NONE:
+        return (yield from _commit_to_topics(request, rights))
+    refusals = yield from listed(_uncommitted(one, code) for one in request.topics)
+    return refused(txn.TxnOffsetCommitResponse(topics=refusals))
+
+
+_commit_to_topics = each(
+    "topics",
+    lambda one, rights: rights.on_topic(Operation.READ, one.name),
+    lambda one: _uncommitted(one, NO_TOPIC),
+    txn.TxnOffsetCommitResponse,
+    "topics",
+)
 
 
 def _uncommitted(topic: txn.TxnOffsetCommitRequestTopic, code: ErrorCode) -> Any:
@@ -158,18 +169,18 @@ def hidden_transaction(name: str) -> DescribedTransaction:
 
 def without_hidden_topics(
     request: DescribeTransactionsRequest, response: DescribeTransactionsResponse, rights: Rights
-) -> None:
+) -> Steps[None]:
     for one in response.transaction_states:
-        one.topics = [
-            topic for topic in one.topics if rights.on_topic(Operation.DESCRIBE, topic.topic)
-        ]
+        yield
+        one.topics, _ = yield from split(
+            one.topics, lambda topic: rights.on_topic(Operation.DESCRIBE, topic.topic)
+        )
 
 
 def without_hidden_transactions(
     request: ListTransactionsRequest, response: ListTransactionsResponse, rights: Rights
-) -> None:
-    response.transaction_states = [
-        one
-        for one in response.transaction_states
-        if rights.on_transaction(Operation.DESCRIBE, one.transactional_id)
-    ]
+) -> Steps[None]:
+    response.transaction_states, _ = yield from split(
+        response.transaction_states,
+        lambda one: rights.on_transaction(Operation.DESCRIBE, one.transactional_id),
+    )

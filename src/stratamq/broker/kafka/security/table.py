@@ -78,7 +78,6 @@ DATA: Mapping[type, Entry] = {
     fetch.FetchRequest: Entry(
         needs="READ topic; CLUSTER_ACTION cluster for replicas",
         judge=on_data.fetch,
-        after=on_data.without_refused_records,
     ),
     log_offsets.ListOffsetsRequest: Entry(
         needs="DESCRIBE topic",

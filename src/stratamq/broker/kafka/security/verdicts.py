@@ -1,4 +1,9 @@
-"""What becomes of a request that asks for more than its caller may have."""
+"""What becomes of a request that asks for more than its caller may have.
+
+A request may name a hundred thousand topics, and each takes some microseconds to judge. So what
+looks at a list is a generator that yields after each element: the guard does a few hundred of these
+steps at once and the others in turns.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from stratamq.broker.kafka.security.rights import REFUSAL, Rights
 from stratamq.model.access import CLUSTER_NAME, Operation, ResourceKind
 from stratamq.model.dataclass import dataclass
-from stratamq.wire.kafka.protocol import ErrorCode
+from stratamq.wire.kafka.protocol import ErrorCode, Steps
 
 T = TypeVar("T")
 
@@ -22,10 +27,12 @@ class Verdict(NamedTuple):
     finish: Callable[[Any | None], Any]
 
 
-Judge = Callable[[Any, Rights], Verdict | None]
+Judge = Callable[[Any, Rights], Verdict | Steps[Verdict | None] | None]
 """None: all of it is allowed."""
 
-After = Callable[[Any, Any, Rights], None]
+ListJudge = Callable[[Any, Rights], Steps[Verdict | None]]
+
+After = Callable[[Any, Any, Rights], Steps[None] | None]
 """Request and response: takes out of the response what the caller may not see."""
 
 
@@ -67,29 +74,39 @@ def each(
     refuse: Callable[[Any], Any],
     response: type,
     answers: str,
-) -> Judge:
+) -> ListJudge:
     """A right for each of the request's items; those refused have their place in the response."""
 
-    def judge(request: Any, rights: Rights) -> Verdict | None:
+    def judge(request: Any, rights: Rights) -> Steps[Verdict | None]:
         asked: Sequence[Any] | None = getattr(request, items)
         if asked is None:
             return None
-        kept, others = split(asked, lambda one: allows(one, rights))
+        kept, others = yield from split(asked, lambda one: allows(one, rights))
         if not others:
             return None
-        refusals = [refuse(one) for one in others]
+        refusals = yield from listed(refuse(one) for one in others)
         return parted(request, items, kept, refusals, response, answers)
 
     return judge
 
 
-def split(items: Iterable[T], allows: Callable[[T], bool]) -> tuple[list[T], list[T]]:
+def split(items: Iterable[T], allows: Callable[[T], bool]) -> Steps[tuple[list[T], list[T]]]:
     """Those that are allowed, and the others."""
     kept: list[T] = []
     others: list[T] = []
     for one in items:
         (kept if allows(one) else others).append(one)
+        yield
     return kept, others
+
+
+def listed(items: Iterable[T]) -> Steps[list[T]]:
+    """The items of a generator, each made in a step of its own."""
+    made: list[T] = []
+    for one in items:
+        made.append(one)
+        yield
+    return made
 
 
 def parted(
