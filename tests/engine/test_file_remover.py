@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from stratamq.engine import file_remover as module
 from stratamq.engine.file_remover import FileRemover
+from stratamq.engine.limits import EngineLimits
+from stratamq.engine.segment_keeper import SegmentKeeper
 from stratamq.log.disk import RealDisk
 from stratamq.log.freeing import STEP_BYTES
+from tests.engine.support import S, spec
 from tests.waiting import let_run_here, wait_until
 
 
@@ -108,3 +112,30 @@ def test_a_folder_goes_the_same_way(tmp_path: Path) -> None:
     assert not folder.exists()
     assert len(given) == 1
     os.close(given[0])
+
+
+def remover_threads() -> list[threading.Thread]:
+    return [one for one in threading.enumerate() if one.name == "stratamq-remove"]
+
+
+def test_the_keeper_of_segments_has_one_as_long_as_it_is_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large segment of a shard that is deleted is freed by the remover's thread."""
+    freed_by: list[str] = []
+
+    def free(fd: int) -> None:
+        freed_by.append(threading.current_thread().name)
+        os.close(fd)
+
+    monkeypatch.setattr(module, "free", free)
+    keeper = SegmentKeeper(tmp_path, EngineLimits())
+    keeper.open()
+    (store,) = keeper.create([spec(S)])
+    segment = next((tmp_path / "segments" / S).glob("*.log"))
+    os.truncate(segment, 4 * STEP_BYTES)
+    keeper.destroy(spec(S), store)
+    wait_until(lambda: freed_by, "it is freed")
+    assert set(freed_by) == {"stratamq-remove"}
+    keeper.close()
+    assert not remover_threads()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stratamq.log.kv import KVBatch, KVStore, RocksKV, after_prefix
-from stratamq.model.errors import Closed, KVDamaged
+from stratamq.model.errors import Closed, KVDamaged, StorageError
 from tests.twins.kv import Loss, SimKV
 
 KEYS = [b"", b"\x00", b"a", b"ab", b"b", b"b\xff", b"b\xff\xff", b"c", b"\xff"]
@@ -195,3 +195,16 @@ def test_a_manifest_cut_at_a_records_end_is_no_older_database(tmp_path: Path) ->
     kv = RocksKV(tmp_path / "kv")
     assert len(list(kv.scan(b"", b"\xff"))) == 1000
     kv.close()
+
+
+@pytest.mark.parametrize("look", [RocksKV.scan, RocksKV.scan_back])
+def test_a_scan_that_cannot_begin_fails_as_one_of_ours(
+    tmp_path: Path, look: Callable[[RocksKV, bytes, bytes], Iterator[tuple[bytes, bytes]]]
+) -> None:
+    """Another thread closes the database between the check and the scan."""
+    _filled(tmp_path / "kv")
+    kv = RocksKV(tmp_path / "kv")
+    kv._db.close()
+    with pytest.raises(StorageError):
+        list(look(kv, b"", b"\xff"))
+    kv._closed = True

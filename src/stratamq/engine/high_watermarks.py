@@ -2,9 +2,10 @@
 
     91fc00b3 4f1c..._0 1042
 
-The last line of a shard counts. A line that is damaged is reported and skipped: the replica then
-knows an earlier watermark, or none, and learns the right one from its leader. What must not happen
-is that it knows a later one: a watermark that goes down is durable before anything is cut.
+The last line of a shard counts. A replica may know an earlier watermark or none, and learns the
+right one from its leader; it must not know a later one, so a watermark that goes down is durable
+before anything is cut. A damaged line may be such a one, of any shard: it is reported, and what
+was saved before it counts no more.
 """
 
 from __future__ import annotations
@@ -33,13 +34,17 @@ class HighWatermarks:
         self._marks.clear()
         self._size = self._lines = 0
         if self._disk.exists(self._path):
-            found = decode_lines(read_all(self._disk, self._path))
-            for at in found.damaged:
-                report_damage(f"{self._path}: damaged at byte {at}; a watermark is lost")
-            for line in found.lines:
+            data = read_all(self._disk, self._path)
+            found = decode_lines(data)
+            damaged = [*found.damaged, *_unended_line(data)]
+            for at in damaged:
+                report_damage(f"{self._path}: damaged at byte {at}; watermarks are lost")
+            trusted = decode_lines(data[damaged[-1] :]).lines if damaged else found.lines
+            for line in trusted:
                 name, _, offset = line.rpartition(" ")
                 self._marks[ShardName(name)] = Offset(int(offset))
-            self._size, self._lines = found.end, len(found.lines)
+            if not damaged:  # else the next save writes the whole file again
+                self._size, self._lines = found.end, len(found.lines)
         return self._marks
 
     def save(self, marks: Mapping[ShardName, Offset], exists: Callable[[ShardName], bool]) -> None:
@@ -57,3 +62,9 @@ class HighWatermarks:
         data = encode_lines(f"{name} {mark}" for name, mark in sorted(self._marks.items()))
         replace_file(self._disk, self._path, data)
         self._size, self._lines = len(data), len(self._marks)
+
+
+def _unended_line(data: bytes) -> list[int]:
+    """Where the last line begins if only its line feed is damaged. A crash tears off more."""
+    start = data.rfind(b"\n") + 1
+    return [start] if decode_lines(data[start:-1] + b"\n").lines else []

@@ -166,11 +166,7 @@ class RocksKV:
         return value
 
     def scan(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        self._check_open()
-        options = ReadOptions()
-        options.set_iterate_upper_bound(end)
-        cursor = self._cf.iter(options)
-        cursor.seek(begin)
+        cursor = self._cursor(end, lambda cursor: cursor.seek(begin))
         while cursor.valid():
             yield cursor.key(), cursor.value()
             cursor.next()
@@ -180,11 +176,7 @@ class RocksKV:
             raise failed
 
     def scan_back(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        self._check_open()
-        options = ReadOptions()
-        options.set_iterate_upper_bound(end)
-        cursor = self._cf.iter(options)
-        cursor.seek_to_last()
+        cursor = self._cursor(end, lambda cursor: cursor.seek_to_last())
         while cursor.valid() and (key := cursor.key()) >= begin:
             yield key, cursor.value()
             cursor.prev()
@@ -192,6 +184,18 @@ class RocksKV:
         del cursor
         if failed is not None:
             raise failed
+
+    def _cursor(self, end: bytes, place: Callable[[RdictIter], None]) -> RdictIter:
+        """One that stops at `end`, put into place."""
+        self._check_open()
+        options = ReadOptions()
+        options.set_iterate_upper_bound(end)
+        try:
+            cursor = self._cf.iter(options)
+            place(cursor)
+        except Exception as error:
+            raise _translated(self._path, error) from error
+        return cursor
 
     def batch(self) -> KVBatch:
         if self._refuses_writes:

@@ -15,6 +15,7 @@ The one place that knows all parts. They start in this order and stop in reverse
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import Mapping
@@ -135,6 +136,7 @@ class NodeCore:
             self.lock.acquire()
             started.callback(self.lock.release)
             started.enter_context(damage_file(self.config.data_dir))
+            await asyncio.to_thread(cluster_id, self.config.data_dir)
             started.push_async_callback(self.meta.close)  # also when opening fails half-way
             await self.meta.open()
             self._check_metadata()

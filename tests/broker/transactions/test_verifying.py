@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from stratamq.broker.kafka.transactions.machine import Producer
+from stratamq.model.errors import Closed
 from stratamq.model.record import Record
 from stratamq.model.shard import shard_name
 from stratamq.model.types import ShardName
@@ -110,3 +111,45 @@ async def test_a_producer_that_was_fenced_is_refused_with_all_its_batches(rig: R
         *(rig.produce(who, b"a", partition=number, version=12) for number in range(3))
     )
     assert {one.error_code for one in answers} == {ErrorCode.INVALID_PRODUCER_EPOCH}
+
+
+async def test_an_error_that_nobody_expects_is_answered_and_the_producer_can_go_on(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    who = await rig.producer()
+
+    async def add(*args: Any, **more: Any) -> None:
+        raise RuntimeError("nobody expects it")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(rig.coordinator, "add", add)
+        answers = await asyncio.gather(
+            *(rig.produce(who, b"a", partition=number, version=12) for number in range(2))
+        )
+    assert {one.error_code for one in answers} == {ErrorCode.KAFKA_STORAGE_ERROR}
+    assert (await rig.produce(who, b"a", version=12)).error_code == 0
+
+
+async def test_batches_that_wait_are_answered_when_the_work_for_them_is_cancelled(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    who = await rig.producer()
+    header = header_of(who)
+    shard = shard_name(rig.services.broker_cache.topic(TOPIC).topic_id, 0)
+    begun = asyncio.Event()
+
+    async def add(*args: Any, **more: Any) -> None:
+        begun.set()
+        await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(rig.coordinator, "add", add)
+    verifier = rig.transactions.verifier
+    first = asyncio.create_task(verifier.admit(ID, shard, header, 12))
+    await begun.wait()
+    second = asyncio.create_task(verifier.admit(ID, shard, header, 12))
+    await asyncio.sleep(0)
+    for task in list(verifier._work):
+        task.cancel()
+    for one in (first, second):
+        with pytest.raises(Closed):
+            await one

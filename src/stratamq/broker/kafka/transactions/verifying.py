@@ -7,16 +7,20 @@ of a transaction that is open is handed to its shard before the transaction's en
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from stratamq.broker.kafka.topics import Refused
 from stratamq.broker.kafka.transactions import machine
 from stratamq.broker.kafka.transactions.coordinator import TransactionCoordinator
 from stratamq.broker.kafka.transactions.machine import Producer
-from stratamq.model.errors import StrataError
+from stratamq.model.errors import Closed, StorageError, StrataError
 from stratamq.model.types import ShardName
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.records import BatchHeader
+
+log = logging.getLogger(__name__)
 
 ABORTABLE_SINCE = 11
 """Produce versions that know the code TRANSACTION_ABORTABLE."""
@@ -76,24 +80,37 @@ class Verifier:
         await turn.admitted
 
     async def _serve(self, key: _Key) -> None:
-        transactional_id, who = key
-        while turns := self._waiting[key]:
-            self._waiting[key] = []
-            failure: StrataError | None = None
-            try:
-                shards = {turn.shard for turn in turns}
-                await self._coordinator.add(transactional_id, who, shards=shards)
-            except StrataError as error:
-                failure = error
-            for _, admitted in turns:
-                if admitted.done():
-                    continue  # its connection has gone
-                if failure is None:
-                    admitted.set_result(None)
-                else:
-                    admitted.set_exception(failure)
-            await asyncio.sleep(0)  # they hand their batches over, in this order, before others do
-        del self._waiting[key]
+        """Whatever goes wrong is the answer of all that wait for it: none waits for ever."""
+        turns: list[_Turn] = []
+        try:
+            while turns := self._waiting[key]:
+                self._waiting[key] = []
+                failure = await self._added(key, {turn.shard for turn in turns})
+                _answer(turns, failure)
+                # They hand their batches over, in this order, before others do.
+                await asyncio.sleep(0)
+        finally:  # some are left only if this task was cancelled
+            _answer([*turns, *self._waiting.pop(key)], Closed("the node stops"))
+
+    async def _added(self, key: _Key, shards: set[ShardName]) -> Exception | None:
+        try:
+            await self._coordinator.add(*key, shards=shards)
+        except StrataError as error:
+            return error
+        except Exception as error:
+            log.exception("transaction %r: its partitions were not added", key[0])
+            return StorageError(f"the partitions were not added: {error}")
+        return None
+
+
+def _answer(turns: Iterable[_Turn], failure: Exception | None) -> None:
+    for _, admitted in turns:
+        if admitted.done():
+            continue  # its connection has gone
+        if failure is None:
+            admitted.set_result(None)
+        else:
+            admitted.set_exception(failure)
 
 
 def _not_added(version: int) -> ErrorCode:
