@@ -24,6 +24,7 @@ from stratamq.wire.kafka.protocol.messages.topics import (
 from tests.attack.raw import connected
 from tests.attack.repeating import OTHERS, Requests
 from tests.clients.node import Node, running
+from tests.waiting import every
 
 MIB = 1 << 20
 FRAME_BYTES = 64 << 10
@@ -87,7 +88,7 @@ def test_exceptions_are_of_apis() -> None:
 @pytest.mark.parametrize(("api", "version"), ASKED)
 def test_repetitions_cost_little(node: Node, topic_id: bytes, api: Api, version: int) -> None:
     requests = Requests(api, version, TOPIC, topic_id)
-    for path in requests.lists():
+    for path in every(requests.lists()):
         with connected(node.host, node.port) as client:
             alone = len(client.ask(requests.once(path), version))
             with node.grows_by_less_than(GROWN_BYTES_MAX):
