@@ -331,7 +331,10 @@ async def test_a_driver_is_opened_once_however_many_ask(memory_world: World) -> 
         await memory_world.drivers.driver("Shouting")
 
 
-async def test_a_driver_that_does_not_open_is_tried_again(memory_world: World) -> None:
+async def test_a_driver_that_does_not_open_is_tried_again(
+    memory_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a while: until then callers hear why, and nothing is opened for them."""
     made = own_storage(memory_world)
 
     async def fail() -> None:
@@ -340,12 +343,18 @@ async def test_a_driver_that_does_not_open_is_tried_again(memory_world: World) -
     inner = Shouting.open
     Shouting.open = lambda self: fail()  # type: ignore[method-assign,assignment]
     try:
-        with pytest.raises(StorageError):
+        for _ in range(2):
+            with pytest.raises(StorageError, match="not yet"):
+                await memory_world.drivers.driver("Shouting")
+        assert len(made) == 1
+        monkeypatch.setattr("stratamq.adapter.drivers.REOPEN_WAIT_S", 0.0)
+        memory_world.drivers._failures.clear()
+        with pytest.raises(StorageError, match="not yet"):
             await memory_world.drivers.driver("Shouting")
     finally:
         Shouting.open = inner  # type: ignore[method-assign]
     await memory_world.drivers.driver("Shouting")
-    assert len(made) == 2
+    assert len(made) == 3
 
 
 async def test_one_driver_that_fails_to_close_does_not_keep_the_others_open(

@@ -8,6 +8,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stratamq.log import names
 from stratamq.log.deletions import Deletions, decode, encode
 from stratamq.model.types import Offset
 from tests.twins.disk import Power, SimDisk
@@ -102,3 +103,20 @@ def test_adding_what_is_known_costs_nothing() -> None:
     marks.add([])
     marks.forget(lambda offset: offset == 9)
     assert len(disk.calls) == calls
+
+
+def test_one_flipped_bit_costs_few_marks_and_the_file_is_kept() -> None:
+    """Also when all marks were written again at once, as `forget` does."""
+    disk = SimDisk()
+    disk.make_folder(PATH.parent)
+    marks = Deletions(disk, PATH)
+    marks.add(map(Offset, range(5000)))
+    marks.forget(lambda offset: offset < 10)
+    whole = disk.content(PATH)
+    disk.damage(PATH, lambda content: content.__setitem__(-1, content[-1] ^ 1))
+    again = Deletions(disk, PATH)
+    assert again.damage
+    assert len(again.offsets) > 4000
+    assert len(disk.content(PATH.with_name(PATH.name + names.DAMAGED))) == len(whole)
+    again.add([Offset(9)])
+    assert not Deletions(disk, PATH).damage

@@ -11,7 +11,7 @@ import pytest
 
 from stratamq.log import names
 from stratamq.log.segment import SPAN_MAX
-from stratamq.model.errors import CorruptRecord
+from stratamq.model.errors import CorruptRecord, OutOfResources, StorageError
 from stratamq.model.types import Offset
 from tests.log.crashing import KILLED
 from tests.log.rig import Rig
@@ -183,6 +183,100 @@ def test_a_damaged_list_costs_nothing(harm: str) -> None:
         again = rig.after_crash(*KILLED, Random(0)).open()
         assert readable(again) == ALL | {18}
         assert not again.log.damage, "it was written again"
+
+
+def small() -> Rig:
+    """One segment with the records 0 to 5, and a list, since the log was trimmed."""
+    rig = Rig.new().open()
+    rig.commit(1, 2, 3)
+    rig.log.trim(Offset(1))
+    return rig
+
+
+def write(disk: SimDisk, path: Path, content: bytes) -> None:
+    file = disk.open(path, create=True)
+    file.write([content], 0)
+    file.sync()
+
+
+def test_an_emptied_list_of_a_single_segment_costs_nothing() -> None:
+    rig = small().after_crash(*KILLED, Random(0))
+    rig.disk.open(FOLDER / names.FILE_LIST).truncate(0)
+    rig.open()
+    assert (rig.log.start_offset, rig.log.end_offset) == (1, 6)
+    assert readable(rig) == set(range(1, 6))
+    assert any(names.FILE_LIST in line for line in rig.log.damage)
+    again = rig.after_crash(*KILLED, Random(0)).open()
+    assert readable(again) == set(range(1, 6))
+    assert not again.log.damage
+
+
+def test_a_disk_that_is_full_at_the_first_roll_leaves_no_list() -> None:
+    rig = Rig.new().open()
+    rig.commit(1, 2, 3)
+    rig.disk.capacity_bytes = rig.disk.used_bytes()
+    with pytest.raises(OutOfResources):
+        rig.log.roll()
+    rig.disk.capacity_bytes = None
+    again = rig.after_crash(*KILLED, Random(0)).open()
+    assert readable(again) == set(range(6))
+    assert not again.log.damage
+
+
+@pytest.mark.parametrize("lines", [1, 2])
+def test_a_list_that_is_older_than_the_folder_costs_nothing(lines: int) -> None:
+    """As after a backup that copied the list first: the files that go on after it are taken."""
+    rig = build().after_crash(*KILLED, Random(0))
+    path = FOLDER / names.FILE_LIST
+    whole = rig.disk.content(path).splitlines(keepends=True)
+    rig.disk.open(path).truncate(sum(map(len, whole[:-lines])))
+    rig.open()
+    assert rig.log.end_offset == 18
+    assert readable(rig) == ALL
+    again = rig.after_crash(*KILLED, Random(0)).open()
+    assert readable(again) == ALL
+    assert not again.log.damage
+
+
+def test_records_that_would_be_above_the_end_are_not_set_aside() -> None:
+    """A file of the shard that its list does not name, and before it one that is gone: its offsets
+    would be given out again."""
+    rig = build()
+    rig.roll()
+    rig.commit(1)
+    rig = rig.after_crash(*KILLED, Random(0))
+    path = FOLDER / names.FILE_LIST
+    whole = rig.disk.content(path).splitlines(keepends=True)
+    rig.disk.open(path).truncate(sum(map(len, whole[:-2])))
+    rig.disk.unlink(log_file(12))
+    before = rig.disk.content(log_file(18))
+    with pytest.raises(StorageError, match=log_file(18).name):
+        rig.open()
+    assert rig.disk.content(log_file(18)) == before
+    rig.disk.rename(log_file(18), log_file(18).with_suffix(".away"))
+    rig.open()
+    assert readable(rig) >= set(range(12))
+
+
+@pytest.mark.parametrize("base", [3, 19, 5_000_000_000, 99_999_999_999_999_999_999])
+@pytest.mark.parametrize("content", [b"", b"something else"])
+def test_a_foreign_log_file_moves_nothing(base: int, content: bytes) -> None:
+    rig = build().after_crash(*KILLED, Random(0))
+    write(rig.disk, log_file(base), content)
+    rig.open()
+    assert (rig.log.start_offset, rig.log.end_offset) == (0, 18)
+    assert readable(rig) == ALL
+    found = {path.name: rig.disk.content(path) for path in rig.disk.files()}
+    assert content in (found.get(log_file(base).name), found.get(log_file(base).name + ".stray"))
+
+
+def test_rewrites_that_were_cut_off_do_not_make_a_segment_look_damaged() -> None:
+    rig = build()
+    for size in (100, 90, 80):
+        rig.log._files.note([f"sealed 6 {size}"])
+    again = rig.after_crash(*KILLED, Random(0)).open()
+    assert not again.log.damage
+    assert readable(again) == ALL
 
 
 def test_a_removed_segment_is_not_missed() -> None:

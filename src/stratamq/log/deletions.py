@@ -5,9 +5,9 @@ indexes and are synced before `add` returns. A frame is
 
     CRC32C of the rest: u32 | count: u32 | offsets: count * u64        (big-endian)
 
-and a torn frame at the end is cut when the file is opened: its `add` had not returned. A damaged
-frame before others is reported and stepped over: frames begin at multiples of eight, and each has
-its checksum.
+and a torn frame at the end is cut when the file is opened: its `add` had not returned. A copy of
+the file is kept then, since damage may look the same. A damaged frame before others is reported and
+stepped over: frames begin at multiples of eight, and each has its checksum.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from collections.abc import Callable, Iterable, Set
 from pathlib import Path
 from typing import NamedTuple
 
+from stratamq.log import names
 from stratamq.log.disk import Disk, read_all, replace_file
 from stratamq.model.types import Offset
 from stratamq.wire.crc import crc32c
 
 FRAME = struct.Struct(">II")
 OFFSET_BYTES = 8
+FRAME_OFFSETS = 512
+"""Offsets in one frame when the file is written again: damage costs one frame."""
 
 
 class Deletions:
@@ -37,10 +40,17 @@ class Deletions:
         self._offsets, self._size = frames.offsets, frames.end
         self.damage = [f"{path}: damaged at byte {position}" for position in frames.damaged]
         if self._size < len(data):
-            self.damage.append(f"{path}: cut a torn frame at byte {self._size}")
-            file = disk.open(path)
-            file.truncate(self._size)
-            file.sync()
+            self._cut(data)
+
+    def _cut(self, data: bytes) -> None:
+        """What follows the last whole frame is torn, or damaged: only a person can tell which, so
+        a copy of all is kept."""
+        copy = self._path.with_name(self._path.name + names.DAMAGED)
+        replace_file(self._disk, copy, data)
+        self.damage.append(f"{self._path}: cut what cannot be read from byte {self._size} on")
+        file = self._disk.open(self._path)
+        file.truncate(self._size)
+        file.sync()
 
     @property
     def offsets(self) -> Set[Offset]:
@@ -64,7 +74,10 @@ class Deletions:
         kept = {offset for offset in self._offsets if not gone(offset)}
         if len(kept) == len(self._offsets):
             return
-        data = encode(sorted(kept)) if kept else b""
+        left = sorted(kept)
+        data = b"".join(
+            encode(left[at : at + FRAME_OFFSETS]) for at in range(0, len(left), FRAME_OFFSETS)
+        )
         replace_file(self._disk, self._path, data)
         self._offsets, self._size = kept, len(data)
 

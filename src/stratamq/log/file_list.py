@@ -22,7 +22,8 @@ without a list has one segment, which begins at offset 0: nothing is written bef
 | a small file          | the file; `beside`                                                     |
 
 So after a crash a file that is not listed is empty, or is one that a removal has left; and one that
-is listed and not there was lost.
+is listed and not there was lost. A list may also be older than the folder, as a backup of a running
+node may have it: a file that goes on where the listed ones end is then taken into the list.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ from stratamq.model.types import EARLIEST, Offset
 LINES_MAX = 1000
 """A longer list is written again when the shard is opened, without what has passed."""
 
+SIZES_MAX = 8
+"""Sizes that are remembered of a sealed segment. Opening a shard leaves one."""
+
 AND = "; "
 STATEMENT = re.compile(r"(segment|sealed|removed|lost|cutting|cut|beside) (\S+)(?: (\d+))?")
 
@@ -57,9 +61,10 @@ class Comparison(NamedTuple):
     left: list[Offset]
     """Files that a removal has left: it goes on."""
     unlisted: list[Offset]
-    """Files to be listed: a roll was cut off, or the list is not complete."""
-    strays: list[Offset]
-    """Files with content that no list of this shard has named."""
+    """Files to be listed, since the list is not complete."""
+    doubtful: list[Offset]
+    """Files that a complete list does not name: a roll was cut off, or the list is older than the
+    folder, or they are not of this shard."""
 
 
 class FileList:
@@ -83,7 +88,8 @@ class FileList:
     def __init__(self, disk: Disk, folder: Path) -> None:
         self._disk, self._path = disk, folder / names.FILE_LIST
         self.segments: dict[Offset, tuple[int, ...]] = {EARLIEST: ()}
-        """By base, with the two last sizes that the log of a sealed segment may have."""
+        """By base, with the sizes that the log of a sealed segment may have: a rewrite that was cut
+        off has noted its size, and the file has still an earlier one."""
         self.removed: set[Offset] = set()
         self.lost: dict[Offset, Offset] = {}
         self.beside: set[str] = set()
@@ -98,6 +104,10 @@ class FileList:
             return
         data = read_all(self._disk, self._path)
         found = decode_lines(data)
+        if not found.lines:
+            self.complete = False
+            self.damage.append(f"{self._path}: no line of it can be read")
+            return
         self.segments.clear()
         for line in found.lines:
             for statement in line.split(AND):
@@ -122,7 +132,7 @@ class FileList:
             self.segments[base] = ()  # not sealed, or not any more
             self.removed.discard(base)
         elif kind == "sealed":
-            self.segments[base] = (*self.segments.get(base, ())[-1:], int(second))
+            self.segments[base] = (*self.segments.get(base, ())[1 - SIZES_MAX :], int(second))
         elif kind == "removed":
             self.segments.pop(base, None)
             self.lost.pop(base, None)
@@ -140,20 +150,24 @@ class FileList:
         if not self._size:  # the first line says what was true without it
             new = [f"segment {base}" for base in sorted(self.segments)] + new
         data = encode_lines([AND.join(new)])
-        file = self._disk.open(self._path, create=True)
-        if file.size() > self._size:  # a line that a crash has torn
-            file.truncate(self._size)
-        try:
-            file.write([data], self._size, durable=True)
-            if not self._size:
-                self._disk.sync_folder(self._path.parent)
-        except OSError:
-            file.truncate(self._size)  # what was not noted must not be read as if it were
-            raise
+        if self._size:
+            self._append(data)
+        else:  # whole or not at all: an empty list would say that there are no segments
+            replace_file(self._disk, self._path, data)
         self._size += len(data)
         self._lines += 1
         for statement in new:
             self._apply(statement)
+
+    def _append(self, data: bytes) -> None:
+        file = self._disk.open(self._path)
+        if file.size() > self._size:  # a line that a crash has torn
+            file.truncate(self._size)
+        try:
+            file.write([data], self._size, durable=True)
+        except OSError:
+            file.truncate(self._size)  # what was not noted must not be read as if it were
+            raise
 
     def sync(self) -> None:
         """Make durable what was read: a process that was killed may not have got to it. The bytes
@@ -189,9 +203,7 @@ class FileList:
             self.segments = {base: () for base in self.segments if base in sizes}
         left = sorted(self.removed & sizes.keys())
         new = sorted(sizes.keys() - self.segments.keys() - self.removed)
-        last = max(self.segments, default=EARLIEST)
-        strays = [base for base in new if self.complete and (sizes[base] or base < last)]
-        unlisted = [base for base in new if base not in strays]
+        unlisted, doubtful = ([], new) if self.complete else (new, [])
         known = sorted({*self.segments, *unlisted})
         missing = [base for base in known if base not in sizes]
         follower = dict(pairwise(known))
@@ -202,7 +214,7 @@ class FileList:
             passed=passed,
             left=left,
             unlisted=unlisted,
-            strays=strays,
+            doubtful=doubtful,
         )
 
     @property

@@ -40,6 +40,7 @@ FILE_LIST = "file-list"
 SPEC = "shard.json"
 
 OFFSET_DIGITS = 20
+OFFSET_MAX = (1 << 63) - 1
 
 
 def segment_file(base: Offset, suffix: str) -> str:
@@ -48,6 +49,12 @@ def segment_file(base: Offset, suffix: str) -> str:
 
 def torn_file(base: Offset, position: Position) -> str:
     return f"{segment_file(base, LOG)}{TORN}{position}"
+
+
+def torn_at(name: str) -> tuple[str, int]:
+    """For sorting copies of torn tails, the oldest of a segment first: logs grow."""
+    log, _, position = name.partition(TORN)
+    return log, int(position) if position.isdigit() else 0
 
 
 def base_of_log(name: str) -> Offset | None:
@@ -64,4 +71,4 @@ def _offset_before(name: str, suffix: str) -> Offset | None:
     stem = name.removesuffix(suffix)
     if stem == name or len(stem) != OFFSET_DIGITS or not stem.isascii() or not stem.isdigit():
         return None
-    return Offset(int(stem))
+    return Offset(int(stem)) if int(stem) <= OFFSET_MAX else None

@@ -23,7 +23,10 @@ The log is the truth; the index tells how far it was known to be good. What is f
 |                                                       | refuse them, none is given out again   |
 | an active segment shorter than what was synced of it  | the same for what its end lacks        |
 | a sealed segment shorter than it was                  | reported, reads refuse what it lacks   |
-| a file with content that the file list does not name  | set aside as `.stray`, reported        |
+| a file that the file list does not name               | the next segment if it goes on where   |
+|                                                       | the log ends; else set aside as        |
+|                                                       | `.stray`, reported; with records above |
+|                                                       | the end, the shard is not opened       |
 | a file list that is damaged                           | written again from the files, reported |
 """
 
@@ -37,7 +40,7 @@ from pathlib import Path
 
 from stratamq.log import checkpoint, epochs, names
 from stratamq.log.contract import PlacedBatch
-from stratamq.log.disk import Disk, read_all, replace_file, write_new
+from stratamq.log.disk import Disk, read_all, replace_file
 from stratamq.log.file_list import Comparison, FileList
 from stratamq.log.index import IndexState, ShardIndex
 from stratamq.log.scan import Damage, Intact, Stretch, scan
@@ -61,7 +64,7 @@ logger = logging.getLogger(__name__)
 ROWS_BYTES_MAX = 8 << 20
 """Log bytes whose index rows are written at once while rebuilding."""
 
-TORN_COPY_BYTES_MAX = 64 << 20
+TORN_CHUNK_BYTES = 4 << 20
 TORN_COPIES_MAX = 3
 
 
@@ -211,7 +214,7 @@ class _Recovery:
                 self.disk.unlink(self.folder / name)
             elif names.TORN in name:
                 torn.append(name)
-        for name in sorted(torn)[:-TORN_COPIES_MAX]:
+        for name in sorted(torn, key=names.torn_at)[:-TORN_COPIES_MAX]:
             self.disk.unlink(self.folder / name)
         return sizes
 
@@ -226,13 +229,13 @@ class _Recovery:
                 " yet can be read again"
             )
         found = files.compare(sizes, begin)
+        if found.doubtful:
+            aside = self._judge(found.doubtful, sizes, begin)
+            sizes = {base: size for base, size in sizes.items() if base not in aside}
+            found = files.compare(sizes, begin)
         for base in found.left:
             self._unlink_trio(base)
-        for base in found.strays:
-            path = self.folder / names.segment_file(base, names.LOG)
-            self._report(f"{path}: this shard has no such segment; set aside as {names.STRAY}")
-            self.disk.rename(path, path.with_name(path.name + names.STRAY))
-        if found.left or found.strays:
+        if found.left:
             self.disk.sync_folder(self.folder)
         if not files.complete:
             logger.warning("%s: the list of its files is written again", self.folder)
@@ -246,6 +249,41 @@ class _Recovery:
         if files.is_long:
             files.write_again()
         return found
+
+    def _judge(
+        self, doubtful: list[Offset], sizes: Mapping[Offset, int], begin: Offset
+    ) -> set[Offset]:
+        """Files that the list does not name. One that goes on where the log ends is taken into the
+        list; one that holds nothing above the end is set aside, and returned. Anything else may
+        hold records whose offsets would be given out again: the shard is not opened."""
+        aside: set[Offset] = set()
+        for base in doubtful:
+            named = sorted(each for each in self.files.segments if each in sizes)
+            below = [each for each in named if each < base]
+            reached = max([begin, *below[-1:], *map(self._end_of_file, below[-1:])])
+            end = self._end_of_file(base)
+            path = self.folder / names.segment_file(base, names.LOG)
+            if base == reached or (self.gaps and reached < base < end):
+                self.files.note([f"segment {base}"])
+            elif end <= max([reached, *named[-1:], *map(self._end_of_file, named[-1:])]):
+                self._report(f"{path}: this shard has no such segment; set aside as {names.STRAY}")
+                self.disk.rename(path, path.with_name(path.name + names.STRAY))
+                self.disk.sync_folder(self.folder)
+                aside.add(base)
+            else:
+                raise StorageError(
+                    f"{path}: the list of files does not name it, and it does not go on where the"
+                    f" log ends ({reached}): bring back what is missing, or move it away"
+                )
+        return aside
+
+    def _end_of_file(self, base: Offset) -> Offset:
+        """Where the last intact batch of a log file ends; EARLIEST where it has none."""
+        state = self.index.state()
+        if state is not None and state.segment == base and state.indexed_end > base:
+            return state.indexed_end
+        segment = SealedSegment(self.disk, self.folder, self.index, base, Offset(base + SPAN_MAX))
+        return max((found.header.next_offset for found in segment.batches()), default=EARLIEST)
 
     def _lost(
         self, missing: list[Offset], bases: list[Offset], state: IndexState | None
@@ -421,6 +459,8 @@ class _Recovery:
         if sizes and segment.size not in sizes:
             self._report(f"{segment.path}: {segment.size} bytes, where it had {sizes[-1]}")
             segment.cut_short = segment.size < min(sizes)
+        elif len(sizes) > 1:
+            self.files.note([f"segment {base}; sealed {base} {segment.size}"])
         if not segment.has_sidecars():
             segment.rebuild_sidecars()
         if state is None or base > state.segment:
@@ -535,11 +575,14 @@ class _Recovery:
 
     def _cut_tail(self, segment: ActiveSegment, position: Position) -> None:
         """A write that was under way when the power went. Its bytes are kept aside."""
-        file = segment.file()
-        tail = file.read(min(segment.size - position, TORN_COPY_BYTES_MAX), position)
-        copy = self.folder / names.torn_file(segment.base, position)
-        write_new(self.disk, copy, tail)
-        self._report(f"{segment.path}: cut a torn tail of {len(tail)} bytes at byte {position}")
+        file, size = segment.file(), segment.size - position
+        copy = self.disk.open(self.folder / names.torn_file(segment.base, position), create=True)
+        copy.truncate(0)
+        for at in range(0, size, TORN_CHUNK_BYTES):
+            copy.write([file.read(min(size - at, TORN_CHUNK_BYTES), position + at)], at)
+        copy.sync()
+        self.disk.sync_folder(self.folder)
+        self._report(f"{segment.path}: cut a torn tail of {size} bytes at byte {position}")
         file.truncate(position)
         file.sync()
         segment.size = position
