@@ -19,8 +19,7 @@ from stratamq.engine.retention import due
 from stratamq.engine.shard import Shard
 from stratamq.engine.transactions import AbortedIndex
 from stratamq.engine.view import View
-from stratamq.log.contract import PlacedBatch, SegmentInfo
-from stratamq.log.roll import must_roll
+from stratamq.log.contract import PlacedBatch, SegmentInfo, must_roll
 from stratamq.model.errors import InvalidConfig
 from stratamq.model.record import TTL_HEADER, Record
 from stratamq.model.topic import TopicConfig

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from stratamq.log.contract import PlacedBatch
-from stratamq.log.segment import SealedSegment
+from stratamq.log.sealed_segment import SealedSegment
 from stratamq.log.shard_log import FileShardLog
 from stratamq.model.types import TimestampMs
 from stratamq.wire.kafka.records import BatchHeader, read_header
@@ -167,8 +167,8 @@ class Ledger:
         found: dict[int, bytes] = {header.base_offset: data for header, data in content.batches}
         for base, data in found.items():
             assert data in self.possible.get(base, ()), f"invented: a batch at {base}"
-        here = {base: data for base, data in self.certain.items() if base >= log._offloaded}
-        assert min(found, default=log.end_offset) >= log._offloaded, "kept in two places"
+        here = {base: data for base, data in self.certain.items() if base >= log._starts.offloaded}
+        assert min(found, default=log.end_offset) >= log._starts.offloaded, "kept in two places"
         for base, data in here.items():
             assert base in found, f"lost: the acknowledged batch at {base}"
             assert found[base] == data, f"changed: the acknowledged batch at {base}"
@@ -179,7 +179,9 @@ class Ledger:
 
     def _check_ends(self, log: FileShardLog, content: Content) -> None:
         assert log.start_offset in self.starts
-        assert log._offloaded in self.local_starts, "offloaded further than anybody asked for"
+        assert log._starts.offloaded in self.local_starts, (
+            "offloaded further than anybody asked for"
+        )
         assert log.end_offset >= log.local_start, "offsets would be given twice"
         assert log.end_offset >= self.end_min, "offsets would be given twice"
         limit = max(
@@ -236,7 +238,7 @@ def check_segments(log: FileShardLog, content: Content) -> None:
 
 def check_sidecars(log: FileShardLog) -> None:
     """No entry of a sealed segment's index files leads astray."""
-    for sealed in log._segments[:-1]:
+    for sealed in log._segments.all[:-1]:
         assert isinstance(sealed, SealedSegment)
         found = {one.header.last_offset: one for one in sealed.batches()}
         offsets, times = sealed._offset_sidecar(), sealed._time_sidecar()

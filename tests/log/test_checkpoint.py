@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratamq.log import checkpoint
+from stratamq.log import start_offsets
 from stratamq.model.errors import StorageError
 from stratamq.model.types import Offset
 
@@ -13,29 +13,29 @@ offsets = st.integers(0, (1 << 63) - 1).map(Offset)
 
 @given(offsets)
 def test_a_start_offset_comes_back(start: Offset) -> None:
-    assert checkpoint.decode(checkpoint.encode(start)) == start
+    assert start_offsets.decode(start_offsets.encode(start)) == start
 
 
 @given(offsets, st.data())
 def test_no_flipped_bit_moves_the_start(start: Offset, data: st.DataObject) -> None:
-    stored = bytearray(checkpoint.encode(start))
+    stored = bytearray(start_offsets.encode(start))
     at = data.draw(st.integers(0, len(stored) - 1))
     stored[at] ^= 1 << data.draw(st.integers(0, 7))
     with pytest.raises(StorageError):
-        checkpoint.decode(bytes(stored))
+        start_offsets.decode(bytes(stored))
 
 
 @given(offsets, st.data())
 def test_a_torn_file_is_refused(start: Offset, data: st.DataObject) -> None:
-    stored = checkpoint.encode(start)
+    stored = start_offsets.encode(start)
     with pytest.raises(StorageError):
-        checkpoint.decode(stored[: data.draw(st.integers(0, len(stored) - 1))])
+        start_offsets.decode(stored[: data.draw(st.integers(0, len(stored) - 1))])
 
 
 @given(st.binary(max_size=40))
 def test_anything_else_is_refused_by_name(data: bytes) -> None:
     try:
-        start = checkpoint.decode(data)
+        start = start_offsets.decode(data)
     except StorageError:
         return
-    assert checkpoint.encode(start) == data
+    assert start_offsets.encode(start) == data

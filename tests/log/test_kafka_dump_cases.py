@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.log import names, segment
+from stratamq.log import names, sidecar
 from stratamq.log.contract import PlacedBatch
 from stratamq.log.disk import RealDisk
 from stratamq.log.shard_log import FileShardLog
@@ -169,7 +169,7 @@ def logs(tmp_path: Path, dense_points: None) -> dict[str, FileShardLog]:
 
 
 def sidecars(folder: Path) -> list[Path]:
-    return [path for suffix in segment.SIDECARS for path in sorted(folder.glob(f"*/*{suffix}"))]
+    return [path for suffix in sidecar.SIDECARS for path in sorted(folder.glob(f"*/*{suffix}"))]
 
 
 @pytest.mark.usefixtures("logs")

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from stratamq.log import names
-from stratamq.log.segment import SPAN_MAX
+from stratamq.log.sidecar import SPAN_MAX
 from stratamq.model.errors import CorruptRecord, OutOfResources, StorageError
 from stratamq.model.types import Offset
 from tests.log.crashing import KILLED

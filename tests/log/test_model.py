@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from stratamq.log import segment
+from stratamq.log import sidecar
 from stratamq.log.contract import PlacedBatch
 from stratamq.model.errors import OffsetOutOfRange
 from stratamq.model.types import Offset
@@ -33,7 +33,7 @@ class LogModel(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self._points, segment.POINT_EVERY_RECORDS = segment.POINT_EVERY_RECORDS, 3
+        self._points, sidecar.POINT_EVERY_RECORDS = sidecar.POINT_EVERY_RECORDS, 3
         self.rig = Rig.new().open()
         self.stored: dict[int, bytes] = {}
         self.gaps: set[int] = set()
@@ -42,7 +42,7 @@ class LogModel(RuleBasedStateMachine):
         self.epoch = 0
 
     def teardown(self) -> None:
-        segment.POINT_EVERY_RECORDS = self._points
+        sidecar.POINT_EVERY_RECORDS = self._points
 
     # -- what may happen -----------------------------------------------------------------------
 

@@ -57,7 +57,7 @@ def test_much_is_left_to_a_thread() -> None:
     while rig.log.segments()[-1].size_bytes <= 500:
         rig.commit(1)
     assert rig.log.read_at_once(Offset(0), ALL, rig.log.end_offset)
-    rig.log._active.size += AT_ONCE_BYTES  # as if there were more
+    rig.log._segments.active.size += AT_ONCE_BYTES  # as if there were more
     assert rig.log.read_at_once(Offset(0), ALL, rig.log.end_offset) is None
 
 

@@ -11,9 +11,8 @@ from random import Random
 import pytest
 
 from stratamq.log import names, reader
-from stratamq.log.contract import PlacedBatch, ShardStore
-from stratamq.log.roll import must_roll
-from stratamq.log.segment import SPAN_MAX
+from stratamq.log.contract import PlacedBatch, ShardStore, must_roll
+from stratamq.log.sidecar import SPAN_MAX
 from stratamq.model.errors import OffsetOutOfRange
 from stratamq.model.record import Record
 from stratamq.model.topic import TopicConfig
@@ -197,7 +196,7 @@ def test_a_reader_that_was_overtaken_by_a_trim_is_told() -> None:
     rig.commit(3)
     rig.roll()
     rig.commit(3)
-    segments = rig.log._segments
+    segments = rig.log._segments.all
     log = rig.log
 
     def trim_then_fail(path: Path) -> OSError | None:
@@ -209,7 +208,7 @@ def test_a_reader_that_was_overtaken_by_a_trim_is_told() -> None:
     with pytest.raises(OffsetOutOfRange) as caught:
         log.read(Offset(0), 100, Offset(6))
     assert (caught.value.start, caught.value.end) == (4, 6)
-    assert log._segments is not segments
+    assert log._segments.all is not segments
 
 
 def test_without_an_index_there_is_no_look_up() -> None:

@@ -162,13 +162,13 @@ def test_a_sealed_segment_whose_sidecars_are_wrong(
         folder = tmp_path / f"{suffix}{field}"
         log = open_log(RealDisk(), kv, folder)
         commit(log, batches[:FEW])
-        right = log._active.points()
+        right = log._segments.active.points()
         log.roll()
         with (folder / segment_file(Offset(0), suffix)).open("r+b") as file:
             file.seek(field + 3)
             file.write(b"\x7f")
         log.truncate(Offset((FEW - 1) * PER_BATCH))
-        assert log._active.points() == right
+        assert log._segments.active.points() == right
         kv.close()
 
 

@@ -17,8 +17,8 @@ from stratamq.log.contract import (
     Step,
     adjoining,
     below,
+    must_roll,
 )
-from stratamq.log.roll import must_roll
 from stratamq.log.snapshots import MemorySnapshots
 from stratamq.model.clock import Clock, SystemClock
 from stratamq.model.errors import InvalidInput, OffsetOutOfRange

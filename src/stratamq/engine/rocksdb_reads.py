@@ -5,23 +5,60 @@ No lock is needed: what is in memory is replaced whole, and every scan sees the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from stratamq.engine.rocksdb_rows import SegmentRow, ShardRows
 from stratamq.log.contract import SegmentInfo, adjoining
-from stratamq.log.indexed import IndexedReads
+from stratamq.log.index import ShardIndex
+from stratamq.log.segment_list import offsets_by_key, offsets_by_tag
 from stratamq.model.errors import CorruptRecord, InvalidInput
-from stratamq.model.types import Offset, TimestampMs
+from stratamq.model.topic import TopicConfig
+from stratamq.model.types import Offset, ShardName, TimestampMs
 from stratamq.wire.kafka.records import check_crc, read_header
 
 
-class RocksReads(IndexedReads[SegmentRow]):
+class RocksReads:
     """The reading half of RocksShardStore. It changes nothing."""
 
-    __slots__ = ("_rows",)
+    __slots__ = ("_index", "_offloaded", "_rows", "_segments", "_start", "config", "name")
 
+    name: ShardName
+    config: TopicConfig
+    _index: ShardIndex
     _rows: ShardRows
     """The batches, and the index as well."""
+    _segments: tuple[SegmentRow, ...]
+    _start: Offset
+    _offloaded: Offset
+    """Everything below it was offloaded, or trimmed."""
+
+    @property
+    def start_offset(self) -> Offset:
+        return self._start
+
+    @property
+    def local_start(self) -> Offset:
+        return max(self._start, self._offloaded)
+
+    @property
+    def end_offset(self) -> Offset:
+        return self._segments[-1].end
+
+    @property
+    def lasting_end(self) -> Offset:
+        return self.end_offset
+
+    def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset] | None:
+        if not self.config.flag("index.key"):
+            return None
+        return offsets_by_key(self._index, self._segments, key, self._start, end)
+
+    def offsets_by_tag(self, tag: bytes, start: Offset, end: Offset) -> Iterator[Offset] | None:
+        if not self.config.flag("index.tag"):
+            return None
+        begin = max(start, self._start)
+        return offsets_by_tag(self._index, self._segments, tag, begin, end)
 
     def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
         found: list[bytes] = []

@@ -16,11 +16,11 @@ from stratamq.log.contract import (
     Rewriter,
     Step,
     below,
+    must_roll,
 )
-from stratamq.log.indexed import by_base
 from stratamq.log.kv import KVBatch
-from stratamq.log.roll import must_roll
-from stratamq.log.segment import POINT_EVERY_RECORDS, SPAN_MAX
+from stratamq.log.segment_list import by_base
+from stratamq.log.sidecar import POINT_EVERY_RECORDS, SPAN_MAX
 from stratamq.model.clock import Clock
 from stratamq.model.errors import InvalidInput, OffsetOutOfRange, ShardPoisoned
 from stratamq.model.topic import TopicConfig

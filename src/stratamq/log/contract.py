@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from stratamq.log.snapshots import Snapshots
+from stratamq.model.topic import TopicConfig
 from stratamq.model.types import NO_TIMESTAMP, LeaderEpoch, Offset, TimestampMs
 from stratamq.wire.kafka.records import BatchHeader, BatchScan, Buffer
 
@@ -92,6 +93,28 @@ def below(segments: Sequence[HasBase], end: Offset) -> int:
     """How many of the sealed segments lie wholly below `end`: each reaches to where the next one
     begins, as it is told."""
     return sum(1 for following in segments[1:] if following.base <= end)
+
+
+def must_roll(
+    size_bytes: int,
+    first_timestamp: int,
+    batch_bytes: int,
+    batch_timestamp: int,
+    config: TopicConfig,
+) -> bool:
+    """Whether a segment must be sealed before a batch of `batch_bytes` goes in. Every store asks
+    this one function, so they roll at the same batch.
+
+    An empty segment takes any batch: otherwise one that is larger than `segment.bytes` would never
+    be stored. Age is what lies between the records' own timestamps, as in Kafka: by the wall
+    clock, a backfill of old records would seal a segment with every batch. Timestamps of -1 say
+    nothing about age.
+    """
+    if not size_bytes:
+        return False
+    if size_bytes + batch_bytes > config.number("segment.bytes"):
+        return True
+    return first_timestamp >= 0 and batch_timestamp - first_timestamp > config.number("segment.ms")
 
 
 class EpochStart(NamedTuple):

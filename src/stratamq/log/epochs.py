@@ -1,30 +1,52 @@
-"""Leader-epoch history: which epoch wrote from which offset on. Pure, and its file in Kafka's
-format.
+"""Leader-epoch history: which epoch wrote from which offset on, and its file in Kafka's format.
 
-    0                 version
-    2                 number of entries
-    0 0               epoch, start offset
-    3 1042
+0                 version
+2                 number of entries
+0 0               epoch, start offset
+3 1042
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
+from pathlib import Path
 
 from stratamq.log.contract import EpochStart
+from stratamq.log.disk import Disk, replace_file
 from stratamq.model.errors import StorageError
-from stratamq.model.types import LeaderEpoch, Offset
+from stratamq.model.types import NO_EPOCH, LeaderEpoch, Offset
 
 VERSION = 0
 FIRST = EpochStart(LeaderEpoch(-1), Offset(-1))
-"""Before every epoch there is."""
+"""Before every epoch."""
 
 History = tuple[EpochStart, ...]
 
 
+class EpochCheckpoint:
+    """The history of one shard and its file, which is durable when `save` returns. `history` may be
+    set back without saving: recovery cuts epochs that begin at the end of the log."""
+
+    __slots__ = ("_disk", "_path", "_saved", "history")
+
+    def __init__(self, disk: Disk, path: Path, history: History) -> None:
+        self._disk, self._path = disk, path
+        self.history = self._saved = history
+
+    @property
+    def newest(self) -> LeaderEpoch:
+        return self.history[-1].epoch if self.history else NO_EPOCH
+
+    def save(self, history: History) -> None:
+        self.history = history
+        if history != self._saved:
+            replace_file(self._disk, self._path, encode(history))
+            self._saved = history
+
+
 def extended(history: History, epoch: LeaderEpoch, start: Offset) -> History:
-    """With a new epoch, if it is one. Batches without an epoch (-1) tell nothing; an epoch that
+    """With a new epoch, if it is one. Batches without an epoch (-1) change nothing; an epoch that
     wrote nothing is forgotten."""
     if epoch < 0 or (history and epoch <= history[-1].epoch):
         return history

@@ -6,66 +6,72 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from stratamq.log.disk import NO_ROOM, Disk, storage_error
+from stratamq.log.disk import OUT_OF_DESCRIPTORS, Disk, storage_error
 from stratamq.log.file_list import FileList
-from stratamq.log.shard_reads import ShardReads
 from stratamq.model.errors import OutOfResources, ShardPoisoned, StorageError
+from stratamq.model.types import ShardName
 
-__all__ = ["NO_ROOM", "Guard"]
 
+class WriteGuard:
+    """Asked before every write of a shard; reads do not ask.
 
-class Guard(ShardReads):
-    """Stands before every write of FileShardLog. Reading asks nobody."""
+    `ready` is true while nothing stands against a write. It is false until the names in the shard's
+    folder are synced, and for ever after a failure that leaves unknown what the disk holds.
+    """
 
-    __slots__ = ("_disk", "_files", "_folder", "_names_settled", "_poison")
+    __slots__ = ("_name", "poisoned", "ready")
 
-    _disk: Disk
-    _files: FileList
-    _folder: Path
-    _poison: str | None
-    _names_settled: bool
+    def __init__(self, name: ShardName) -> None:
+        self._name = name
+        self.ready = False
+        self.poisoned: str | None = None
 
-    def _check_writable(self) -> None:
-        if self._poison is not None:
-            raise ShardPoisoned(f"{self.name} takes no writes: {self._poison}")
-        if not self._names_settled:
-            self._settle_names()
-
-    def _settle_names(self) -> None:
-        """Before the first write: a process that was killed may have made or removed names and not
-        synced them, and what is built on them must not outlive them."""
-        with self._disk_errors():
-            self._files.sync()
-            self._disk.sync_folder(self._folder)
-            self._disk.sync_folder(self._folder.parent)
-        self._names_settled = True
-
-    def names_are_durable(self) -> None:
-        """Somebody else has seen to it."""
-        self._names_settled = True
+    def check(self, disk: Disk, folder: Path, files: FileList) -> None:
+        """Before a write while not `ready`. A process that was killed may have created or removed
+        names without syncing them, and what is built on these names must not outlive them."""
+        if self.poisoned is not None:
+            raise ShardPoisoned(f"{self._name} takes no writes: {self.poisoned}")
+        with self.disk_errors():
+            files.sync()
+            disk.sync_folder(folder)
+            disk.sync_folder(folder.parent)
+        self.ready = True
 
     def poison(self, reason: str) -> ShardPoisoned:
         """Refuse every write from now on; the error to raise."""
-        self._poison = reason
-        return ShardPoisoned(f"{self.name} takes no writes until it is recovered: {reason}")
+        self.poisoned, self.ready = reason, False
+        return ShardPoisoned(f"{self._name} takes no writes until it is recovered: {reason}")
+
+    def failure(self, error: OSError) -> StorageError:
+        """The error to raise for one of the disk. Callers wait out a full disk or a lack of
+        descriptors and try again; after any other failure it is not known what the disk holds.
+        Names that were changed before are synced before the next write."""
+        failure = storage_error(self._name, error)
+        if not isinstance(failure, OutOfResources):
+            return self.poison(str(error))
+        self.ready = False
+        return failure
+
+    def sync_failure(self, error: OSError) -> StorageError:
+        """The error to raise for a sync that failed. It poisons the shard: the kernel may have
+        dropped the pages that it could not write. Only for want of a descriptor it does not, since
+        then the file was not even opened."""
+        if error.errno in OUT_OF_DESCRIPTORS:
+            return storage_error(self._name, error)
+        return self.poison(f"fsync failed: {error}")
 
     @contextmanager
-    def _disk_errors(self) -> Iterator[None]:
-        """Callers wait out a full disk or a lack of descriptors, and try again; after any other
-        failure it is not known what the disk holds. Names that were changed before such an error
-        are synced before the next write."""
+    def disk_errors(self) -> Iterator[None]:
+        """For steps that can be repeated; see `failure`."""
         try:
             yield
         except OSError as error:
-            failure = storage_error(self.name, error)
-            if not isinstance(failure, OutOfResources):
-                raise self.poison(str(error)) from error
-            self._names_settled = False
-            raise failure from error
+            raise self.failure(error) from error
 
     @contextmanager
-    def _or_poison(self) -> Iterator[None]:
-        """For what cannot be taken back: when it fails, only the disk knows how far it got."""
+    def or_poison(self) -> Iterator[None]:
+        """For steps that cannot be taken back: when one fails, only the disk knows how far it
+        got."""
         try:
             yield
         except ShardPoisoned:

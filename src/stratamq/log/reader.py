@@ -24,7 +24,7 @@ WINDOW_BYTES = 128 << 10
 """Read at once while looking for an offset: about one stretch between two index points."""
 
 
-class View(NamedTuple):
+class SegmentView(NamedTuple):
     """A segment's file at one moment. `floor` gives the index point at or before an offset."""
 
     path: str
@@ -38,7 +38,7 @@ class View(NamedTuple):
         return Stretch(self.file, self.size, self.end)
 
 
-class Place(NamedTuple):
+class KnownBatch(NamedTuple):
     """Where a batch begins, and what is known of it: that it ends with `last_offset`, or that the
     one before it ended below `first_offset`, which is `proven` where that one was verified."""
 
@@ -53,26 +53,26 @@ class Place(NamedTuple):
         )
 
 
-def locate(view: View, offset: Offset, known: Place | None = None) -> Position | None:
+def locate(view: SegmentView, offset: Offset, known: KnownBatch | None = None) -> Position | None:
     """Position of the batch that holds `offset`, or of the next there is; None when the file has
     none. CorruptRecord when the batch that held it is damaged."""
     position = _by_index(view, offset, known or _point_before(view, offset))
     return Position(position) if position is not None else _by_scan(view, offset)
 
 
-def _point_before(view: View, offset: Offset) -> Place:
+def _point_before(view: SegmentView, offset: Offset) -> KnownBatch:
     point = view.floor(offset)
     if point is None:
-        return Place(0, view.base, proven=True)
-    return Place(point.position, last_offset=point.last_offset)
+        return KnownBatch(0, view.base, proven=True)
+    return KnownBatch(point.position, last_offset=point.last_offset)
 
 
 # -- the short way -------------------------------------------------------------------------------
 
 
-def _by_index(view: View, offset: Offset, place: Place) -> int | None:
+def _by_index(view: SegmentView, offset: Offset, place: KnownBatch) -> int | None:
     """The position, if nothing on the way is odd."""
-    here: Place | None = place
+    here: KnownBatch | None = place
     while here is not None and here.position < view.size:
         room = view.size - here.position
         chunk = view.file.read(min(WINDOW_BYTES, room), here.position)
@@ -98,17 +98,19 @@ def _large_header(chunk: bytes, room: int) -> BatchHeader | None:
     return header if header.size_bytes <= room else None
 
 
-def _behind(position: int, spans: list[BatchSpan], large: BatchHeader | None) -> Place | None:
+def _behind(position: int, spans: list[BatchSpan], large: BatchHeader | None) -> KnownBatch | None:
     """Where the batches of this window end: a window further, or behind one that is larger."""
     if large is not None:
-        return Place(position + large.size_bytes, large.next_offset)
+        return KnownBatch(position + large.size_bytes, large.next_offset)
     if not spans:
         return None
     last = spans[-1]
-    return Place(position + last.position + last.size, Offset(last.last_offset + 1))
+    return KnownBatch(position + last.position + last.size, Offset(last.last_offset + 1))
 
 
-def _is_sure(view: View, chunk: bytes, place: Place, found: int, offset: Offset) -> bool:
+def _is_sure(
+    view: SegmentView, chunk: bytes, place: KnownBatch, found: int, offset: Offset
+) -> bool:
     """Whether the batch found in the window at `place` is the one, by all that its neighbours
     tell."""
     header = read_header(chunk, found)
@@ -125,7 +127,7 @@ def _is_sure(view: View, chunk: bytes, place: Place, found: int, offset: Offset)
     return _in_order(chunk, found, place)
 
 
-def _in_order(chunk: bytes, found: int, place: Place) -> bool:
+def _in_order(chunk: bytes, found: int, place: KnownBatch) -> bool:
     """A gap: was it always there, or does a batch on the way pretend to be elsewhere, or the one
     before it to be shorter?"""
     spans = walk(chunk)
@@ -139,7 +141,7 @@ def _in_order(chunk: bytes, found: int, place: Place) -> bool:
     return False
 
 
-def _header_at(view: View, chunk: bytes, start: int, at: int) -> BatchHeader | None:
+def _header_at(view: SegmentView, chunk: bytes, start: int, at: int) -> BatchHeader | None:
     """The header at this place of the window or behind it, if there is one."""
     if start + at + HEADER_BYTES > view.size:
         return None
@@ -154,7 +156,7 @@ def _header_at(view: View, chunk: bytes, start: int, at: int) -> BatchHeader | N
 # -- the careful way -----------------------------------------------------------------------------
 
 
-def _by_scan(view: View, offset: Offset) -> Position | None:
+def _by_scan(view: SegmentView, offset: Offset) -> Position | None:
     if offset >= view.end:
         return None
     damage: Damage | None = None
@@ -175,7 +177,7 @@ def _by_scan(view: View, offset: Offset) -> Position | None:
 DAMAGED = "no intact batch that belongs there"
 
 
-def _trusted_before(view: View, offset: Offset) -> tuple[int, Offset]:
+def _trusted_before(view: SegmentView, offset: Offset) -> tuple[int, Offset]:
     """Where to begin, and with which offset: one index point earlier than needed, so that the batch
     in question has one before it as a witness; at the start if the log does not bear the index
     out."""
@@ -191,7 +193,9 @@ def _trusted_before(view: View, offset: Offset) -> tuple[int, Offset]:
 # -- whole batches -------------------------------------------------------------------------------
 
 
-def read_intact(view: View, position: int, max_bytes: int, end: Offset, offset: Offset) -> bytes:
+def read_intact(
+    view: SegmentView, position: int, max_bytes: int, end: Offset, offset: Offset
+) -> bytes:
     """Intact batches from `position` on: as many as fit `max_bytes`, at least one, all below `end`.
 
     Empty when the first batch reaches past `end`. CorruptRecord when it is damaged.
@@ -241,7 +245,9 @@ def _is_gap(spans: list[BatchSpan], number: int, expected: int) -> bool:
     return spans[number + 1].base_offset > spans[number].last_offset
 
 
-def _crc_error(view: View, position: int, header: BatchHeader, offset: Offset) -> CorruptRecord:
+def _crc_error(
+    view: SegmentView, position: int, header: BatchHeader, offset: Offset
+) -> CorruptRecord:
     """The batch there is damaged; reading may go on at the next that is intact."""
     next_offset = view.end
     for found in scan(view.stretch(), position, min(header.base_offset, offset)):
@@ -252,6 +258,6 @@ def _crc_error(view: View, position: int, header: BatchHeader, offset: Offset) -
 
 
 def _corrupt(
-    view: View, position: int, offset: Offset, next_offset: Offset, reason: str
+    view: SegmentView, position: int, offset: Offset, next_offset: Offset, reason: str
 ) -> CorruptRecord:
     return CorruptRecord(view.path, position, offset, max(next_offset, offset + 1), reason)

@@ -18,9 +18,10 @@ from stratamq.log.contract import PlacedBatch, Rewriter
 from stratamq.log.disk import File, write_new
 from stratamq.log.index import ShardIndex
 from stratamq.log.kv import KVBatch
-from stratamq.log.recovery import Indexing
 from stratamq.log.scan import Damage, Intact, Stretch, scan
-from stratamq.log.segment import SIDECARS, SealedSegment, collect_points
+from stratamq.log.sealed_segment import SealedSegment
+from stratamq.log.segment_recovery import Indexing
+from stratamq.log.sidecar import SIDECARS, collect_points
 from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import CorruptRecord
 from stratamq.model.types import Offset, Position

@@ -1,12 +1,12 @@
 """The log of one shard in segment files: the `ShardStore` of EngineSegment.
 
 `open` recovers whatever an unclean stop left (`stratamq.log.recovery`) and finds the segments:
-sealed ones, and one active at the end. `append` writes to the active segment, rolling
-first where a batch does not fit. `sync` makes it durable. `stage_index` hands out the index rows of
-what was appended; the caller writes them after the sync, for many shards at once. Then the batch
-can be acknowledged. Reading (`stratamq.log.shard_reads`) needs no lock.
+sealed ones, and one active at the end. `append` writes to the active segment, rolling first where a
+batch does not fit. `sync` makes it durable. `stage_index` gives the index rows of what was
+appended; the caller writes them after the sync, for many shards at once. Then the batch can be
+acknowledged. Reading (`stratamq.log.segment_list`) needs no lock.
 
-Order on disk, so that every crash leaves one story to tell:
+Order on disk, so that a crash at any step leaves a whole log:
 
 | step     | order                                                                                |
 |----------|--------------------------------------------------------------------------------------|
@@ -24,43 +24,63 @@ The file list (`stratamq.log.file_list`) says which segments there must be.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import partial
 from pathlib import Path
 
 from stratamq.log import epochs as epoch_history
 from stratamq.log import names
-from stratamq.log.beside import Beside
-from stratamq.log.contract import PlacedBatch, Rewriter, Step, below
+from stratamq.log.contract import (
+    EpochStart,
+    PlacedBatch,
+    Rewriter,
+    SegmentInfo,
+    Step,
+    below,
+    must_roll,
+)
 from stratamq.log.deletions import Deletions
-from stratamq.log.disk import OUT_OF_DESCRIPTORS, Disk, storage_error
+from stratamq.log.disk import NO_ROOM, Disk
+from stratamq.log.epochs import EpochCheckpoint
 from stratamq.log.file_list import FileList
-from stratamq.log.guard import NO_ROOM
+from stratamq.log.guard import WriteGuard
 from stratamq.log.index import IndexStore, ShardIndex
-from stratamq.log.indexed import by_base
 from stratamq.log.kv import KVBatch
-from stratamq.log.recovery import Indexing, recover
+from stratamq.log.recovery import recover
 from stratamq.log.rewriting import Rewrite
-from stratamq.log.roll import must_roll
 from stratamq.log.scan import LENGTH_END
-from stratamq.log.segment import SPAN_MAX, ActiveSegment, LostSegment, SealedSegment, Segment
+from stratamq.log.sealed_segment import SealedSegment
+from stratamq.log.segment_list import SegmentList, offsets_by_key, offsets_by_tag
+from stratamq.log.segment_recovery import Indexing
+from stratamq.log.segment_writer import SegmentWriter
+from stratamq.log.sidecar import SPAN_MAX
 from stratamq.log.snapshots import FileSnapshots
-from stratamq.log.truncation import plan_cut
+from stratamq.log.start_offsets import StartOffsets
 from stratamq.model.damage import report_damage
-from stratamq.model.errors import OffsetOutOfRange, OutOfResources
+from stratamq.model.errors import OffsetOutOfRange, OutOfResources, ShardPoisoned
 from stratamq.model.topic import Flush, TopicConfig
-from stratamq.model.types import EARLIEST, NO_EPOCH, LeaderEpoch, Offset, ShardName, TimestampMs
+from stratamq.model.types import EARLIEST, LeaderEpoch, Offset, ShardName, TimestampMs
 
 
-class FileShardLog(Beside):
-    """See ShardStore for the contract, and the story above."""
+class FileShardLog:
+    """See ShardStore for the contract, and the orders above."""
 
     __slots__ = (
-        "_active",
+        "_deletions",
+        "_disk",
+        "_epochs",
+        "_files",
+        "_folder",
+        "_guard",
+        "_index",
         "_indexes",
         "_indexing",
+        "_segments",
+        "_starts",
+        "_writer",
+        "config",
         "damage",
+        "name",
         "snapshots",
     )
 
@@ -77,39 +97,91 @@ class FileShardLog(Beside):
         follows: bool = False,
     ) -> None:
         """With `follows` it takes a leader's batches, which may have gaps between them. With
-        `fresh` the folder is new and empty, as the index is, and its names will be made durable by
-        whoever made it."""
+        `fresh` the folder is new and empty, as the index is, and the caller makes its names
+        durable."""
         self._disk, self._folder, self._indexes = disk, folder, indexes
         self.name, self.config = name, config
         self._index: ShardIndex = indexes.shard(name)
-        self._poison: str | None = None
-        self._names_settled = False
-        self._indexing = indexing = Indexing(
+        self._guard = guard = WriteGuard(name)
+        self._indexing = Indexing(
             config.flag("index.key"), config.flag("index.tag"), decompressed_max
         )
-        gaps = follows or config.compacts
-        with self._disk_errors():
-            self._files = FileList(disk, folder)
+        with guard.disk_errors():
+            self._files = files = FileList(disk, folder)
             found = recover(
                 disk,
                 folder,
                 self._index,
-                indexing,
-                self._files,
-                gaps=gaps,
+                self._indexing,
+                files,
+                gaps=follows or config.compacts,
                 syncs=config.flush is Flush.SYNC,
                 fresh=fresh,
             )
             self._deletions = Deletions(disk, folder / names.DELETIONS)
             self._deletions.forget(lambda at: at >= found.active.end or at < found.start)
             self.snapshots = FileSnapshots(disk, folder)
-        self._active: ActiveSegment = found.active
-        self._segments: tuple[Segment, ...] = (*found.sealed, found.active)
         self.damage = found.damage + self._deletions.damage
         for text in self._deletions.damage:
             report_damage(text)
-        self._start, self._offloaded = found.start, found.offloaded
-        self._epochs = self._epochs_saved = found.epochs
+        self._epochs = EpochCheckpoint(disk, folder / names.EPOCHS, found.epochs)
+        self._starts = starts = StartOffsets(disk, folder, files, found.start, found.offloaded)
+        self._segments = segments = SegmentList(name, starts, found.sealed, found.active)
+        self._writer = SegmentWriter(
+            disk, folder, guard, self._index, self._indexing, files, starts, segments
+        )
+
+    # -- reading -------------------------------------------------------------------------------
+
+    @property
+    def start_offset(self) -> Offset:
+        return self._starts.start
+
+    @property
+    def local_start(self) -> Offset:
+        return max(self._starts.start, self._starts.offloaded)
+
+    @property
+    def end_offset(self) -> Offset:
+        return self._segments.all[-1].end
+
+    @property
+    def lasting_end(self) -> Offset:
+        return self.end_offset
+
+    def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
+        return self._segments.read(offset, max_bytes, end)
+
+    def read_at_once(self, offset: Offset, max_bytes: int, end: Offset) -> bytes | None:
+        """Consumers that keep up read the end of the active segment, which is in memory."""
+        active = self._segments.all[-1]
+        return active.read_at_once(offset, max_bytes, end) if offset >= active.base else None
+
+    def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset] | None:
+        if not self._indexing.keys:
+            return None
+        return offsets_by_key(self._index, self._segments.all, key, self._starts.start, end)
+
+    def offsets_by_tag(self, tag: bytes, start: Offset, end: Offset) -> Iterator[Offset] | None:
+        if not self._indexing.tags:
+            return None
+        begin = max(start, self._starts.start)
+        return offsets_by_tag(self._index, self._segments.all, tag, begin, end)
+
+    def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset:
+        return self._segments.floor_by_timestamp(timestamp)
+
+    def deleted(self) -> Set[Offset]:
+        return self._deletions.offsets
+
+    def epochs(self) -> tuple[EpochStart, ...]:
+        return self._epochs.history
+
+    def segments(self) -> tuple[SegmentInfo, ...]:
+        return self._segments.infos()
+
+    def files_of(self, base_offset: Offset) -> tuple[Path, ...]:
+        return self._segments.files_of(base_offset)
 
     # -- writing -------------------------------------------------------------------------------
 
@@ -119,47 +191,39 @@ class FileShardLog(Beside):
         """See ShardStore; with `durable`, `sync` is done as well, in the same call to the disk
         where possible. With `whole` they are a segment that was sealed elsewhere, and stay one."""
         self._check_writable()
-        assert batches[0].header.base_offset >= self.end_offset, "offsets never go back"
-        before = self._active, self._active.size, self._active.end, self._epochs
+        active, history = self._segments.active, self._epochs.history
+        size, end = active.size, active.end
+        assert batches[0].header.base_offset >= end, "offsets never go back"
         try:
-            with self._disk_errors():
+            with self._guard.disk_errors():
                 self._note_epochs(batches)
-                self._write_runs(batches, durable, whole)
+                if self._fit(batches):
+                    active.append(batches, durable=durable)
+                else:
+                    self._writer.append(batches, self.config, whole=whole)
         except OutOfResources:
-            self._undo(*before)
+            # Law 7: the store is as it was. The file of epochs may keep one too many: it is written
+            # before the next batch, and recovery cuts what begins at the end.
+            self._writer.undo(active, size, end)
+            self._epochs.history = history
             raise
         if durable:
             self.sync()
 
-    def _write_runs(self, batches: Sequence[PlacedBatch], durable: bool, whole: bool) -> None:
-        """One write per segment that the batches land in."""
-        if self._fit(batches):
-            self._active.append(batches, durable=durable)
-            return
-        run: list[PlacedBatch] = []
-        size, first = self._active.size, self._active.state.first_timestamp
-        for batch in batches:
-            header = batch.header
-            full = not whole and must_roll(
-                size, first, header.size_bytes, header.max_timestamp, self.config
-            )
-            far = header.last_offset - self._active.base > SPAN_MAX
-            if full or far:
-                if run:
-                    self._active.append(run)
-                    run = []
-                self._roll(header.base_offset if far else None)
-                size = 0
-            if not size:
-                first = header.max_timestamp
-            run.append(batch)
-            size += header.size_bytes
-        self._active.append(run)
+    def _note_epochs(self, batches: Sequence[PlacedBatch]) -> None:
+        history = self._epochs.history
+        newest = max([batch.header.leader_epoch for batch in batches])
+        if newest > self._epochs.newest:
+            for batch in batches:
+                history = epoch_history.extended(
+                    history, batch.header.leader_epoch, batch.header.base_offset
+                )
+        self._epochs.save(history)
 
     def _fit(self, batches: Sequence[PlacedBatch]) -> bool:
         """Whether all surely go into the active segment, as nearly always: then none is looked at
         alone."""
-        active = self._active
+        active = self._segments.active
         headers = [batch.header for batch in batches]
         added = sum([header.batch_length for header in headers]) + LENGTH_END * len(headers)
         youngest = max([header.max_timestamp for header in headers])
@@ -171,14 +235,23 @@ class FileShardLog(Beside):
             )
         )
 
+    def takes_at_once(
+        self, size_bytes: int, max_timestamp: TimestampMs, epoch: LeaderEpoch
+    ) -> bool:
+        """Unless a segment must be rolled or a new leader noted, appending is one write."""
+        active = self._segments.active
+        return (
+            self._guard.ready
+            and active.size > 0
+            and epoch <= self._epochs.newest
+            and not must_roll(
+                active.size, active.state.first_timestamp, size_bytes, max_timestamp, self.config
+            )
+        )
+
     def sync(self) -> None:
         self._check_writable()
-        try:
-            self._active.sync()
-        except OSError as error:
-            if error.errno in OUT_OF_DESCRIPTORS:  # the file was not opened, let alone synced
-                raise storage_error(self.name, error) from error
-            raise self.poison(f"fsync failed: {error}") from error
+        self._writer.sync()
 
     def stage_index(self, rows: KVBatch, *, durable: bool = True) -> None:
         """Index rows for what was appended since the last call. Write them after `sync`.
@@ -187,192 +260,103 @@ class FileShardLog(Beside):
         `durable`: recovery must know what was synced, and otherwise it only looks at a few records
         more.
         """
-        self._active.stage(rows, state_alone=durable)
-
-    def takes_at_once(
-        self, size_bytes: int, max_timestamp: TimestampMs, epoch: LeaderEpoch
-    ) -> bool:
-        """Unless a segment must be rolled or a new leader noted, appending is one write."""
-        active, epochs = self._active, self._epochs
-        return (
-            self._names_settled
-            and active.size > 0
-            and epoch <= (epochs[-1].epoch if epochs else NO_EPOCH)
-            and not must_roll(
-                active.size, active.state.first_timestamp, size_bytes, max_timestamp, self.config
-            )
-        )
+        self._segments.active.stage(rows, state_alone=durable)
 
     def flush_index(self) -> None:
-        rows = self._index.kv.batch()
-        self.stage_index(rows)
-        self._write_rows(rows)
-
-    def _write_rows(self, rows: KVBatch, *, sync: bool = False) -> None:
-        """Rows that were staged and not written would be missing for ever."""
-        with self._or_poison():
-            self._index.kv.write(rows, sync=sync)
+        self._writer.flush_index()
 
     def roll(self, at: Offset | None = None) -> None:
-        """See ShardStore; the new segment may begin further on, behind a gap that no batch would
-        tell of after a restart."""
+        """See ShardStore; the new segment may begin further on, after a gap that no batch would
+        show after a restart."""
         self._check_writable()
-        with self._disk_errors():
-            self._roll(at if at is not None and at > self.end_offset else None)
+        with self._guard.disk_errors():
+            self._writer.roll(at if at is not None and at > self.end_offset else None)
 
-    def _roll(self, base: Offset | None = None) -> None:
-        """Begin a new segment, at `base` where a gap is too large for one segment to span."""
-        old = self._active
-        if not old.size and base is None:
-            return
-        self.sync()
-        self.flush_index()
-        sealed = old.seal()
-        base = old.end if base is None else base
-        new = ActiveSegment.create(self._disk, self._folder, self._index, base)
-        try:
-            self._files.note([f"sealed {old.base} {sealed.size}", f"segment {base}"])
-        except OSError as error:
-            if error.errno in NO_ROOM | OUT_OF_DESCRIPTORS:
-                self._disk.unlink(new.path)  # the old segment goes on, past where this one begins
-            raise
-        self._segments = (*self._segments[:-1], sealed, new)
-        self._active = new
-        rows = self._index.kv.batch()
-        self._index.drop_points(rows, old.base)
-        new.stage(rows)
-        self._write_rows(rows)
+    def note_epochs(self, history: Sequence[EpochStart]) -> None:
+        self._check_writable()
+        with self._guard.disk_errors():
+            self._epochs.save(epoch_history.with_all(self._epochs.history, history))
 
-    def _undo(
-        self, active: ActiveSegment, size: int, end: Offset, epochs: epoch_history.History
-    ) -> None:
-        """Law 7: after OutOfResources the store is as it was. The file of epochs may keep one too
-        many: it is written before the next batch, and recovery cuts what begins at the end."""
-        with self._or_poison():
-            indexed = self._active.state.indexed_end > end
-            if active is self._active and not indexed:
-                active.undo(size, end)
-            elif self._active.base == end and not indexed:  # a new segment, where the old one ended
-                self._active.undo(0, end)
-            else:
-                self._cut(end)
-        self._epochs = epochs
+    def delete(self, offsets: Iterable[Offset]) -> None:
+        self._check_writable()
+        with self._guard.disk_errors():
+            self._deletions.add(offsets)
+            if self._deletions.offsets:
+                self._files.note_beside(names.DELETIONS)
+
+    def poison(self, reason: str) -> ShardPoisoned:
+        """Refuse every write from now on; the error to raise."""
+        return self._guard.poison(reason)
+
+    def names_are_durable(self) -> None:
+        """The caller has synced the names in the folder."""
+        self._guard.ready = True
+
+    def _check_writable(self) -> None:
+        if not self._guard.ready:
+            self._guard.check(self._disk, self._folder, self._files)
 
     # -- changing the past ---------------------------------------------------------------------
 
     def truncate(self, end: Offset) -> None:
         self._check_writable()
-        if end < self.end_offset:
-            end = max(end, self._start)
-            if end < self._offloaded:
-                raise OffsetOutOfRange(self.name, end, self._offloaded, self.end_offset)
-            with self._or_poison():
-                if end < self._segments[0].base:
-                    self._begin_anew(end)  # what was below was compacted away
-                else:
-                    self._cut(end)
-                if self.end_offset < self._start:
-                    self._begin_anew(self._start)  # what is left was trimmed
-                end = self.end_offset
-                self._deletions.forget(lambda offset: offset >= end)
-                self._save_epochs(epoch_history.cut_end(self._epochs, end))
-
-    def _cut(self, end: Offset) -> None:
-        self.flush_index()  # the cut segment counts as indexed, so what it keeps must be
-        kept = max(bisect_right(self._segments, end, key=by_base) - 1, 0)
-        target, newer = self._segments[kept], self._segments[kept + 1 :]
-        if isinstance(target, LostSegment):  # nothing of it is here to be kept
-            self._cut_at_lost(kept)
+        if end >= self.end_offset:
             return
-        removed = [f"segment {target.base}", *(f"removed {segment.base}" for segment in newer)]
-        noted = self._note_if_possible([f"cutting {end}", *removed])
-        cut = plan_cut(target, end, self._indexing.scan)
-        active = cut.active
-        self._segments = (*self._segments[:kept], active)
-        self._active = active
-        rows = self._index.kv.batch()
-        for segment in reversed(newer):
-            _unlink(segment)
-            self._index.drop_segment(rows, segment.base)
-        self._disk.sync_folder(self._folder)
-        cut.carry_out()
-        self._write_rows(rows, sync=True)
-        if cut.in_gap:  # only the name of a segment tells where the log ends
-            self._roll(active.end)
-        self._files.note([*(() if noted else removed), f"cut {end}"])
-
-    def _cut_at_lost(self, first: int) -> None:
-        """Go on where a run of lost offsets begins: they come from the leader again."""
-        gone, base = self._segments[first:], self._segments[first].base
-        self._files.note(f"removed {segment.base}" for segment in gone)
-        rows = self._index.kv.batch()
-        for segment in reversed(gone):
-            _unlink(segment)
-            self._index.drop_segment(rows, segment.base)
-        self._active = ActiveSegment(self._disk, self._folder, self._index, base)
-        self._segments = (*self._segments[:first], self._active)
-        self._active.stage(rows)
-        self._write_rows(rows, sync=True)
-        self._active.make_file()
-        self._files.note([f"segment {base}"])
+        starts, segments = self._starts, self._segments
+        end = max(end, starts.start)
+        if end < starts.offloaded:
+            raise OffsetOutOfRange(self.name, end, starts.offloaded, self.end_offset)
+        with self._guard.or_poison():
+            if end < segments.all[0].base:
+                self._writer.begin_at(end, starts.start)  # what was below was compacted away
+            else:
+                self._writer.cut(end)
+            if self.end_offset < starts.start:
+                self._writer.begin_at(starts.start, starts.start)  # what is left was trimmed
+            end = self.end_offset
+            self._deletions.forget(lambda offset: offset >= end)
+            self._epochs.save(epoch_history.cut_end(self._epochs.history, end))
 
     def trim(self, start: Offset) -> None:
         self._check_writable()
         assert start <= self.end_offset, "a trim cannot go past the end"
-        if start <= self._start:
+        if start <= self._starts.start:
             return
-        with self._disk_errors():
+        with self._guard.disk_errors():
             if start == self.end_offset:
-                self._roll()
-            due = [segment for segment in self._segments[:-1] if segment.end <= start]
+                self._writer.roll()
+            due = [segment for segment in self._segments.all[:-1] if segment.end <= start]
             try:
-                self._save_start(start)
+                self._starts.save_start(start)
             except OSError as error:
                 if error.errno not in NO_ROOM or not due:
                     raise
-                self._drop(due)  # a full disk gets room this way and no other
-                self._save_start(start)
+                self._writer.drop(due)  # a full disk gets space this way and no other
+                self._starts.save_start(start)
             else:
-                self._drop(due)
-            self._save_epochs(epoch_history.cut_start(self._epochs, start))
+                self._writer.drop(due)
+            self._epochs.save(epoch_history.cut_start(self._epochs.history, start))
             self._deletions.forget(lambda offset: offset < start)
 
     def offload(self, end: Offset) -> None:
         self._check_writable()
-        count = below(self._segments, end)
+        segments = self._segments.all
+        count = below(segments, end)
         if count:
-            with self._disk_errors():
-                self._save_start(self._start)  # the first segment will no longer tell
-                self._save_local_start(self._segments[count].base)
-                self._drop(self._segments[:count])
+            with self._guard.disk_errors():
+                self._starts.save_start(self._starts.start)  # the first segment will not say it
+                self._starts.save_offloaded(segments[count].base)
+                self._writer.drop(segments[:count])
 
     def restart(self, start: Offset) -> None:
         self._check_writable()
-        with self._or_poison():
-            if self._offloaded > start:
-                self._save_start(self.local_start)  # or a crash would leave a hole below it
-                self._save_local_start(EARLIEST)
-            self._begin_anew(start, start)
+        with self._guard.or_poison():
+            if self._starts.offloaded > start:
+                self._starts.save_start(self.local_start)  # or a crash would leave a hole below it
+                self._starts.save_offloaded(EARLIEST)
+            self._writer.begin_at(start, start)
             self._deletions.forget(lambda _: True)
-            self._save_epochs(())
-
-    def _begin_anew(self, end: Offset, start: Offset | None = None) -> None:
-        """One empty segment, at `end`, and nothing else."""
-        gone = self._segments
-        self._active = ActiveSegment(self._disk, self._folder, self._index, end)
-        self._segments = (self._active,)
-        self._files.note(f"removed {segment.base}" for segment in gone)
-        for segment in reversed(gone):
-            _unlink(segment)
-        self._save_start(self._start if start is None else start)
-        rows = self._index.kv.batch()
-        self._index.drop_segments_from(rows, EARLIEST)
-        self._active.stage(rows)
-        self._write_rows(
-            rows, sync=True
-        )  # before there is a file: it may know another of this name
-        self._active.make_file()
-        self._files.note([f"segment {end}"])
+            self._epochs.save(())
 
     def rewrite(
         self, base_offset: Offset, rewriter: Rewriter, marks: Set[Offset] | None = None
@@ -385,103 +369,50 @@ class FileShardLog(Beside):
     def prepare_rewrite(
         self, base_offset: Offset, rewriter: Rewriter, marks: Set[Offset]
     ) -> Sequence[Step]:
-        old = next((found for found in self._segments[:-1] if found.base == base_offset), None)
+        old = self._segments.sealed_at(base_offset)
         if not isinstance(old, SealedSegment):
             return []
-        with self._disk_errors():
+        with self._guard.disk_errors():
             try:
                 prepared = Rewrite.prepare(old, rewriter, self._indexing)
             except OSError:
-                if old in self._segments:
+                if old in self._segments.all:
                     raise
-                return []  # its file went away meanwhile
-        swap = partial(self._put_in_force, prepared, marks)
-        return [swap, *(partial(self._take_back, prepared, rows) for rows in prepared.stale)]
+                return []  # its file was removed meanwhile
+        swap = partial(self._finish_rewrite, prepared, marks)
+        return [swap, *(partial(self._remove_stale, prepared, rows) for rows in prepared.stale)]
 
-    def _put_in_force(self, prepared: Rewrite, marks: Set[Offset]) -> None:
+    def _finish_rewrite(self, prepared: Rewrite, marks: Set[Offset]) -> None:
         self._check_writable()
         old = prepared.old
-        with self._disk_errors():
-            if old not in self._segments:
+        with self._guard.disk_errors():
+            if old not in self._segments.all:
                 prepared.abandon()
                 return
-            end = min(found.base for found in self._segments if found.base > old.base)
+            end = min(found.base for found in self._segments.all if found.base > old.base)
             if prepared.changed:
-                self._replace(prepared)
+                self._writer.put_in_force(prepared)
             self._deletions.forget(lambda at: at in marks and old.base <= at < end)
 
-    def _take_back(self, prepared: Rewrite, rows: KVBatch) -> None:
-        """Rows of what is gone, unless the segment was cut since: others may be at their
-        offsets."""
-        if prepared.new in self._segments:
-            self._write_rows(rows)
-
-    def _replace(self, prepared: Rewrite) -> None:
-        old = prepared.old
-        self._settle_index()
-        if not prepared.size_bytes:
-            if old is self._segments[0]:
-                self._save_start(self._start)  # its base will no longer tell
-            self._drop([old])
-            return
-        self._files.note([f"sealed {old.base} {prepared.size_bytes}"])
-        with self._or_poison():
-            prepared.new = new = prepared.put_in_force()
-        self._segments = tuple(new if found is old else found for found in self._segments)
-
-    def _settle_index(self) -> None:
-        """A power cut may take the index back to when a sealed segment was active, and positions in
-        it would be wrong once it is rewritten. So the index must know better, durably."""
-        rows = self._index.kv.batch()
-        self._index.put_state(rows, self._active.state)
-        self._write_rows(rows, sync=True)
-
-    def _drop(self, segments: Iterable[Segment]) -> None:
-        """Oldest first, so that a crash leaves one contiguous log."""
-        gone = list(segments)
-        removed = [f"removed {segment.base}" for segment in gone]
-        noted = self._note_if_possible(removed)
-        rows = self._index.kv.batch()
-        self._segments = tuple(found for found in self._segments if found not in gone)
-        for segment in gone:
-            _unlink(segment)
-            self._index.drop_segment(rows, segment.base)
-        self._disk.sync_folder(self._folder)
-        if not noted:
-            self._files.note(removed)
-        self._write_rows(rows)
-
-    def _note_if_possible(self, lines: list[str]) -> bool:
-        """A full disk has no space for the note until the files are gone. A crash in between then
-        looks as if they were lost."""
-        try:
-            self._files.note(lines)
-        except OSError as error:
-            if error.errno not in NO_ROOM:
-                raise
-            return False
-        return True
+    def _remove_stale(self, prepared: Rewrite, rows: KVBatch) -> None:
+        """Remove rows of records that compaction dropped, unless the segment was cut since: other
+        records may have their offsets by now."""
+        if prepared.new in self._segments.all:
+            self._writer.write_rows(rows)
 
     # -- end -----------------------------------------------------------------------------------
 
     def close(self) -> None:
-        if self._poison is None:
+        if self._guard.poisoned is None:
             self.sync()
             self.flush_index()
 
     def destroy(self) -> None:
         """The folder's new name is the decision; `finish_destroy` does the rest, now or after a
         crash. May be repeated after a failure."""
-        with self._disk_errors():
+        with self._guard.disk_errors():
             delete_folder(self._disk, self._folder, self.name, self._indexes)
-        self._poison = "it was deleted"
-
-
-def _unlink(segment: Segment) -> None:
-    if isinstance(segment, SealedSegment):
-        segment.unlink()
-    else:
-        segment.disk.unlink(segment.path)
+        self._guard.poison("it was deleted")
 
 
 def delete_folder(disk: Disk, folder: Path, name: ShardName, indexes: IndexStore) -> None:

@@ -14,10 +14,21 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
-from stratamq.log.disk import Buffer
-from stratamq.model.types import Offset, Position, TimestampMs
+from stratamq.log import names
+from stratamq.log.disk import Buffer, Disk, replace_file
+from stratamq.log.scan import Intact
+from stratamq.model.types import NO_TIMESTAMP, Offset, Position, TimestampMs
+
+SIDECARS = (names.OFFSET_INDEX, names.TIME_INDEX)
+
+POINT_EVERY_RECORDS = 1000
+"""Density of the sparse indexes: 10 million records have 10,000 points."""
+
+SPAN_MAX = (1 << 31) - 1
+"""Offsets inside a segment are 32-bit signed in Kafka's index files."""
 
 OFFSET_ENTRY = struct.Struct(">II")
 TIME_ENTRY = struct.Struct(">qI")
@@ -106,3 +117,37 @@ class TimeSidecar:
 
     def __len__(self) -> int:
         return self._entries
+
+
+def collect_points(batches: Iterable[Intact]) -> tuple[list[OffsetPoint], list[TimePoint]]:
+    """The points that an active segment with these batches would have been sealed with."""
+    offsets: list[OffsetPoint] = []
+    times: list[TimePoint] = []
+    youngest = TimePoint(NO_TIMESTAMP, Offset(0))
+    since = 0
+    for position, header, _ in batches:
+        if header.max_timestamp > youngest.timestamp:
+            youngest = TimePoint(TimestampMs(header.max_timestamp), Offset(header.last_offset))
+        if since >= POINT_EVERY_RECORDS:
+            offsets.append(OffsetPoint(Offset(header.last_offset), position))
+            append_time(times, youngest)
+            since = 0
+        since += header.record_count
+    append_time(times, youngest)
+    return offsets, times
+
+
+def append_time(times: list[TimePoint], point: TimePoint) -> None:
+    if point.timestamp >= 0 and (not times or point.timestamp > times[-1].timestamp):
+        times.append(point)
+
+
+def write_sidecars(
+    disk: Disk, folder: Path, base: Offset, offsets: list[OffsetPoint], times: list[TimePoint]
+) -> None:
+    """Both files of a segment, durable. A sidecar that can be seen is whole."""
+    for suffix, data in (
+        (names.OFFSET_INDEX, encode_offset_points(base, offsets)),
+        (names.TIME_INDEX, encode_time_points(base, times)),
+    ):
+        replace_file(disk, folder / names.segment_file(base, suffix), data)

@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from stratamq.log import reader
+from stratamq.log.active_segment import ActiveSegment
 from stratamq.log.contract import PlacedBatch
 from stratamq.log.index import IndexState
 from stratamq.log.kv import KVBatch
 from stratamq.log.scan import Damage, Intact
-from stratamq.log.segment import ActiveSegment, SealedSegment, Segment
+from stratamq.log.sealed_segment import SealedSegment
+from stratamq.log.segment import Segment
 from stratamq.log.sidecar import OffsetPoint, TimePoint
 from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import CorruptRecord

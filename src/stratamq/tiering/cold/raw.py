@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from stratamq.lake.parquet.sources import Span
-from stratamq.log.reader import Place, View, locate, read_intact
+from stratamq.log.reader import KnownBatch, SegmentView, locate, read_intact
 from stratamq.log.sidecar import OffsetPoint, OffsetSidecar, TimeSidecar
 from stratamq.meta.tier import TierFile, TierObject
 from stratamq.model.errors import CorruptObject, CorruptRecord
@@ -54,7 +54,7 @@ class RawFile:
     def read_from(self, offset: Offset, max_bytes: int, end: Offset) -> tuple[bytes, int]:
         """As ShardStore.read; with it, where in the file the answer ends."""
         view, hint = self._view(), self._hints.get(offset)
-        known = None if hint is None else Place(hint, offset, proven=True)
+        known = None if hint is None else KnownBatch(hint, offset, proven=True)
         position = locate(view, offset, known)
         data = b"" if position is None else read_intact(view, position, max_bytes, end, offset)
         if position is None or not data:
@@ -66,10 +66,10 @@ class RawFile:
         point = self._times.floor(timestamp)
         return point.offset if point is not None else self.file.base_offset
 
-    def _view(self) -> View:
+    def _view(self) -> SegmentView:
         size = self.source.size_bytes
         file = self.file
-        return View(
+        return SegmentView(
             log_of(file).key,
             _Bytes(self.source),
             size,

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from stratamq.lake.parquet.writing import read_chunks
 from stratamq.log.scan import Intact
-from stratamq.log.segment import collect_points
-from stratamq.log.sidecar import encode_offset_points, encode_time_points
+from stratamq.log.sidecar import collect_points, encode_offset_points, encode_time_points
 from stratamq.model.types import Offset, Position
 from stratamq.tiering.mover.brief import BriefFile
 from stratamq.wire.kafka.records import read_header, walk
