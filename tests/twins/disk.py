@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from stratamq.log.disk import File
 from tests.twins.inode import Change, Inode, Power
 
 __all__ = ["Call", "Crash", "Power", "SimDisk", "SimFile", "Trouble", "at_call", "no_trouble"]
@@ -259,6 +260,22 @@ class SimDisk:
             else:
                 kept.append(change)
         self._pending_names = kept
+
+    def sync_all(self, files: Sequence[File]) -> list[OSError | None]:
+        """A real disk syncs them in any order: here in one that differs from call to call."""
+        errors: list[OSError | None] = [None] * len(files)
+        order = list(range(len(files)))
+        Random(len(self.calls)).shuffle(order)
+        for number in order:
+            try:
+                files[number].sync()
+            except OSError as error:
+                errors[number] = error
+        return errors
+
+    def sync_folders(self, paths: Sequence[Path]) -> None:
+        for path in paths:
+            self.sync_folder(path)
 
     def _change_names(self, change: NameChange) -> None:
         change.apply(self._names)

@@ -5,8 +5,8 @@
     {data_dir}/index/                  RocksDB: can be deleted and is rebuilt from the logs
     {data_dir}/index-damaged/          the last index that could not be read; can be deleted
 
-A commit writes to each shard's log, syncs each that promises it, and then writes the index rows of
-all of them at once. How shards come and go: `stratamq.engine.shard_folders`.
+A commit writes to each shard's log, syncs all files that promise it together, and then writes the
+index rows of all shards at once. How shards come and go: `stratamq.engine.shard_folders`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,8 @@ from stratamq.engine.high_watermarks import HighWatermarks
 from stratamq.engine.keeper import Kept, Opened
 from stratamq.engine.layout import HIGH_WATERMARKS, SEGMENTS_FOLDER
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.shard_folders import (
-    SHARD_NAME,
-    ShardFolders,
-    one_by_one,
-    together,
-    told,
-)
+from stratamq.engine.shard_folders import SHARD_NAME, ShardFolders, told
+from stratamq.engine.sync_threads import SyncThreads
 from stratamq.log.contract import ShardStore
 from stratamq.log.disk import Disk, RealDisk
 from stratamq.log.index import IndexStore
@@ -43,11 +38,16 @@ from stratamq.model.errors import (
     ShardUnavailable,
     StorageError,
     StrataError,
+    TooManyOpenFiles,
 )
 from stratamq.model.types import Offset, ShardName
 
 INDEX_FOLDER = "index"
 INDEX_DAMAGED = "index-damaged"
+
+WAVE_FILES_MAX = 256
+"""Files that one commit writes before it syncs them together. The others come after that: each
+takes a descriptor until it is synced."""
 
 logger = logging.getLogger(__name__)
 
@@ -65,13 +65,13 @@ class SegmentKeeper:
         self._data_dir, self._root = data_dir, data_dir / SEGMENTS_FOLDER
         self._limits = limits
         self._remover = FileRemover()
-        real = RealDisk(limits.open_files_max, self._remover.free_later)
+        self._sync_threads = SyncThreads()
+        real = RealDisk(limits.open_files_max, self._remover.free_later, self._sync_threads.run)
         self._disk: Disk = disk or real
         self._open_kv = open_kv or partial(
             RocksKV, data_dir / INDEX_FOLDER, close_unused=real.close_unused
         )
-        sync_all = together if disk is None else one_by_one
-        self._folders = ShardFolders(self._disk, self._root, sync_all)
+        self._folders = ShardFolders(self._disk, self._root)
         self._kv: KVStore
         self._stores: dict[ShardName, FileShardLog] = {}
         self._empty: list[KVBatch] = []
@@ -218,12 +218,13 @@ class SegmentKeeper:
         self._stores.pop(spec.name, None)
 
     def commit(self, groups: Sequence[Group]) -> None:
-        stored = [group for group in groups if group.batches and self._stored(group)]
+        """Write the batches of all shards, sync their files together, and write the index rows of
+        all of them at once."""
+        stored = self._store_one(groups[0]) if len(groups) == 1 else self._store_all(groups)
         if not stored:
             return
         rows = self._batch()
-        logs = [self._stores[group.shard.name] for group in stored]
-        for group, log in zip(stored, logs, strict=True):
+        for group, log in stored:
             log.stage_index(rows, durable=group.shard.syncs)
         if not len(rows):
             self._empty.append(rows)
@@ -231,8 +232,67 @@ class SegmentKeeper:
         try:
             self._kv.write(rows)
         except StrataError as error:
-            for group, log in zip(stored, logs, strict=True):
+            for group, log in stored:
                 group.error = log.poison(f"its index could not be written: {error}")
+
+    def _store_one(self, group: Group) -> list[tuple[Group, FileShardLog]]:
+        """Write and, where promised, sync in one call to the disk."""
+        if not group.batches:
+            return []
+        log = self._stores[group.shard.name]
+        try:
+            log.append(group.batches, durable=group.shard.syncs)
+        except StrataError as error:
+            group.error = error
+            return []
+        return [(group, log)]
+
+    def _store_all(self, groups: Sequence[Group]) -> list[tuple[Group, FileShardLog]]:
+        """Those whose batches are stored, and synced where promised."""
+        stored: list[tuple[Group, FileShardLog]] = []
+        unsynced: list[tuple[Group, FileShardLog]] = []
+        for group in groups:
+            if not group.batches:
+                continue
+            log = self._stores[group.shard.name]
+            if len(unsynced) == WAVE_FILES_MAX:
+                self._sync(unsynced)
+            try:
+                self._append(group, log, unsynced)
+            except StrataError as error:
+                group.error = error
+                continue
+            stored.append((group, log))
+            if group.shard.syncs:
+                unsynced.append((group, log))
+        self._sync(unsynced)
+        return [(group, log) for group, log in stored if group.error is None]
+
+    def _append(
+        self, group: Group, log: FileShardLog, unsynced: list[tuple[Group, FileShardLog]]
+    ) -> None:
+        """Files stay open until they are synced. Where no descriptor is left, they are synced
+        early."""
+        try:
+            log.append(group.batches)
+        except TooManyOpenFiles:
+            if not unsynced:
+                raise
+            self._sync(unsynced)
+            log.append(group.batches)
+
+    def _sync(self, unsynced: list[tuple[Group, FileShardLog]]) -> None:
+        """Sync the files of these shards together. One that fails is the trouble of its shard."""
+        waiting = [
+            (group, log, file) for group, log in unsynced if (file := log.unsynced()) is not None
+        ]
+        unsynced.clear()
+        errors = self._disk.sync_all([file for _, _, file in waiting])
+        for (group, log, _), error in zip(waiting, errors, strict=True):
+            try:
+                log.end_sync(error)
+            except StrataError as failure:
+                group.error = failure
 
     def _batch(self) -> KVBatch:
         """One that nothing was put into, where there is one: most commits have nothing to say, and
@@ -241,15 +301,6 @@ class SegmentKeeper:
             return self._empty.pop()
         except IndexError:
             return self._kv.batch()
-
-    def _stored(self, group: Group) -> bool:
-        """Write and, where promised, sync one shard's batches; whether it went well."""
-        try:
-            self._stores[group.shard.name].append(group.batches, durable=group.shard.syncs)
-        except StrataError as error:
-            group.error = error
-            return False
-        return True
 
     def save_high_watermarks(self, marks: Mapping[ShardName, Offset]) -> None:
         self._watermarks.save(marks, lambda name: self._disk.exists(self._folders.of(name)))
@@ -261,6 +312,7 @@ class SegmentKeeper:
         self._empty.clear()
         self._kv.close()
         self._remover.close()
+        self._sync_threads.close()
 
     # -- opening -------------------------------------------------------------------------------
 

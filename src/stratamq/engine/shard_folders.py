@@ -21,9 +21,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,9 +35,6 @@ from stratamq.model.types import EARLIEST, ShardName
 from stratamq.wire.crc import crc32c
 
 FORMAT = 2
-SYNC_THREADS = 16
-
-Syncs = Sequence[Callable[[], None]]
 
 SHARD_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 
@@ -53,29 +48,11 @@ class FoundFolders(NamedTuple):
     strays: list[str]
 
 
-def one_by_one(syncs: Syncs) -> None:
-    for sync in syncs:
-        sync()
-
-
-def together(syncs: Syncs) -> None:
-    """All have ended on return. The first failure is raised."""
-    if len(syncs) == 1:
-        one_by_one(syncs)
-        return
-    with ThreadPoolExecutor(SYNC_THREADS, "stratamq-sync") as threads:
-        begun = [threads.submit(sync) for sync in syncs]
-    for one in begun:
-        one.result()
-
-
 class ShardFolders:
     """Everything under one root. Errors are OSError, as the disk gives them."""
 
-    def __init__(
-        self, disk: Disk, root: Path, sync_all: Callable[[Syncs], None] = one_by_one
-    ) -> None:
-        self._disk, self.root, self._sync_all = disk, root, sync_all
+    def __init__(self, disk: Disk, root: Path) -> None:
+        self._disk, self.root = disk, root
 
     def of(self, name: ShardName) -> Path:
         return self.root / name
@@ -98,12 +75,12 @@ class ShardFolders:
 
     def confirm(self, specs: Sequence[ShardSpec]) -> None:
         """The folders, and the names in them, are shards from now on: durable on return."""
-        files = [self._write_spec(spec) for spec in specs]
-        self._sync_all([file.sync for file in files])
+        for error in self._disk.sync_all([self._write_spec(spec) for spec in specs]):
+            if error is not None:
+                raise error
         for path in (self.of(spec.name) / names.SPEC for spec in specs):
             self._disk.rename(_temporary(path), path)
-        folders = [self.of(spec.name) for spec in specs]
-        self._sync_all([partial(self._disk.sync_folder, folder) for folder in folders])
+        self._disk.sync_folders([self.of(spec.name) for spec in specs])
         self._disk.sync_folder(self.root)
 
     def _write_spec(self, spec: ShardSpec) -> File:

@@ -71,7 +71,7 @@ class ActiveSegment(Segment):
             self.state.first_timestamp = batches[0].header.max_timestamp
         self.size += sum(map(len, written))
         if durable:
-            self._note_synced()
+            self.note_synced()
 
     def undo(self, size: int, end: Offset) -> None:
         """Take back an append that failed. A file that is not held was not written to."""
@@ -92,13 +92,19 @@ class ActiveSegment(Segment):
             position += len(chunk)
 
     def sync(self) -> None:
-        if self.state.synced_position < self.size:
-            self._hold().sync()
-            self._note_synced()
-        self._held = None
+        file = self.unsynced()
+        if file is not None:
+            file.sync()
+        self.note_synced()
 
-    def _note_synced(self) -> None:
+    def unsynced(self) -> File | None:
+        """The file, if it has bytes that are not synced. The caller syncs it, and calls
+        `note_synced` if that went well."""
+        return self._hold() if self.state.synced_position < self.size else None
+
+    def note_synced(self) -> None:
         self.state.synced_position, self.state.synced_end = Position(self.size), self.end
+        self._held = None
 
     def stage(self, rows: KVBatch, *, state_alone: bool = True) -> None:
         """Rows for everything appended since, points and state included; the state not where it

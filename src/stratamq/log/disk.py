@@ -15,6 +15,7 @@ import errno
 import mmap
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar, cast
 
@@ -108,6 +109,13 @@ class Disk(Protocol):
 
     def sync_folder(self, path: Path) -> None: ...
 
+    def sync_all(self, files: Sequence[File]) -> Sequence[OSError | None]:
+        """Sync many files, in any order or at once: for each of them its error, or None. All have
+        ended on return."""
+
+    def sync_folders(self, paths: Sequence[Path]) -> None:
+        """The same for folders. The first error is raised."""
+
 
 class RealFile:
     """A file descriptor. Owned by reference: the last holder to drop it closes it, so that evicting
@@ -180,6 +188,17 @@ class RealFile:
         return os.fstat(self._fd).st_size
 
 
+def one_by_one(calls: Sequence[Callable[[], None]]) -> Sequence[OSError | None]:
+    """Make every call; for each of them its error, or None."""
+    errors: list[OSError | None] = [None] * len(calls)
+    for number, call in enumerate(calls):
+        try:
+            call()
+        except OSError as error:
+            errors[number] = error
+    return errors
+
+
 class RealDisk:
     """The machine's own file system, with a bounded number of files kept open or mapped.
 
@@ -190,11 +209,15 @@ class RealDisk:
     """
 
     def __init__(
-        self, open_files_max: int = OPEN_FILES_MAX, free_later: Callable[[int], None] = os.close
+        self,
+        open_files_max: int = OPEN_FILES_MAX,
+        free_later: Callable[[int], None] = os.close,
+        together: Callable[[Sequence[Callable[[], None]]], Sequence[OSError | None]] = one_by_one,
     ) -> None:
         """`free_later` gets the descriptors of large files that were removed; see
-        `stratamq.log.freeing`."""
-        self._free_later = free_later
+        `stratamq.log.freeing`. `together` makes many blocking calls, on threads where it has
+        some."""
+        self._free_later, self._together = free_later, together
         self._cache: OpenFiles[RealFile | Buffer] = OpenFiles(open_files_max)
 
     def open(self, path: Path, *, create: bool = False) -> File:
@@ -271,6 +294,14 @@ class RealDisk:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+    def sync_all(self, files: Sequence[File]) -> Sequence[OSError | None]:
+        return self._together([file.sync for file in files])
+
+    def sync_folders(self, paths: Sequence[Path]) -> None:
+        for error in self._together([partial(self.sync_folder, path) for path in paths]):
+            if error is not None:
+                raise error
 
     def _with_descriptor(self, opening: Callable[..., T], *args: object) -> T:
         """Open something. Where no descriptor is left, files that are only kept for later are

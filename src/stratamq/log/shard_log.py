@@ -40,7 +40,7 @@ from stratamq.log.contract import (
     must_roll,
 )
 from stratamq.log.deletions import Deletions
-from stratamq.log.disk import NO_ROOM, Disk
+from stratamq.log.disk import NO_ROOM, Disk, File
 from stratamq.log.epochs import EpochCheckpoint
 from stratamq.log.file_list import FileList
 from stratamq.log.guard import WriteGuard
@@ -252,6 +252,17 @@ class FileShardLog:
     def sync(self) -> None:
         self._check_writable()
         self._writer.sync()
+
+    def unsynced(self) -> File | None:
+        """The file that `sync` would sync, for a caller that syncs files of many shards together
+        and then calls `end_sync`. None where everything is synced. It is open since `append`."""
+        return self._segments.active.unsynced()
+
+    def end_sync(self, error: OSError | None) -> None:
+        """The file that `unsynced` returned was synced, or that failed: ShardPoisoned."""
+        if error is not None:
+            raise self._guard.sync_failure(error) from error
+        self._segments.active.note_synced()
 
     def stage_index(self, rows: KVBatch, *, durable: bool = True) -> None:
         """Index rows for what was appended since the last call. Write them after `sync`.

@@ -1,0 +1,197 @@
+"""One commit over several shards: crashes between its writes and syncs, and syncs that fail."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from stratamq.engine.group import Group
+from stratamq.engine.intake import from_batch
+from stratamq.engine.limits import EngineLimits
+from stratamq.engine.segment_keeper import SegmentKeeper
+from stratamq.engine.shard import Shard
+from stratamq.engine.sync_threads import SYNC_THREADS, SyncThreads
+from stratamq.model.errors import ShardPoisoned
+from stratamq.model.types import ShardName, TimestampMs
+from tests.engine.support import NOW, batch, spec
+from tests.log.crashing import FATES, Fate
+from tests.log.support import ROOM, read_log
+from tests.twins.disk import Call, Crash, Power, SimDisk, at_call, no_trouble
+from tests.twins.kv import Loss, SimKV
+from tests.waiting import every
+
+DATA = Path("/data")
+NAMES = [ShardName(f"shard-{number}") for number in range(4)]
+UNSYNCED = NAMES[-1]
+"""The last one promises no sync."""
+
+ROUNDS = 3
+
+
+class Machine:
+    """A keeper on twins of disk and index, and what it was asked to store."""
+
+    def __init__(self, disk: SimDisk, kv: SimKV) -> None:
+        self.disk, self.kv = disk, kv
+        self.submitted: dict[ShardName, list[bytes]] = {name: [] for name in NAMES}
+        self.acknowledged = dict.fromkeys(NAMES, 0)
+        self.keeper = SegmentKeeper(DATA, EngineLimits(), disk, lambda: kv)
+        kv.before_write = lambda sync: disk.step("kv sync" if sync else "kv write", DATA)
+
+    def open(self) -> Machine:
+        found = {kept.spec.name: kept for kept in self.keeper.open().kept}
+        specs = [spec(name, flush="os" if name == UNSYNCED else "sync") for name in NAMES]
+        kept = [found[name].store for name in found]
+        stores = kept or self.keeper.create(specs)
+        self.shards = [Shard(one, store, None) for one, store in zip(specs, stores, strict=True)]
+        return self
+
+    def commit(self, number: int) -> list[Group]:
+        groups = []
+        for shard in self.shards:
+            group = Group(shard, TimestampMs(NOW))
+            data = batch(b"%d of " % number + shard.name.encode() * 9)
+            group.add(from_batch(shard, data, None, ROOM))
+            self.submitted[shard.name] += [placed.data for placed in group.batches]
+            groups.append(group)
+        self.keeper.commit(groups)
+        for group in groups:
+            if group.batches and group.error is None:
+                self.acknowledged[group.shard.name] += 1
+            group.settle()
+        return groups
+
+    def stop(self) -> None:
+        """End the threads of a process that is not there any more."""
+        self.disk.trouble = no_trouble
+        self.keeper._remover.close()
+        self.keeper._sync_threads.close()
+
+    def after_crash(self, fate: Fate, rng: Random) -> Machine:
+        power, loss = fate
+        return Machine(self.disk.after_crash(power, rng), self.kv.after_crash(loss, rng))
+
+
+def new() -> Machine:
+    disk = SimDisk()
+    disk.make_folder(DATA)
+    disk.sync_folder(Path("/"))
+    return Machine(disk, SimKV()).open()
+
+
+def stopped_machines() -> Iterator[tuple[Call, Machine]]:
+    """One that stopped before each call of three commits."""
+    for number in count():
+        machine = new()
+        machine.disk.written_part = 0.6
+        machine.disk.trouble = at_call(len(machine.disk.calls) + number, Crash())
+        try:
+            for round_number in range(ROUNDS):
+                machine.commit(round_number)
+        except Crash:
+            yield machine.disk.calls[-1], machine
+        else:
+            return
+        finally:
+            machine.stop()
+
+
+def check(before: Machine, found: Machine, fate: Fate, where: str) -> None:
+    for shard in found.shards:
+        content = read_log(shard.store)  # type: ignore[arg-type]
+        stored = [data for _, data in content.batches]
+        submitted = before.submitted[shard.name]
+        assert all(data in submitted for data in stored), f"invented, {where}"
+        if shard.name != UNSYNCED or fate[0] is Power.KILLED:
+            promised = submitted[: before.acknowledged[shard.name]]
+            assert stored[: len(promised)] == promised, f"lost, {where}"
+        assert found.keeper._stores[shard.name].end_offset >= len(stored)
+
+
+def test_every_promise_survives_a_crash_between_any_writes_and_syncs() -> None:
+    rng = Random(11)
+    kinds = set()
+    for call, machine in stopped_machines():
+        kinds.add(call.kind)
+        for fate in rng.sample(FATES, 5):
+            found = machine.after_crash(fate, rng).open()
+            check(machine, found, fate, f"{call}, {fate}")
+            assert not [group for group in found.commit(ROUNDS) if group.error]
+            found.stop()
+    assert {"write", "sync", "kv write"} <= kinds
+
+
+def test_all_are_written_before_the_first_is_synced_and_indexed_once_after_the_last() -> None:
+    machine = new()
+    machine.commit(0)
+    begin = len(machine.disk.calls)
+    machine.commit(1)
+    kinds = [call.kind for call in machine.disk.calls[begin:]]
+    assert kinds == ["write"] * 4 + ["sync"] * 3 + ["kv write"]
+    machine.stop()
+
+
+def test_a_sync_that_fails_is_the_trouble_of_its_shard_alone() -> None:
+    machine = new()
+    machine.commit(0)
+    failing = NAMES[1]
+
+    def trouble(call: Call) -> BaseException | None:
+        fails = call.kind == "sync" and call.path.parent.name == failing
+        return OSError(errno.EIO, "broken") if fails else None
+
+    machine.disk.trouble = trouble
+    failed = {group.shard.name: group.error for group in machine.commit(1) if group.error}
+    assert list(failed) == [failing]
+    assert isinstance(failed[failing], ShardPoisoned)
+    machine.disk.trouble = no_trouble
+    refused = [group.shard.name for group in machine.commit(2) if not group.batches]
+    assert refused == [failing], "it takes no more writes, and the others do"
+    found = machine.after_crash((Power.LOST, Loss.UNSYNCED), Random(0)).open()
+    check(machine, found, (Power.LOST, Loss.UNSYNCED), "a failed sync")
+    machine.stop()
+    found.stop()
+
+
+def test_where_no_descriptor_is_left_files_are_synced_early() -> None:
+    """Files that wait for their sync are open. Two of them are all that this machine has."""
+    machine = new()
+    machine.commit(0)
+    machine.commit(1)
+    begin = len(machine.disk.calls)
+
+    def starving(path: Path) -> OSError | None:
+        since = machine.disk.calls[begin:]
+        written = sum(call.kind == "write" for call in since)
+        synced = sum(call.kind == "sync" for call in since)
+        return OSError(errno.EMFILE, "too many") if written - synced >= 2 else None
+
+    machine.disk.open_trouble = starving
+    groups = machine.commit(2)
+    machine.disk.open_trouble = lambda path: None
+    assert not [group.error for group in groups if group.error]
+    kinds = [call.kind for call in machine.disk.calls[begin:]]
+    assert [kind for kind in kinds if kind in ("write", "sync")] == [
+        *("write", "write", "sync", "sync", "write", "write", "sync")
+    ]
+    machine.stop()
+
+
+@pytest.mark.parametrize("calls", [1, 2, SYNC_THREADS, 5 * SYNC_THREADS])
+def test_the_threads_make_every_call_once_and_say_which_failed(calls: int) -> None:
+    threads, made = SyncThreads(), []
+
+    def call(number: int) -> None:
+        made.append(number)
+        if number % 3 == 0:
+            raise OSError(errno.EIO, str(number))
+
+    errors = threads.run([lambda number=number: call(number) for number in range(calls)])  # type: ignore[misc]
+    threads.close()
+    assert sorted(made) == list(range(calls))
+    assert [error is not None for error in errors] == [n % 3 == 0 for n in every(range(calls))]
