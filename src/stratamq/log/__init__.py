@@ -1,19 +1,23 @@
-"""One shard's ordered log: the contract of every store, and the segment files that keep it.
+"""One shard's ordered log: the contract of every store, and the segment files that fulfil it.
 
 The ladder, each file using the ones below it:
 
-    shard_log   the log of one shard: append, roll, truncate, trim, offload, rewrite
-    beside      what is kept beside its segments
-    shard_reads reading it: by offset, key, tag and time
-    recovery    what is done with the files of an unclean stop
-    segment     one run of batches: a `.log` file with its indexes
-    reader      from an offset to batches, the short way
-    scan        every batch of a file, trusting nothing
-    index       indexes of active segments, keys and tags, in the KV store
-    sidecar     `.index` and `.timeindex` of sealed segments, Kafka's formats
-    deletions, epochs, checkpoint  small files beside the segments
-    names       every file name there is
-    disk, kv    the doors to the file system and to RocksDB
+    shard_log         the log of one shard, put together from the parts below
+    segment_writer    adding, cutting, dropping and replacing segments
+    segment_list      the segments of a shard, and reading them
+    recovery          opening a shard after any stop; with folder_recovery, segment_recovery
+    rewriting         replacing a sealed segment by a smaller one
+    truncation        cutting a segment
+    active_segment    the segment that is written; sealed_segment those that never change
+    segment           what all segments share
+    reader            from an offset to batches, the short way
+    scan              every batch of a file, trusting nothing
+    index             indexes of active segments, keys and tags, in the key-value store
+    sidecar           `.index` and `.timeindex` of sealed segments, Kafka's formats
+    file_list, start_offsets, epochs, deletions, snapshots   small files in the shard's folder
+    guard             when a shard refuses writes
+    names             every file name
+    disk, kv          the doors to the file system and to RocksDB
 
 Synchronous, one writer per shard, readers at any time. Nothing here knows asyncio or threads.
 """
