@@ -1,0 +1,1 @@
+"""How long the way of one request is: Python calls and files, counted and not timed."""
