@@ -129,6 +129,7 @@ def test_the_keeper_of_segments_has_one_as_long_as_it_is_open(
         os.close(fd)
 
     monkeypatch.setattr(module, "free", free)
+    others = remover_threads()  # of nodes that other tests keep
     keeper = SegmentKeeper(tmp_path, EngineLimits())
     keeper.open()
     (store,) = keeper.create([spec(S)])
@@ -138,4 +139,4 @@ def test_the_keeper_of_segments_has_one_as_long_as_it_is_open(
     wait_until(lambda: freed_by, "it is freed")
     assert set(freed_by) == {"stratamq-remove"}
     keeper.close()
-    assert not remover_threads()
+    assert set(remover_threads()) <= set(others)

@@ -92,7 +92,7 @@ async def test_what_waits_is_committed_together_and_answered_apart() -> None:
         answers = [await first, *(await asyncio.gather(*waiting))]
     assert gate.commits == [[("s_0", 1)], [("s_0", 2), ("s_1", 2)]]
     assert [answer[:2] for answer in answers] == [(0, 0), (1, 2), (0, 0), (3, 5), (1, 4)]
-    assert (one.high_watermark, two.high_watermark) == (6, 5)
+    assert (one.commits.high_watermark, two.commits.high_watermark) == (6, 5)
 
 
 async def test_a_drain_is_bounded_by_requests() -> None:
@@ -178,7 +178,7 @@ async def test_a_caller_that_gave_up_later_is_committed_all_the_same() -> None:
         gate.let_go()
         second = await pool.append(append(target, b"second"))
     assert second.base_offset == 1
-    assert target.high_watermark == 2
+    assert target.commits.high_watermark == 2
 
 
 async def test_a_failing_shard_does_not_fail_its_neighbours() -> None:
@@ -194,7 +194,7 @@ async def test_a_failing_shard_does_not_fail_its_neighbours() -> None:
         assert (await good).base_offset == 1
         with pytest.raises(DiskFull):
             await bad
-        assert (one.high_watermark, two.high_watermark) == (2, 0)
+        assert (one.commits.high_watermark, two.commits.high_watermark) == (2, 0)
         gate.fail.clear()
         again = await pool.append(append(two, b"room again"))
         assert again.base_offset == 0, "nothing of the failed one was kept"

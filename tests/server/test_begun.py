@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stratamq.broker.kafka.contract import Answered, Caller
+from stratamq.broker.kafka.contract import Answered, Caller, Cancel, nothing
 from stratamq.server.kafka.server import ServerLimits
 from stratamq.server.kafka.throttle import Usage
 from stratamq.wire.kafka.protocol.messages.produce import (
@@ -38,16 +38,16 @@ class Both:
         self.gate = asyncio.Event()
         self.waiting: list[Answered] = []
 
-    def begin(self, request: Any, caller: Caller, answered: Answered) -> bool:
+    def begin(self, request: Any, caller: Caller, answered: Answered) -> Cancel | None:
         if request.timeout_ms % 2 == ODD:
-            return False
+            return None
         self.order.append(("at once", request.timeout_ms))
         answered(echo(request))
-        return True
+        return nothing
 
-    def begin_and_wait(self, request: Any, caller: Caller, answered: Answered) -> bool:
+    def begin_and_wait(self, request: Any, caller: Caller, answered: Answered) -> Cancel | None:
         self.waiting.append(answered)
-        return True
+        return nothing
 
     async def serve(self, request: Any, caller: Caller) -> ProduceResponse:
         await self.gate.wait()
@@ -119,11 +119,11 @@ async def test_an_answer_to_somebody_who_left() -> None:
 
 @pytest.mark.parametrize("bad_answer", [False, True])
 async def test_a_failure_closes_its_own_connection_only(bad_answer: bool) -> None:
-    def fail(request: Any, caller: Caller, answered: Answered) -> bool:
+    def fail(request: Any, caller: Caller, answered: Answered) -> Cancel | None:
         if request.timeout_ms and not bad_answer:
             raise RuntimeError("a bug")
         answered(UNREADABLE if request.timeout_ms else echo(request))
-        return True
+        return nothing
 
     handlers, beginners = {ProduceRequest: Both().serve}, {ProduceRequest: fail}
     async with (
@@ -141,18 +141,23 @@ class Timed:
     idle = False
     times = True
 
+    def __init__(self) -> None:
+        self.busy_ms: list[float] = []
+
     def charge(self, caller: Caller, usage: Usage) -> int:
+        self.busy_ms.append(usage.busy_ms)
         return 0
 
 
-async def test_whoever_is_timed_has_a_task() -> None:
-    both = Both()
-    both.gate.set()
+async def test_one_that_is_timed_needs_no_task() -> None:
+    both, quotas = Both(), Timed()
     handlers, beginners = {ProduceRequest: both.serve}, {ProduceRequest: both.begin}
     async with (
-        serving(handlers, beginners=beginners, quotas=Timed()) as (_, port),
+        serving(handlers, beginners=beginners, quotas=quotas) as (_, port),
         connected(port) as peer,
     ):
         peer.send(numbered(0), VERSION)
         assert await answers(peer, 1) == [0]
-    assert both.order == [("a task", 0)]
+    assert both.order == [("at once", 0)]
+    assert len(quotas.busy_ms) == 1
+    assert quotas.busy_ms[0] > 0

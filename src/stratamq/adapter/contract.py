@@ -7,34 +7,30 @@ it with `StorageDriverManager.register`; the rest of the node does not notice.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from stratamq.engine.acks import Acks
 from stratamq.engine.contract import (
     AcceptedBatch,
-    Appender,
     AppendResult,
     FetchResult,
     OffsetStrategy,
     ReadLimit,
     ShardSpec,
-    Unsubscribe,
 )
+from stratamq.engine.handle import ShardHandle
 from stratamq.log.contract import SegmentInfo
 from stratamq.model.errors import InvalidTransactionState
-from stratamq.model.producer import AbortedTransaction, ProducerState
+from stratamq.model.producer import ProducerState
 from stratamq.model.record import Record
 from stratamq.model.shard import ShardOffsets
 from stratamq.model.types import (
     EARLIEST,
-    NO_EPOCH,
-    NO_OFFSET,
-    LeaderEpoch,
     Offset,
     ShardName,
     TimestampMs,
 )
-from stratamq.wire.kafka.records import Buffer, Scratch
+from stratamq.wire.kafka.records import Buffer
 
 
 class StorageAdapter(ABC):
@@ -50,7 +46,7 @@ class StorageAdapter(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Called once, when nobody uses it any more; also after an `open` that failed."""
+        """Called once, when nobody uses it any more."""
 
     # -- shards --------------------------------------------------------------------------------
 
@@ -83,6 +79,13 @@ class StorageAdapter(ABC):
 
     @abstractmethod
     async def offsets(self, shard: ShardName) -> ShardOffsets: ...
+
+    def handle(self, shard: ShardName) -> ShardHandle:
+        """The shard for many calls. What is made here uses the methods of this contract; a storage
+        that has logs of its own gives something better."""
+        from stratamq.adapter.foreign_shard import ForeignShard
+
+        return ForeignShard(self, shard)
 
     # -- records -------------------------------------------------------------------------------
 
@@ -183,40 +186,10 @@ class StorageAdapter(ABC):
 
     # -- what a place without logs of its own leaves as it is -----------------------------------
 
-    def accept(
-        self,
-        shard: ShardName,
-        data: Buffer,
-        *,
-        decompressed_max: int,
-        scratch: Scratch | None = None,
-    ) -> Buffer | AcceptedBatch:
-        """The part of `append_batch` that takes long, for any thread; `append_batch` is given what
-        it returns. Without it, `append_batch` gets the batch as it came."""
-        return data
-
-    def appender(self, shard: ShardName) -> Appender | None:
-        """The way of `append_batch` without a coroutine, to be used at once; None where there is
-        none."""
-        return None
-
-    def subscribe(self, shard: ShardName, callback: Callable[[], None]) -> Unsubscribe:
-        """Call back when start or high watermark may have moved. Without it, those who wait for new
-        messages look again when their time is over."""
-        return lambda: None
-
     def segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
         return ()
 
-    def end_of_epoch(self, shard: ShardName, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
-        """The largest known epoch <= `epoch`, and where it ends; (-1, -1) when there is none."""
-        return NO_EPOCH, NO_OFFSET
-
     # -- history: a place without tiers has everything where it is, and nothing deleted by marks --
-
-    async def local_start(self, shard: ShardName) -> Offset:
-        """What is before it is on object storage only."""
-        return (await self.offsets(shard)).start
 
     def tiered_end(self, shard: ShardName) -> Offset:
         """Where that which object storage has ends, kept here as well or not; 0 where it has
@@ -248,17 +221,6 @@ class StorageAdapter(ABC):
         InvalidProducerEpoch or CoordinatorFenced when either has been replaced by a newer one.
         """
         raise InvalidTransactionState(f"{shard} is kept where there are no transactions")
-
-    async def last_stable_offset(self, shard: ShardName) -> Offset:
-        """The first offset of which it is not decided yet whether it counts; where all is decided,
-        the high watermark."""
-        return (await self.offsets(shard)).high_watermark
-
-    async def aborted_transactions(
-        self, shard: ShardName, start: Offset, end: Offset
-    ) -> list[AbortedTransaction]:
-        """Those that may have records in `start..end - 1`, by the offsets of their marks."""
-        return []
 
     async def producers(self, shard: ShardName) -> list[ProducerState]:
         """Those who have written lately, or have a transaction under way."""

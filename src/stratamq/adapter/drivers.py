@@ -24,29 +24,27 @@ from stratamq.adapter.partitions import (
 from stratamq.engine.acks import Acks
 from stratamq.engine.contract import (
     AcceptedBatch,
-    Appender,
     AppendResult,
     FetchResult,
     OffsetStrategy,
     ReadLimit,
-    Unsubscribe,
 )
+from stratamq.engine.handle import ShardHandle
 from stratamq.log.contract import SegmentInfo
 from stratamq.meta.caches import BrokerCacheManager
 from stratamq.meta.configs import storage_name
 from stratamq.model.errors import AlreadyExists, Closed, InvalidConfig, StorageError
-from stratamq.model.producer import AbortedTransaction, ProducerState
+from stratamq.model.producer import ProducerState
 from stratamq.model.record import Record
 from stratamq.model.shard import ShardOffsets
 from stratamq.model.topic import Topic
 from stratamq.model.types import (
     EARLIEST,
-    LeaderEpoch,
     Offset,
     TimestampMs,
 )
 from stratamq.wire.kafka.partitioner import partition_for_key
-from stratamq.wire.kafka.records import Buffer, Scratch
+from stratamq.wire.kafka.records import Buffer
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +76,7 @@ class StorageDriverManager:
         self._factories: dict[str, DriverFactory] = {}
         self._drivers: dict[str, StorageAdapter] = {}
         self._failures: dict[str, OpenFailure] = {}
-        self._opening: dict[str, asyncio.Task[StorageAdapter]] = {}
+        self._opening = asyncio.Lock()
         self._message_seq = itertools.count()
         self._closed = False
 
@@ -99,20 +97,13 @@ class StorageDriverManager:
         return self._drivers
 
     async def driver(self, storage_type: str) -> StorageAdapter:
-        """The one driver of a storage type, opened if this is the first call. Opening it may mean
-        reading it all: it goes on when its callers give up, and a second one waits for it."""
+        """The one driver of a storage type, opened if this is the first call."""
         if (driver := self._drivers.get(storage_type)) is not None:
             return driver
-        task = self._opening.get(storage_type)
-        if task is None:
-            factory = self._factory(storage_type)
-            task = self._opening[storage_type] = asyncio.create_task(
-                self._open(storage_type, factory), name=f"open {storage_type}"
-            )
-            task.add_done_callback(lambda done: self._opened(storage_type, done))
-        return await asyncio.shield(task)
+        async with self._opening:
+            return self._drivers.get(storage_type) or await self._open(storage_type)
 
-    def _factory(self, storage_type: str) -> DriverFactory:
+    async def _open(self, storage_type: str) -> StorageAdapter:
         if self._closed:
             raise Closed("the node is shut down")
         factory = self._factories.get(storage_type)
@@ -120,30 +111,19 @@ class StorageDriverManager:
             known = ", ".join(sorted(self._factories))
             raise InvalidConfig(f"storage.type: {storage_type!r} is not one of {known}")
         self._check_failure(storage_type)
-        return factory
-
-    def _opened(self, storage_type: str, task: asyncio.Task[StorageAdapter]) -> None:
-        del self._opening[storage_type]
-        if not task.cancelled():
-            task.exception()  # perhaps all callers have given up, and no other code asks for it
-
-    async def _open(self, storage_type: str, factory: DriverFactory) -> StorageAdapter:
         driver = factory()
         try:
             await driver.open()
         except Exception as error:
             self._note_failure(storage_type, error)
-            try:
-                await driver.close()
-            except Exception as close_error:
-                log.debug("storage %s, which did not open: %s", storage_type, close_error)
             raise StorageError(f"storage {storage_type} cannot be opened: {error}") from error
         self._failures.pop(storage_type, None)
         self._drivers[storage_type] = driver
         return driver
 
     def _check_failure(self, storage_type: str) -> None:
-        """A storage that could not be opened is not tried again with every request."""
+        """A storage that could not be opened is not tried again with every request: opening it may
+        mean reading it all."""
         failure = self._failures.get(storage_type)
         if failure is not None and asyncio.get_running_loop().time() < failure.retry_at_s:
             raise StorageError(f"storage {storage_type} cannot be opened: {failure.reason}")
@@ -157,16 +137,27 @@ class StorageDriverManager:
 
     async def close(self) -> None:
         """Close every driver, also when one of them fails."""
-        self._closed = True
-        if self._opening:
-            await asyncio.wait(self._opening.values())
-        drivers, self._drivers = list(self._drivers.values()), {}
+        async with self._opening:
+            self._closed = True
+            drivers, self._drivers = list(self._drivers.values()), {}
         outcomes = await asyncio.gather(
             *(driver.close() for driver in drivers), return_exceptions=True
         )
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
+
+    # -- one partition for many calls ----------------------------------------------------------
+
+    def handle(self, topic: Topic, partition: int) -> ShardHandle | None:
+        """The shard of a partition; None while its storage is not open. It holds until the topic's
+        metadata or the shard's changes."""
+        driver = self._drivers.get(storage_name(topic.config))
+        return None if driver is None else driver.handle(shard_of(topic, partition))
+
+    async def open_handle(self, topic: Topic, partition: int) -> ShardHandle:
+        driver = await self.driver(storage_name(topic.config))
+        return driver.handle(shard_of(topic, partition))
 
     # -- writing -------------------------------------------------------------------------------
 
@@ -224,22 +215,6 @@ class StorageDriverManager:
             return partition_for_key(key, topic.partitions)
         return next(self._message_seq) % topic.partitions
 
-    def accept(
-        self,
-        topic: Topic,
-        partition: int,
-        data: Buffer,
-        *,
-        decompressed_max: int,
-        scratch: Scratch | None = None,
-    ) -> Buffer | AcceptedBatch:
-        """The part of `append_batch` that takes long, for any thread."""
-        driver = self._drivers.get(storage_name(topic.config))
-        if driver is None:
-            return data
-        shard = shard_of(topic, partition)
-        return driver.accept(shard, data, decompressed_max=decompressed_max, scratch=scratch)
-
     async def append_batch(
         self,
         topic: str,
@@ -250,11 +225,6 @@ class StorageDriverManager:
     ) -> AppendResult:
         meta, driver = await self._route(topic)
         return await driver.append_batch(shard_of(meta, partition), data, acks=acks)
-
-    def appender(self, topic: Topic, partition: int) -> Appender | None:
-        """The way of `append_batch` without a coroutine, where there is one."""
-        driver = self._drivers.get(storage_name(topic.config))
-        return None if driver is None else driver.appender(shard_of(topic, partition))
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -327,29 +297,10 @@ class StorageDriverManager:
         meta, driver = await self._route(topic)
         return driver.cold_segments(shard_of(meta, partition))
 
-    async def local_start(self, topic: str, partition: int) -> Offset:
-        """What is before it is on object storage only."""
-        meta, driver = await self._route(topic)
-        return await driver.local_start(shard_of(meta, partition))
-
     async def tiered_end(self, topic: str, partition: int) -> Offset:
         """Where that which object storage has ends; 0 where it has nothing."""
         meta, driver = await self._route(topic)
         return driver.tiered_end(shard_of(meta, partition))
-
-    async def end_of_epoch(
-        self, topic: str, partition: int, epoch: LeaderEpoch
-    ) -> tuple[LeaderEpoch, Offset]:
-        """The largest known epoch <= `epoch`, and where it ends; (-1, -1) when there is none."""
-        meta, driver = await self._route(topic)
-        return driver.end_of_epoch(shard_of(meta, partition), epoch)
-
-    async def subscribe(
-        self, topic: str, partition: int, callback: Callable[[], None]
-    ) -> Unsubscribe:
-        """Call back on the event loop when start or high watermark may have moved."""
-        meta, driver = await self._route(topic)
-        return driver.subscribe(shard_of(meta, partition), callback)
 
     async def get_offset_by_timestamp(
         self,
@@ -405,17 +356,6 @@ class StorageDriverManager:
             commit=commit,
             coordinator_epoch=coordinator_epoch,
         )
-
-    async def last_stable_offset(self, topic: str, partition: int) -> Offset:
-        meta, driver = await self._route(topic)
-        return await driver.last_stable_offset(shard_of(meta, partition))
-
-    async def aborted_transactions(
-        self, topic: str, partition: int, start: Offset, end: Offset
-    ) -> list[AbortedTransaction]:
-        """Those that may have records in `start..end - 1`."""
-        meta, driver = await self._route(topic)
-        return await driver.aborted_transactions(shard_of(meta, partition), start, end)
 
     async def producers(self, topic: str, partition: int) -> list[ProducerState]:
         meta, driver = await self._route(topic)

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from stratamq.adapter.contract import StorageAdapter
 from stratamq.adapter.offsets import OffsetManager
 from stratamq.engine.acks import Acks
 from stratamq.engine.contract import (
     AcceptedBatch,
-    Appender,
     AppendResult,
     FetchResult,
     OffsetStrategy,
     ReadLimit,
     ShardSpec,
-    Unsubscribe,
 )
+from stratamq.engine.handle import ShardHandle
 from stratamq.engine.handler import StorageEngineHandler
 from stratamq.log.contract import SegmentInfo
 from stratamq.meta.commands import CommitOffset
-from stratamq.model.producer import AbortedTransaction, ProducerState, TransactionMarker
+from stratamq.model.producer import ProducerState, TransactionMarker
 from stratamq.model.record import Record
 from stratamq.model.shard import ShardOffsets
 from stratamq.model.topic import StorageType
-from stratamq.model.types import EARLIEST, LeaderEpoch, Offset, ShardName, TimestampMs
-from stratamq.wire.kafka.records import Buffer, Scratch
+from stratamq.model.types import EARLIEST, Offset, ShardName, TimestampMs
+from stratamq.wire.kafka.records import Buffer
 
 
 class EngineStorageAdapter(StorageAdapter):
@@ -67,6 +66,9 @@ class EngineStorageAdapter(StorageAdapter):
 
     async def offsets(self, shard: ShardName) -> ShardOffsets:
         return self._engine.offsets(shard)
+
+    def handle(self, shard: ShardName) -> ShardHandle:
+        return self._handler.handle(self._storage, shard)
 
     # -- records -------------------------------------------------------------------------------
 
@@ -140,18 +142,6 @@ class EngineStorageAdapter(StorageAdapter):
 
     # -- batches -------------------------------------------------------------------------------
 
-    def accept(
-        self,
-        shard: ShardName,
-        data: Buffer,
-        *,
-        decompressed_max: int,
-        scratch: Scratch | None = None,
-    ) -> Buffer | AcceptedBatch:
-        return self._handler.accept(
-            self._storage, shard, data, decompressed_max=decompressed_max, scratch=scratch
-        )
-
     async def append_batch(
         self,
         shard: ShardName,
@@ -160,9 +150,6 @@ class EngineStorageAdapter(StorageAdapter):
         acks: Acks | None = None,
     ) -> AppendResult:
         return await self._handler.append_batch(self._storage, shard, data, acks)
-
-    def appender(self, shard: ShardName) -> Appender | None:
-        return self._handler.appender(self._storage, shard)
 
     async def fetch_batches(
         self,
@@ -173,17 +160,8 @@ class EngineStorageAdapter(StorageAdapter):
     ) -> FetchResult:
         return await self._engine.fetch_batches(shard, offset, bytes_max, end)
 
-    def subscribe(self, shard: ShardName, callback: Callable[[], None]) -> Unsubscribe:
-        return self._engine.subscribe(shard, callback)
-
     def segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
         return self._engine.segments(shard)
-
-    def end_of_epoch(self, shard: ShardName, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
-        return self._engine.end_of_epoch(shard, epoch)
-
-    async def local_start(self, shard: ShardName) -> Offset:
-        return self._engine.local_start(shard)
 
     def tiered_end(self, shard: ShardName) -> Offset:
         return self._engine.tiered_end(shard)
@@ -212,14 +190,6 @@ class EngineStorageAdapter(StorageAdapter):
             coordinator_epoch=coordinator_epoch,
         )
         return await self._handler.write_marker(self._storage, shard, marker)
-
-    async def last_stable_offset(self, shard: ShardName) -> Offset:
-        return self._engine.last_stable_offset(shard)
-
-    async def aborted_transactions(
-        self, shard: ShardName, start: Offset, end: Offset
-    ) -> list[AbortedTransaction]:
-        return self._engine.aborted_transactions(shard, start, end)
 
     async def producers(self, shard: ShardName) -> list[ProducerState]:
         return self._engine.producers(shard)

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from stratamq.engine.acks import Acks
 from stratamq.engine.history import History
 from stratamq.log.contract import EpochStart, SegmentInfo
 from stratamq.model.dataclass import dataclass
@@ -21,7 +22,10 @@ from stratamq.model.record import Record
 from stratamq.model.shard import ShardOffsets
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import EARLIEST, LeaderEpoch, Offset, ShardName, TimestampMs
-from stratamq.wire.kafka.records import BatchHeader, BatchScan, Buffer, Scratch
+from stratamq.wire.kafka.records import BatchHeader, BatchScan, Buffer
+
+if TYPE_CHECKING:
+    from stratamq.engine.handle import Local, Remote, ShardHandle
 
 Unsubscribe = Callable[[], None]
 
@@ -51,7 +55,7 @@ class AppendResult(NamedTuple):
 
 
 Done = Callable[[AppendResult | BaseException], None]
-"""Is told on the event loop where a batch landed, or why it did not."""
+"""Called on the event loop with where a batch landed, or why it did not."""
 
 
 class AcceptedBatch(NamedTuple):
@@ -62,10 +66,6 @@ class AcceptedBatch(NamedTuple):
     scan: BatchScan
     unpacked_bytes: int
     """What its records take unpacked; 0 where they are not compressed."""
-
-
-Appender = Callable[[Buffer | AcceptedBatch, Done], None]
-"""Hands a batch over. What is wrong with it is raised at once, and `done` is not told then."""
 
 
 class FetchResult(NamedTuple):
@@ -152,6 +152,10 @@ class StorageEngine(ABC):
         shard stays unavailable."""
 
     @abstractmethod
+    def handle(self, name: ShardName, leader: Local | Remote) -> ShardHandle:
+        """A shard for many calls; `leader` is who leads it from now on."""
+
+    @abstractmethod
     def offsets(self, shard: ShardName) -> ShardOffsets: ...
 
     @abstractmethod
@@ -173,8 +177,11 @@ class StorageEngine(ABC):
     async def write(self, shard: ShardName, record: Record) -> Offset: ...
 
     @abstractmethod
-    async def batch_write(self, shard: ShardName, records: Sequence[Record]) -> range:
-        """The offsets of the records, in order. All are stored, or none."""
+    async def batch_write(
+        self, shard: ShardName, records: Sequence[Record], acks: Acks | None = Acks.LEADER
+    ) -> range:
+        """The offsets of the records, in order. All are stored, or none. `acks` None: what the
+        topic's `commit.policy` says."""
 
     @abstractmethod
     async def read_by_offset(
@@ -249,28 +256,6 @@ class StorageEngine(ABC):
         A batch with a producer id that was stored before is answered with its old offsets; one that
         does not follow the producer's last is ProducerRefused: see `stratamq.engine.producers`.
         """
-
-    def accept(
-        self,
-        shard: ShardName,
-        data: Buffer,
-        *,
-        decompressed_max: int,
-        scratch: Scratch | None = None,
-    ) -> Buffer | AcceptedBatch:
-        """The part of `append_batch` that takes long: every record is looked at. It may be called
-        in any thread, and its result given to `append_batch` later.
-
-        BatchTooLarge when the records are more than `decompressed_max` bytes unpacked.
-        """
-        return data
-
-    def appender(
-        self, shard: ShardName, leader_epoch: LeaderEpoch | None = None
-    ) -> Appender | None:
-        """The way of `append_batch` without a coroutine, to be used at once; None where there is
-        none."""
-        return None
 
     @abstractmethod
     async def fetch_batches(

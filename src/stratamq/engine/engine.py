@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from stratamq.engine import exporting, housekeeping, intake, lookups, reads, tiering
+from stratamq.engine.acks import Acks
+from stratamq.engine.commit import answer
 from stratamq.engine.contract import (
     AcceptedBatch,
-    Appender,
     AppendResult,
-    Done,
     ExportedSegment,
     FetchResult,
     OffsetStrategy,
@@ -28,8 +28,10 @@ from stratamq.engine.contract import (
     StorageEngine,
     Unsubscribe,
 )
+from stratamq.engine.engine_shard import EngineShard, committed
 from stratamq.engine.executor import Executor
 from stratamq.engine.group import Append
+from stratamq.engine.handle import Local, Remote
 from stratamq.engine.history import History
 from stratamq.engine.keeper import Keeper
 from stratamq.engine.limits import EngineLimits
@@ -62,12 +64,13 @@ logger = logging.getLogger(__name__)
 
 
 class BatchEngine(StorageEngine):
-    """A StorageEngine over a keeper. See the contract for what each method promises."""
+    """A StorageEngine over a keeper. See the contract for what each method promises. `executor`,
+    `clock` and `limits` are for the handles of its shards."""
 
     def __init__(
         self, keeper: Keeper, executor: Executor, clock: Clock, limits: EngineLimits
     ) -> None:
-        self._executor, self._clock, self._limits = executor, clock, limits
+        self.executor, self.clock, self.limits = executor, clock, limits
         self._registry = Registry(keeper, executor, limits.checkpoint_ms)
         self._shard = self._registry.get
         self._readers = Readers(executor, clock, limits, self._registry.index_is_damaged)
@@ -117,30 +120,25 @@ class BatchEngine(StorageEngine):
     async def recover_shard(self, shard: ShardName) -> None:
         await self._to_the_end(self._registry.recover(shard))
 
+    def handle(self, name: ShardName, leader: Local | Remote = Local()) -> EngineShard:
+        return EngineShard(self, self._shard(name), leader)
+
     # -- writing -------------------------------------------------------------------------------
 
     async def write(self, shard: ShardName, record: Record) -> Offset:
         request = self._encode(self._writable(shard), (record,))
-        return (await self._executor.append(request)).base_offset
+        return (await self.executor.append(request)).base_offset
 
-    async def batch_write(self, shard: ShardName, records: Sequence[Record]) -> range:
+    async def batch_write(
+        self, shard: ShardName, records: Sequence[Record], acks: Acks | None = Acks.LEADER
+    ) -> range:
         target = self._writable(shard)
         if not records:
             end = target.store.end_offset
             return range(end, end)
-        result = await self._executor.append(self._encode(target, records))
+        result = await self.executor.append(self._encode(target, records))
+        await committed(target, Offset(result.last_offset + 1), acks)
         return range(result.base_offset, result.last_offset + 1)
-
-    def accept(
-        self,
-        shard: ShardName,
-        data: Buffer,
-        *,
-        decompressed_max: int,
-        scratch: Scratch | None = None,
-    ) -> Buffer | AcceptedBatch:
-        limit = min(self._limits.decompressed_bytes_max, decompressed_max)
-        return intake.accept(self._shard(shard), data, limit, scratch, self._clock.now_ms())
 
     async def append_batch(
         self,
@@ -148,41 +146,20 @@ class BatchEngine(StorageEngine):
         data: Buffer | AcceptedBatch,
         leader_epoch: LeaderEpoch | None = None,
     ) -> AppendResult:
-        limit = self._limits.decompressed_bytes_max
-        target, now_ms = self._writable(shard), self._clock.now_ms()
+        limit = self.limits.decompressed_bytes_max
+        target, now_ms = self._writable(shard), self.clock.now_ms()
         request = intake.from_batch(target, data, leader_epoch, limit, self._scratch, now_ms)
-        return await self._executor.append(request)
-
-    def appender(
-        self, shard: ShardName, leader_epoch: LeaderEpoch | None = None
-    ) -> Appender | None:
-        target = self._writable(shard)
-        if target.replicated or not self._executor.begins:
-            return None
-        return partial(self._begin, target, leader_epoch)
-
-    def _begin(
-        self,
-        shard: Shard,
-        epoch: LeaderEpoch | None,
-        data: Buffer | AcceptedBatch,
-        done: Done,
-    ) -> None:
-        limit = self._limits.decompressed_bytes_max
-        now_ms = self._clock.now_ms()
-        request = intake.from_batch(shard, data, epoch, limit, self._scratch, now_ms)
-        request.done = done
-        self._executor.begin(request)
+        return await self.executor.append(request)
 
     async def append_replica(self, shard: ShardName, data: bytes) -> Offset:
         target = self._writable(shard)
         if not data:
             return target.store.end_offset
-        request = intake.from_leader(target, data, self._limits.decompressed_bytes_max)
+        request = intake.from_leader(target, data, self.limits.decompressed_bytes_max)
         first = request.batches[0].header.base_offset
         if target.is_empty():
             await self._registry.lower_watermark(target, first)
-        return Offset((await self._executor.append(request)).last_offset + 1)
+        return Offset((await self.executor.append(request)).last_offset + 1)
 
     async def write_marker(
         self,
@@ -195,20 +172,20 @@ class BatchEngine(StorageEngine):
             producer_id=marker.producer_id,
             producer_epoch=marker.producer_epoch,
             coordinator_epoch=marker.coordinator_epoch,
-            now_ms=self._clock.now_ms(),
+            now_ms=self.clock.now_ms(),
         )
         request = intake.from_marker(self._writable(shard), data, leader_epoch)
-        return (await self._executor.append(request)).base_offset
+        return (await self.executor.append(request)).base_offset
 
     def _encode(self, shard: Shard, records: Sequence[Record]) -> Append:
-        now_ms = self._clock.now_ms()
-        return intake.from_records(shard, records, now_ms, self._limits.decompressed_bytes_max)
+        now_ms = self.clock.now_ms()
+        return intake.from_records(shard, records, now_ms, self.limits.decompressed_bytes_max)
 
     def _writable(self, name: ShardName) -> Shard:
         shard = self._shard(name)
         shard.check_writable()
         if shard.flush is Flush.INTERVAL and shard.flush_timer is None:
-            self._flush_later(shard)
+            self.flush_later(shard)
         return shard
 
     # -- producers -----------------------------------------------------------------------------
@@ -226,7 +203,7 @@ class BatchEngine(StorageEngine):
 
     # -- flush=interval ------------------------------------------------------------------------
 
-    def _flush_later(self, shard: Shard) -> None:
+    def flush_later(self, shard: Shard) -> None:
         """Set when a write comes in: the sync is queued behind it, however long it has to wait."""
         delay_s = shard.spec.config.number("flush.ms") / 1000
         shard.flush_timer = asyncio.get_running_loop().call_later(delay_s, self._flush, shard)
@@ -354,7 +331,7 @@ class BatchEngine(StorageEngine):
         kept = max(start, min(target.settled_end(), log_end))
         if end < kept:
             raise OffsetOutOfRange(shard, end, kept, log_end)
-        target.high_watermark = min(end, target.high_watermark)  # no reader gets what is going
+        target.commits.hide(end)  # no reader gets what is going
         await self._to_the_end(self._truncate(target, end, committed))
 
     async def _truncate(self, shard: Shard, end: Offset, committed: Offset) -> None:
@@ -366,9 +343,10 @@ class BatchEngine(StorageEngine):
             await self._change(shard, lambda: housekeeping.truncate(shard, end))
         except BaseException:
             if shard.generation == generation:
-                shard.high_watermark = committed
+                shard.commits.advance(committed)
             raise
         await self._registry.lower_watermark(shard, shard.store.end_offset)
+        answer(shard.commits.truncated(shard.store.end_offset))
         shard.moved()
 
     def epochs(self, shard: ShardName) -> tuple[EpochStart, ...]:
@@ -381,9 +359,7 @@ class BatchEngine(StorageEngine):
 
     async def advance_high_watermark(self, shard: ShardName, offset: Offset) -> None:
         target = self._shard(shard)
-        reached = min(offset, target.store.end_offset)
-        if target.replicated and reached > target.high_watermark:
-            target.high_watermark = reached
+        if target.replicated and target.commits.advance(offset):
             self._registry.watermark_moved(target)
             target.moved()
 
@@ -416,8 +392,8 @@ class BatchEngine(StorageEngine):
 
     async def apply_retention(self, shard: ShardName) -> int:
         target = self._shard(shard)
-        committed, now_ms = target.committed(), self._clock.now_ms()
-        silent_ms_max = self._limits.producer_expiration_ms
+        committed, now_ms = target.committed(), self.clock.now_ms()
+        silent_ms_max = self.limits.producer_expiration_ms
         return await self._shorten(
             target, lambda: housekeeping.retain(target, committed, now_ms, silent_ms_max)
         )
@@ -430,11 +406,11 @@ class BatchEngine(StorageEngine):
         generation = target.generation
         if not (deleted or view.expiry or target.compacts):
             return 0
-        now_ms, keys_max = self._clock.now_ms(), self._limits.compaction_keys_max
+        now_ms, keys_max = self.clock.now_ms(), self.limits.compaction_keys_max
         config = target.spec.config
         aborted = target.producers.table.transactions.aborted
         scope = housekeeping.Scope(view, deleted, aborted, target.settled_end())
-        plans = await self._executor.read(
+        plans = await self.executor.read(
             target, lambda: housekeeping.plan(scope, config, now_ms, keys_max)
         )
         freed = 0
@@ -446,7 +422,7 @@ class BatchEngine(StorageEngine):
     async def _rewrite(self, shard: Shard, rewrite: housekeeping.Rewrite) -> int:
         """One segment. Its new files take space until they are put in force."""
         if await self._change(shard, rewrite.begin):
-            await self._executor.read(shard, rewrite.prepare)
+            await self.executor.read(shard, rewrite.prepare)
         return sum([await self._change(shard, step) for step in rewrite.steps])
 
     # -- object storage ------------------------------------------------------------------------
@@ -483,7 +459,7 @@ class BatchEngine(StorageEngine):
         target = self._shard(shard)
         stable = target.last_stable()
         segment = await self._change(target, partial(tiering.hand_out, target, base_offset, stable))
-        return await self._executor.read(
+        return await self.executor.read(
             target, lambda: exporting.export(target.store, segment, folder)
         )
 
@@ -515,7 +491,7 @@ class BatchEngine(StorageEngine):
             return work()
 
         try:
-            return await self._executor.run(shard, checked)
+            return await self.executor.run(shard, checked)
         except ShardPoisoned as error:
             shard.poison = str(error)
             raise

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+from asyncio import Future
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from stratamq.engine.contract import AppendResult
 from stratamq.engine.group import Append, AppendReplica, Group, gather
@@ -11,14 +13,12 @@ from stratamq.engine.shard import Shard
 from stratamq.model.clock import Clock
 
 T = TypeVar("T")
+logger = logging.getLogger(__name__)
 Commit = Callable[[Sequence[Group]], None]
 
 
 class Executor(Protocol):
     """One writer per shard at any time; reads beside it."""
-
-    begins: bool
-    """Whether `begin` may be called."""
 
     def start(self) -> None: ...
 
@@ -30,7 +30,8 @@ class Executor(Protocol):
         it."""
 
     def begin(self, request: Append) -> None:
-        """As `append`, in the same line. The answer goes to the request's `done`."""
+        """As `append`, in the same order. The answer goes to the request's `done`, perhaps before
+        this returns."""
 
     def run(self, shard: Shard, work: Callable[[], T]) -> Awaitable[T]:
         """Do something as the shard's writer, after everything asked for before."""
@@ -50,8 +51,6 @@ class Inline:
     """Everything at once, on the event loop: right for memory, where a thread hop costs more than
     the work."""
 
-    begins = False
-
     def __init__(self, commit: Commit, clock: Clock) -> None:
         self._commit, self._clock = commit, clock
 
@@ -62,10 +61,7 @@ class Inline:
         return 0
 
     async def append(self, request: Append | AppendReplica) -> AppendResult:
-        with request.shard.lock:
-            groups = gather((request,), self._clock.now_ms())
-            commit_groups(groups, self._commit)
-        groups[0].publish()
+        self._append(request)
         answer = request.answer
         if isinstance(answer, AppendResult):
             return answer
@@ -73,7 +69,14 @@ class Inline:
         raise answer
 
     def begin(self, request: Append) -> None:
-        raise AssertionError("what is done at once is not begun")
+        self._append(request)
+        tell(request)
+
+    def _append(self, request: Append | AppendReplica) -> None:
+        with request.shard.lock:
+            groups = gather((request,), self._clock.now_ms())
+            commit_groups(groups, self._commit)
+        groups[0].publish()
 
     async def run(self, shard: Shard, work: Callable[[], T]) -> T:
         with shard.lock:
@@ -90,6 +93,28 @@ class Inline:
 
     async def close(self) -> None:
         pass
+
+
+def tell(request: Append | AppendReplica) -> None:
+    """Answer a request that was committed or failed, on the event loop."""
+    if not isinstance(request, Append) or request.done is None:
+        answer_future(request.future, request.answer)
+        return
+    assert request.answer is not None, "a commit answers every request"
+    try:
+        request.done(request.answer)
+    except Exception:  # the caller's own, and others wait for their answers
+        logger.exception("%s: a producer failed at its answer", request.shard.name)
+
+
+def answer_future(future: Future[Any] | None, answer: Any) -> None:
+    """A caller that gave up is not told; what it asked for was done all the same."""
+    if future is None or future.done():
+        return
+    if isinstance(answer, BaseException):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)
 
 
 def commit_groups(groups: Sequence[Group], commit: Commit) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from asyncio import Future
 from collections.abc import Sequence
 
+from stratamq.engine.commit import answer
 from stratamq.engine.contract import AppendResult, Done
 from stratamq.engine.producers import StoredBatch
 from stratamq.engine.producers_shard import forget_above
@@ -217,10 +218,12 @@ class Group:
 
     def publish(self) -> None:
         """After the commit, on the event loop: readers may see it."""
-        if self.error is None and self.batches and not self.shard.replicated:
-            self.shard.high_watermark = self.end
-            if self.shard.watchers:
-                self.shard.moved()
+        if self.error is None and self.batches:
+            shard = self.shard
+            shard.stored_bytes += sum([request.size_bytes for request in self.members])
+            answer(shard.commits.stored(self.end))
+            if shard.watchers and not shard.replicated:
+                shard.moved()
 
 
 def gather(requests: Sequence[Append | AppendReplica], now_ms: TimestampMs) -> list[Group]:

@@ -7,40 +7,47 @@ whoever has the shard serves them, through `engine`."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from stratamq.engine.acks import Acks
-from stratamq.engine.contract import AcceptedBatch, Appender, AppendResult, StorageEngine
+from stratamq.engine.contract import AcceptedBatch, AppendResult, StorageEngine
+from stratamq.engine.handle import Local, Remote, ShardHandle, append_batch
+from stratamq.meta.caches import StorageCacheManager
 from stratamq.model.errors import InvalidConfig, NotLeader
 from stratamq.model.producer import TransactionMarker
 from stratamq.model.record import Record
 from stratamq.model.topic import StorageType
-from stratamq.model.types import LeaderEpoch, NodeId, Offset, ShardName
-from stratamq.wire.kafka.records import Buffer, Scratch
-
-
-class Local(NamedTuple):
-    """This node leads, under this epoch; None where nobody counts."""
-
-    epoch: LeaderEpoch | None = None
-
-
-class Remote(NamedTuple):
-    """Another node leads."""
-
-    node: NodeId
+from stratamq.model.types import NodeId, Offset, ShardName
+from stratamq.wire.kafka.records import Buffer
 
 
 class Leadership(Protocol):
     def leader_of(self, shard: ShardName) -> Local | Remote:
-        """NotLeader when nobody leads just now."""
+        """Who leads the shard now."""
 
 
 class SingleNode:
-    """Leadership of a node that is alone."""
+    """Leadership where one engine is all there is."""
 
     def leader_of(self, shard: ShardName) -> Local | Remote:
         return Local()
+
+
+class MetaLeadership:
+    """Leadership as this node's copy of the metadata has it: the active segment names its leader
+    and the epoch. A shard that the Meta Service does not place is led by every node that has it."""
+
+    def __init__(self, cache: StorageCacheManager, node: NodeId) -> None:
+        self._cache, self._node = cache, node
+
+    def leader_of(self, shard: ShardName) -> Local | Remote:
+        entry = self._cache.shard(shard)
+        segment = None if entry is None else entry.active
+        if segment is None:
+            return Local()
+        if segment.leader != self._node:
+            return Remote(segment.leader)
+        return Local(segment.leader_epoch)
 
 
 class Forwarder(Protocol):
@@ -79,6 +86,10 @@ class StorageEngineHandler:
         except KeyError:
             raise InvalidConfig(f"this node keeps no topics in {storage}") from None
 
+    def handle(self, storage: StorageType, shard: ShardName) -> ShardHandle:
+        """The shard, with the leader that it has now."""
+        return self.engine(storage).handle(shard, self._leadership.leader_of(shard))
+
     async def write(
         self, storage: StorageType, shard: ShardName, record: Record, acks: Acks | None = None
     ) -> Offset:
@@ -93,23 +104,9 @@ class StorageEngineHandler:
     ) -> range:
         leader = self._leadership.leader_of(shard)
         if isinstance(leader, Local):
-            return await self.engine(storage).batch_write(shard, records)
-        return await self._to(leader, shard).batch_write(leader.node, shard, records, acks)
-
-    def accept(
-        self,
-        storage: StorageType,
-        shard: ShardName,
-        data: Buffer,
-        *,
-        decompressed_max: int,
-        scratch: Scratch | None = None,
-    ) -> Buffer | AcceptedBatch:
-        """See StorageEngine. Where another node leads, that node looks at the batch."""
-        if not isinstance(self._leadership.leader_of(shard), Local):
-            return data
-        engine = self.engine(storage)
-        return engine.accept(shard, data, decompressed_max=decompressed_max, scratch=scratch)
+            return await self.engine(storage).batch_write(shard, records, acks)
+        node, forwarder = self._to(leader, shard)
+        return await forwarder.batch_write(node, shard, records, acks)
 
     async def append_batch(
         self,
@@ -120,17 +117,11 @@ class StorageEngineHandler:
     ) -> AppendResult:
         leader = self._leadership.leader_of(shard)
         if isinstance(leader, Local):
-            return await self.engine(storage).append_batch(shard, data, leader.epoch)
+            return await append_batch(self.engine(storage).handle(shard, leader), data, acks)
         if isinstance(data, AcceptedBatch):  # the leader was another one when it was looked at
             data = data.data
-        return await self._to(leader, shard).append_batch(leader.node, shard, data, acks)
-
-    def appender(self, storage: StorageType, shard: ShardName) -> Appender | None:
-        """See StorageEngine. None where the batch has to go to another node."""
-        leader = self._leadership.leader_of(shard)
-        if not isinstance(leader, Local):
-            return None
-        return self.engine(storage).appender(shard, leader.epoch)
+        node, forwarder = self._to(leader, shard)
+        return await forwarder.append_batch(node, shard, data, acks)
 
     async def write_marker(
         self, storage: StorageType, shard: ShardName, marker: TransactionMarker
@@ -145,7 +136,8 @@ class StorageEngineHandler:
         leader = self._leadership.leader_of(shard)
         if isinstance(leader, Local):
             return await self.engine(storage).delete_by_key(shard, key)
-        return await self._to(leader, shard).delete_by_key(leader.node, shard, key)
+        node, forwarder = self._to(leader, shard)
+        return await forwarder.delete_by_key(node, shard, key)
 
     async def delete_by_offset(
         self, storage: StorageType, shard: ShardName, offset: Offset
@@ -153,9 +145,12 @@ class StorageEngineHandler:
         leader = self._leadership.leader_of(shard)
         if isinstance(leader, Local):
             return await self.engine(storage).delete_by_offset(shard, offset)
-        return await self._to(leader, shard).delete_by_offset(leader.node, shard, offset)
+        node, forwarder = self._to(leader, shard)
+        return await forwarder.delete_by_offset(node, shard, offset)
 
-    def _to(self, leader: Remote, shard: ShardName) -> Forwarder:
+    def _to(self, leader: Remote, shard: ShardName) -> tuple[NodeId, Forwarder]:
+        if leader.node is None:
+            raise NotLeader(f"{shard} has no leader just now")
         if self._forwarder is None:
             raise NotLeader(f"node {leader.node} leads {shard}, and nothing is forwarded from here")
-        return self._forwarder
+        return leader.node, self._forwarder

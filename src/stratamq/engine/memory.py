@@ -14,7 +14,7 @@ from stratamq.engine.engine import BatchEngine
 from stratamq.engine.executor import Inline
 from stratamq.engine.group import Append, AppendReplica, Group
 from stratamq.engine.history import History
-from stratamq.engine.keeper import Keeper, Kept, Opened, each
+from stratamq.engine.keeper import Keeper, Kept, Opened
 from stratamq.engine.layout import MEMORY_FOLDER
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory_store import MemoryShardStore
@@ -215,26 +215,21 @@ class MemoryExecutor(Inline):
         await self._persister.wait()
 
     async def drain(self) -> None:
-        """What is still in memory is sealed and moved, so that a clean stop loses nothing; a shard
-        that fails does not keep the others from it."""
-        there = [shard for shard in self._persisted if not shard.gone]
-        failures: list[Exception] = []
-        for shard in there:
-            try:
+        """What is still in memory is sealed and moved, so that a clean stop loses nothing."""
+        for shard in self._persisted:
+            if not shard.gone:
                 async with self._persister.lock:
                     shard.store.roll()
-            except StrataError as error:
-                failures.append(error)
-            self._persister.poke(shard)
+                self._persister.poke(shard)
         await self._persister.wait()
-        stores = [one.store for one in there if isinstance(one.store, PersistedShardStore)]
-        try:
-            await asyncio.to_thread(each, stores, PersistedShardStore.settle)
-        finally:
-            if self._reading:
-                await asyncio.wait(self._reading)
-        if failures:
-            raise failures[0]
+        await asyncio.to_thread(self._settle)
+        if self._reading:
+            await asyncio.wait(self._reading)
+
+    def _settle(self) -> None:
+        for shard in self._persisted:
+            if isinstance(shard.store, PersistedShardStore) and not shard.gone:
+                shard.store.settle()
 
     def poke_all(self) -> None:
         for shard in self._persisted:
@@ -283,7 +278,7 @@ class EngineMemory(BatchEngine):
                 self._strangers.add(shard)
             else:
                 memory.resume(known[0].base_offset, end)
-                target.high_watermark = end
+                target.commits.stored(end)
                 target.moved()
         super().attach_history(shard, None if shard in self._strangers else history)
 
@@ -301,7 +296,7 @@ class EngineMemory(BatchEngine):
 
     async def apply_retention(self, shard: ShardName) -> int:
         self._shard(shard)
-        self._memory_keeper.capacity.evict_old(self._clock.now_ms())
+        self._memory_keeper.capacity.evict_old(self.clock.now_ms())
         self._memory_keeper.tell_evicted()
         self._writer.poke_all()
         return await super().apply_retention(shard)

@@ -16,7 +16,6 @@ is handed over with one `put`, and a whole drain comes back with one call into t
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import time
 from asyncio import AbstractEventLoop, Future
@@ -28,14 +27,13 @@ from typing import Any, TypeVar, cast
 from zlib import crc32
 
 from stratamq.engine.contract import AppendResult
-from stratamq.engine.executor import Commit, commit_groups
+from stratamq.engine.executor import Commit, answer_future, commit_groups, tell
 from stratamq.engine.group import Append, AppendReplica, Group, gather
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.shard import Shard
 from stratamq.model.clock import Clock
 
 T = TypeVar("T")
-logger = logging.getLogger(__name__)
 
 PIPELINED_BYTES = 1 << 20
 """A drain above this takes half of what is under way at most: while it is written, the event loop
@@ -91,8 +89,6 @@ class Lane:
 
 class IOPool:
     """See the module. Used from one event loop; `commit` is called on the workers' threads."""
-
-    begins = True
 
     def __init__(self, commit: Commit, clock: Clock, limits: EngineLimits) -> None:
         self._commit, self._clock, self._limits = commit, clock, limits
@@ -227,7 +223,10 @@ class IOPool:
         if lane.waiting:
             self._admit(lane)
         for request in served:
-            _tell(request)
+            if isinstance(request, Task):
+                answer_future(request.future, request.answer)
+            else:
+                tell(request)
         if not lane.requests:
             self._idle.set()
 
@@ -315,24 +314,3 @@ class IOPool:
         finally:
             for shard in shards:
                 shard.lock.release()
-
-
-def _tell(request: Request) -> None:
-    if not isinstance(request, Append) or request.done is None:
-        answer_future(request.future, request.answer)
-        return
-    assert request.answer is not None, "a commit answers every request"
-    try:
-        request.done(request.answer)
-    except Exception:  # theirs, and others wait for their answers
-        logger.exception("%s: whoever asked failed at the answer", request.shard.name)
-
-
-def answer_future(future: Future[Any] | None, answer: Any) -> None:
-    """A caller that gave up is not told; what it asked for was done all the same."""
-    if future is None or future.done():
-        return
-    if isinstance(answer, BaseException):
-        future.set_exception(answer)
-    else:
-        future.set_result(answer)

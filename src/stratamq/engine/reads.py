@@ -171,7 +171,12 @@ def fetch_at_once(view: View, offset: Offset, bytes_max: int) -> Batches | None:
     if not view.start <= offset < view.end or view.hides():
         return None
     data = view.store.read_at_once(offset, bytes_max, view.end)
-    return Batches(data, Offset(walk(data)[-1].last_offset + 1)) if data else None
+    return Batches(data, next_offset(data)) if data else None
+
+
+def next_offset(data: bytes) -> Offset:
+    """Where the last of these batches ends."""
+    return Offset(walk(data)[-1].last_offset + 1)
 
 
 def _behind_gap(view: View, offset: Offset) -> Offset:

@@ -12,7 +12,7 @@ index rows of all shards at once. How shards come and go: `stratamq.engine.shard
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,16 +21,16 @@ from stratamq.engine.contract import ShardSpec
 from stratamq.engine.file_remover import FileRemover
 from stratamq.engine.group import Group
 from stratamq.engine.high_watermarks import HighWatermarks
-from stratamq.engine.keeper import Kept, Opened, each
+from stratamq.engine.keeper import Kept, Opened
 from stratamq.engine.layout import HIGH_WATERMARKS, SEGMENTS_FOLDER
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.shard_folders import SHARD_NAME, ShardFolders, told
 from stratamq.engine.sync_threads import SyncThreads
 from stratamq.log.contract import ShardStore
-from stratamq.log.disk import Disk, RealDisk, storage_error
+from stratamq.log.disk import Disk, RealDisk
 from stratamq.log.index import IndexStore
-from stratamq.log.kv import KVBatch, KVStore, RocksKV, make_writable, patiently
-from stratamq.log.shard_log import FileShardLog, delete_folder
+from stratamq.log.kv import KVBatch, KVStore, RocksKV, make_writable
+from stratamq.log.shard_log import FileShardLog, delete_folder, finish_destroy
 from stratamq.model.damage import report_damage
 from stratamq.model.errors import (
     InvalidName,
@@ -75,40 +75,21 @@ class SegmentKeeper:
         self._kv: KVStore
         self._stores: dict[ShardName, FileShardLog] = {}
         self._empty: list[KVBatch] = []
-        self._index_is_aside = False
         self._watermarks = HighWatermarks(self._disk, self._root / HIGH_WATERMARKS)
 
     def open(self) -> Opened:
-        """The index is derived: one that is damaged is set aside and rebuilt from the logs. When it
-        fails, nothing stays open."""
+        """The index is derived: one that is damaged is set aside and rebuilt from the logs."""
         self._remover.start()
         try:
             self._disk.make_folder(self._root)
             self._disk.sync_folder(self._data_dir)
             self._marks = self._watermarks.load()
-            self._finish_deletions()
-            opened = self._open_unless_damaged()
-            if opened is None:
-                self._set_index_aside()
-                opened = self._open_with_index()
-            return opened
         except OSError as error:
-            self._remover.close()
             raise StorageError(f"{self._root} cannot be read: {error}") from error
-        except BaseException:
-            self._remover.close()
-            raise
-
-    def _finish_deletions(self) -> None:
-        """A crash cut them off. Before the index is opened, which may need their space; their rows
-        are dropped with those of all names that no shard has. Where it fails, the next start tries
-        again."""
-        for folder in self._folders.deleted():
-            try:
-                self._disk.remove_folder(folder)
-            except OSError as error:
-                logger.error("%s could not be removed: %s", folder, error)
-        self._disk.sync_folder(self._root)
+        if (opened := self._open_unless_damaged()) is not None:
+            return opened
+        self._set_index_aside()
+        return self._open_with_index()
 
     def _open_unless_damaged(self) -> Opened | None:
         """None when the index is damaged. A function of its own: while an error is being handled,
@@ -120,22 +101,17 @@ class SegmentKeeper:
             return None
 
     def begin_index(self) -> bool:
-        """May be repeated after a failure: an index that was set aside already stays there."""
         self._empty.clear()
-        self._stores.clear()
         with suppress(StorageError):
             self._kv.close()
-        if not self._index_is_aside:
-            self._set_index_aside()
-            self._index_is_aside = True
-        self._kv = patiently(self._open_kv)
+        self._set_index_aside()
+        self._kv = self._open_kv()
         self._indexes = IndexStore(self._kv)
-        self._index_is_aside = False
         return True
 
     def _open_with_index(self) -> Opened:
         self._stores.clear()
-        self._kv = patiently(self._open_kv)
+        self._kv = self._open_kv()
         try:
             self._indexes = IndexStore(self._kv)
             return self._open_all()
@@ -144,11 +120,14 @@ class SegmentKeeper:
             raise
 
     def _open_all(self) -> Opened:
+        for folder, name in self._folders.deleted():
+            self._finish_deletion(folder, name)
         found = self._folders.find()
         for stray in found.strays:
             report_damage(f"{self._root / stray}: no shard has this name; left as it is")
         known = {spec.name for spec in found.specs} | found.unavailable.keys()
-        self._drop_rows_except(known)
+        for orphan in [name for name in self._indexes.names() if name not in known]:
+            self._indexes.drop(orphan)
         kept, unavailable = [], dict(found.unavailable)
         for spec in found.specs:
             try:
@@ -159,18 +138,15 @@ class SegmentKeeper:
                 unavailable[spec.name] = str(error)
         return Opened(kept, unavailable)
 
-    def _drop_rows_except(self, known: Set[ShardName]) -> None:
-        """Rows of shards that are gone do no harm: a full disk keeps them until the next start."""
-        for orphan in [name for name in self._indexes.names() if name not in known]:
-            try:
-                self._indexes.drop(orphan)
-            except KVDamaged:
-                raise
-            except StrataError as error:
-                logger.error("the index rows of %s could not be removed: %s", orphan, error)
-
     def _kept(self, spec: ShardSpec) -> Kept:
         return Kept(spec, self._open_store(spec), self._marks.get(spec.name))
+
+    def _finish_deletion(self, folder: Path, name: ShardName) -> None:
+        """A crash cut it off. Where it fails, the next start tries again."""
+        try:
+            finish_destroy(self._disk, folder, name, self._indexes)
+        except OSError as error:
+            logger.error("%s could not be removed: %s", folder, error)
 
     def _set_index_aside(self) -> None:
         """Keep the damaged one for inspection, and no more than one."""
@@ -238,12 +214,7 @@ class SegmentKeeper:
             raise told(error) from error
 
     def destroy(self, spec: ShardSpec, store: ShardStore) -> None:
-        """Not by the store itself: the index may have been rebuilt since it was opened."""
-        try:
-            delete_folder(self._disk, self._folders.of(spec.name), spec.name, self._indexes)
-        except OSError as error:
-            raise told(error) from error
-        _ours(store).poison("it was deleted")
+        store.destroy()
         self._stores.pop(spec.name, None)
 
     def commit(self, groups: Sequence[Group]) -> None:
@@ -332,21 +303,16 @@ class SegmentKeeper:
             return self._kv.batch()
 
     def save_high_watermarks(self, marks: Mapping[ShardName, Offset]) -> None:
-        try:
-            self._watermarks.save(marks, lambda name: self._disk.exists(self._folders.of(name)))
-        except OSError as error:
-            raise storage_error("high watermarks", error) from error
+        self._watermarks.save(marks, lambda name: self._disk.exists(self._folders.of(name)))
 
     def close(self) -> None:
-        """Everything, also where a store fails: that is raised at the end."""
-        stores, self._stores = self._stores, {}
+        for store in self._stores.values():
+            store.close()
+        self._stores.clear()
         self._empty.clear()
-        try:
-            each(stores.values(), lambda store: store.close())
-        finally:
-            self._remover.close()
-            self._sync_threads.close()
-            self._kv.close()
+        self._kv.close()
+        self._remover.close()
+        self._sync_threads.close()
 
     # -- opening -------------------------------------------------------------------------------
 
@@ -367,8 +333,3 @@ class SegmentKeeper:
             fresh=fresh,
             follows=spec.replicated,
         )
-
-
-def _ours(store: ShardStore) -> FileShardLog:
-    assert isinstance(store, FileShardLog), "every store here was created here"
-    return store

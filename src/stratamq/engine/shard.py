@@ -7,6 +7,8 @@ import threading
 from asyncio import TimerHandle
 from collections.abc import Callable
 
+from stratamq.engine.acks import Acks
+from stratamq.engine.commit import CommitProtocol
 from stratamq.engine.contract import ShardSpec
 from stratamq.engine.history import History
 from stratamq.engine.producers_shard import ShardProducers
@@ -21,7 +23,6 @@ from stratamq.model.types import (
     NO_EPOCH,
     LeaderEpoch,
     Offset,
-    ShardName,
     TimestampMs,
 )
 from stratamq.wire.kafka.records import Compression
@@ -41,44 +42,48 @@ _CODECS = {
 class Shard:
     """The store of a shard and what is true about it beyond its bytes.
 
-    `high_watermark` is changed by the event loop alone; `epoch` by the shard's writer alone. `lock`
-    is held by whoever writes: the I/O pool gives every shard one writer, and the lock says so to
-    everyone else. `generation` counts the times the past was changed, so that a plan made before
-    such a change is not carried out after it. `history` is what object storage has of the shard,
-    `handed_out` the end of what was last given to whoever moves it there. Below `shown`, tables may
-    show records early: marks of deleted ones are kept when compaction takes the records out, and
-    are in `taken_out` then, so that it is not done again and again. `untimed` is the base of an
-    active segment whose first batch has no timestamp, and since when housekeeping knows it. The
-    other fields are the config, taken apart once because they are asked for with every batch.
+    `commits` says what is committed, and belongs to the event loop; `epoch` is changed by the
+    shard's writer alone. `lock` is held by the writer: the I/O pool gives every shard one, and the
+    lock keeps others away. `generation` counts the times the past was changed, so that a plan made
+    before such a change is not carried out after it. `history` is what object storage has of the
+    shard, `handed_out` the end of what was last given to the mover. Below `shown`, tables may show
+    records early: marks of deleted ones are kept when compaction removes the records, and are in
+    `taken_out` then, so that it is done once. `untimed` is the base of an active segment whose
+    first batch has no timestamp, and since when housekeeping knows it. `syncs` says whether an
+    acknowledgement promises an fsync. The other fields are the config, taken apart once because
+    they are asked for with every batch.
     """
 
     __slots__ = (
-        "_poison",
-        "_poisoned_names",
         "after_ms_max",
         "bytes_max",
+        "commits",
         "compacts",
         "compression",
         "epoch",
+        "expires",
         "flush",
         "flush_timer",
         "generation",
         "gone",
         "half_deleted",
         "handed_out",
-        "high_watermark",
         "history",
         "index_keys",
         "index_tags",
         "lane",
         "lock",
         "name",
+        "poison",
+        "policy",
         "producers",
         "replicated",
         "shown",
         "spec",
         "stamps",
         "store",
+        "stored_bytes",
+        "syncs",
         "taken_out",
         "untimed",
         "watchers",
@@ -94,14 +99,15 @@ class Shard:
         self.handed_out = self.shown = EARLIEST
         self.taken_out: set[Offset] = set()
         self.untimed: tuple[Offset, TimestampMs] | None = None
-        self._poison: str | None = None
-        self._poisoned_names: set[ShardName] = set()
+        self.poison: str | None = None
         self.flush_timer: TimerHandle | None = None
         self.watchers: dict[object, Callable[[], None]] = {}
         self.producers = ShardProducers()
+        self.stored_bytes = 0
         self.configure(spec)
         self.store = store
-        self.high_watermark = self._first_watermark(high_watermark)
+        committed = self._first_watermark(high_watermark)
+        self.commits = CommitProtocol(store.end_offset, committed, leads=not spec.replicated)
         self.adopt(store)
 
     def configure(self, spec: ShardSpec) -> None:
@@ -116,6 +122,9 @@ class Shard:
         after_ms = config.number("message.timestamp.after.max.ms")
         self.after_ms_max = LONG_MAX if self.stamps else after_ms
         self.flush = config.flush
+        self.syncs = self.flush is Flush.SYNC
+        self.expires = config.number("record.ttl.ms") >= 0
+        self.policy = Acks(str(config["commit.policy"]))
         self.compression = _CODECS[str(config["compression.type"])]
 
     def adopt(self, store: ShardStore) -> None:
@@ -145,33 +154,10 @@ class Shard:
             return end
         return min(max(saved or start, start), end)
 
-    @property
-    def poison(self) -> str | None:
-        """Why it takes no writes until it is recovered; None while it does."""
-        return self._poison
-
-    @poison.setter
-    def poison(self, reason: str | None) -> None:
-        self._poison = reason
-        if reason is None:
-            self._poisoned_names.discard(self.name)
-        else:
-            self._poisoned_names.add(self.name)
-
-    def report_poison_to(self, names: set[ShardName]) -> None:
-        """Keep this shard's name in the set while it takes no writes."""
-        self._poisoned_names = names
-        self.poison = self._poison
-
-    @property
-    def syncs(self) -> bool:
-        """Whether an acknowledgement promises an fsync."""
-        return self.flush is Flush.SYNC
-
     def committed(self) -> Offset:
         """The high watermark. A truncation under way may have left it above the end for a
         moment."""
-        return min(self.high_watermark, self.store.end_offset)
+        return min(self.commits.high_watermark, self.store.end_offset)
 
     def is_empty(self) -> bool:
         return self.store.start_offset == self.store.end_offset
@@ -179,7 +165,7 @@ class Shard:
     def offsets(self) -> ShardOffsets:
         store = self.store
         start, end = store.start_offset, store.end_offset
-        return ShardOffsets(start, max(start, min(self.high_watermark, end)), end)
+        return ShardOffsets(start, max(start, min(self.commits.high_watermark, end)), end)
 
     def last_stable(self) -> Offset:
         """Below it, it is decided of every record whether it counts."""

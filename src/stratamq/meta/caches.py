@@ -149,6 +149,9 @@ class WatchedCache(ABC):
 class BrokerCacheManager(WatchedCache):
     """Topics, by name and by id."""
 
+    changes = 0
+    """Counts the changes of topics, for those who keep what they found of them."""
+
     _topics: dict[str, TopicMeta]
     _names: dict[TopicId, str]
     _by_name: list[Topic] | None = None
@@ -203,12 +206,14 @@ class BrokerCacheManager(WatchedCache):
         self._topics = {meta.topic.name: meta for meta in state.topics.values()}
         self._names = {meta.key: meta.topic.name for meta in state.topics.values()}
         self._by_name = None
+        self.changes += 1
 
     def _change(self, event: Event) -> Hashable | None:
         meta = event.entity
         if not isinstance(meta, TopicMeta):
             return None
         self._by_name = None
+        self.changes += 1
         if isinstance(event, Put):
             self._topics[meta.topic.name] = meta
             self._names[meta.key] = meta.topic.name
@@ -237,6 +242,9 @@ class ShardEntry:
 class StorageCacheManager(WatchedCache):
     """Shards and their segments, by shard name."""
 
+    changes = 0
+    """Counts the changes of shards and segments."""
+
     _shards: dict[ShardName, ShardEntry]
 
     def shard(self, name: ShardName) -> ShardEntry | None:
@@ -259,13 +267,16 @@ class StorageCacheManager(WatchedCache):
             shard.name: ShardEntry(shard, _by_seq(state.segments_of(shard.name)))
             for shard in state.shards.values()
         }
+        self.changes += 1
 
     def _change(self, event: Event) -> Hashable | None:
         match event.entity:
             case ShardMeta() as shard:
+                self.changes += 1
                 self._change_shard(shard, present=isinstance(event, Put))
                 return shard.name
             case SegmentMeta() as segment:
+                self.changes += 1
                 self._change_segment(segment, present=isinstance(event, Put))
                 return segment.shard
             case _:

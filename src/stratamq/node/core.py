@@ -27,7 +27,7 @@ from stratamq.adapter.housekeeping import Housekeeper
 from stratamq.adapter.shards import ShardManager
 from stratamq.adapter.topics import TopicManager
 from stratamq.engine.contract import StorageEngine
-from stratamq.engine.handler import StorageEngineHandler
+from stratamq.engine.handler import MetaLeadership, StorageEngineHandler
 from stratamq.engine.layout import stored_shards
 from stratamq.meta.caches import BrokerCacheManager, StorageCacheManager
 from stratamq.meta.commands import RegisterNode
@@ -80,7 +80,8 @@ class NodeCore:
         self.storage_cache = StorageCacheManager(self.meta, reconcile_s=reconcile_s)
         self.groups = make.offset_manager(config, self.meta, self.storage_cache, clock)
         self.engines: dict[StorageType, StorageEngine] = {}
-        self.handler = StorageEngineHandler(self.engines)
+        leadership = MetaLeadership(self.storage_cache, self.node_id)
+        self.handler = StorageEngineHandler(self.engines, leadership)
         self.drivers = StorageDriverManager(self.broker_cache)
         self._register_drivers(clock, storages or {})
         timeouts = make.topic_timeouts(config)

@@ -13,12 +13,12 @@ from stratamq.broker.kafka.answer_budget import AnswerBudget
 from stratamq.broker.kafka.broker import KafkaBroker
 from stratamq.broker.kafka.contract import Family, Services
 from stratamq.broker.kafka.fetch import Fetch
-from stratamq.broker.kafka.fetch_reading import Stability
 from stratamq.broker.kafka.groups.family import Groups
 from stratamq.broker.kafka.lake.family import LakeApis
 from stratamq.broker.kafka.leader_epochs import LeaderEpochs
 from stratamq.broker.kafka.list_offsets import ListOffsets
 from stratamq.broker.kafka.metadata import Metadata
+from stratamq.broker.kafka.partitions import Partitions
 from stratamq.broker.kafka.produce import Produce
 from stratamq.broker.kafka.producers import Producers
 from stratamq.broker.kafka.quotas.api import ClientQuotas
@@ -26,7 +26,6 @@ from stratamq.broker.kafka.quotas.keeper import QuotaKeeper
 from stratamq.broker.kafka.quotas.windows import Windows
 from stratamq.broker.kafka.security.access import Access
 from stratamq.broker.kafka.transactions.family import Transactions
-from stratamq.broker.kafka.transactions.stability import ShardStability
 from stratamq.meta.commands import RegisterNode
 from stratamq.model.config import NodeConfig
 from stratamq.net.limits import ConnectionLimits
@@ -56,8 +55,7 @@ class KafkaFront:
     async def start(self) -> Address:
         config = self._config
         services = services_of(self._core)
-        stability = ShardStability(services.drivers)
-        fetch = Fetch(services, services.answers, stability)
+        fetch = Fetch(services, services.answers)
         name, secret = await asyncio.gather(  # the first start syncs both
             asyncio.to_thread(cluster_id, config.data_dir),
             asyncio.to_thread(sasl_secret, config.data_dir),
@@ -66,7 +64,7 @@ class KafkaFront:
         groups = Groups(services, sight=access)
         transactions = Transactions(services, groups)
         data = [
-            *families(services, name, transactions, stability),
+            *families(services, name, transactions),
             LakeApis(services, self._core.tiering),
         ]
         broker = KafkaBroker(
@@ -131,6 +129,7 @@ def services_of(core: NodeCore) -> Services:
         storage_cache=core.storage_cache,
         drivers=core.drivers,
         offsets=core.groups,
+        partitions=Partitions(core.broker_cache, core.storage_cache, core.drivers),
         answers=AnswerBudget(
             core.config.number("kafka.response.bytes.max"),
             core.config.number("kafka.answer.bytes.max"),
@@ -138,14 +137,12 @@ def services_of(core: NodeCore) -> Services:
     )
 
 
-def families(
-    services: Services, cluster: str, transactions: Transactions, stability: Stability
-) -> Sequence[Family]:
+def families(services: Services, cluster: str, transactions: Transactions) -> Sequence[Family]:
     return [
         Metadata(services, cluster),
         Produce(services, transactions.verifier),
         Producers(services),
-        ListOffsets(services, stability),
+        ListOffsets(services),
         LeaderEpochs(services),
         Admin(services, cluster),
     ]

@@ -10,7 +10,7 @@ import pytest
 from stratamq.broker.kafka.admin.deadline import AT_ONCE, REQUESTS_MAX, Workshop
 from tests.waiting import let_run, until
 
-LONG_MS = 10_000
+LONG_MS = 600_000
 
 
 def late(item: int) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from stratamq.adapter.partitions import shard_of
-from stratamq.broker.kafka import cold_fetches, list_offsets
+from stratamq.broker.kafka import list_offsets
+from stratamq.broker.kafka.fetch import cold
 from stratamq.engine.contract import StorageEngine
 from stratamq.model.record import Record
 from stratamq.model.types import Offset, ShardName, TimestampMs
@@ -137,19 +138,19 @@ async def test_a_store_that_is_down_fails_its_own_partitions(
 async def test_answers_that_nobody_picks_up_are_forgotten(
     rig: Rig, history: MemoryHistory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cold_fetches, "READS_MAX", 1)
+    monkeypatch.setattr(cold, "READS_MAX", 1)
     await fetched(rig, request(part(COLD), max_wait_ms=0))
     await until(lambda: rig.budget.used_bytes > 0)
     held = rig.budget.used_bytes
     await fetched(rig, request(part(COLD, 1), max_wait_ms=0))
     await until(lambda: rig.budget.used_bytes == held // 2)
-    monkeypatch.setattr(cold_fetches, "READS_MAX", 64)
-    monkeypatch.setattr(cold_fetches, "KEPT_S", 0.0)
+    monkeypatch.setattr(cold, "READS_MAX", 64)
+    monkeypatch.setattr(cold, "KEPT_S", 0.0)
     await let_run(0.01)
     history.gate.clear()
     await fetched(rig, request(part(COLD, 0), max_wait_ms=0))
     assert rig.budget.used_bytes == 0
-    monkeypatch.setattr(cold_fetches, "READS_MAX", 1)
+    monkeypatch.setattr(cold, "READS_MAX", 1)
     await until(lambda: history.reads == 3)
     blocked = (await fetched(rig, request(part(COLD, 1), max_wait_ms=0)))[0]
     assert (blocked.error_code, values(blocked)) == (0, [])

@@ -9,15 +9,13 @@ from typing import Any
 import pytest
 
 from stratamq.broker.kafka.contract import Caller
-from stratamq.broker.kafka.fetch import Fetch
 from stratamq.broker.kafka.topics import uuid_of
+from stratamq.engine.engine_shard import EngineShard
+from stratamq.model.producer import AbortedTransaction
 from stratamq.model.record import Record
-from stratamq.model.shard import ShardOffsets
-from stratamq.model.topic import Topic
 from stratamq.model.types import Offset
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.fetch import (
-    AbortedTransaction,
     FetchPartition,
     FetchRequest,
     FetchTopic,
@@ -43,6 +41,12 @@ def request(*parts: FetchPartition, topic: str = "t", **more: Any) -> FetchReque
     settings = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 50 * MIB, **more}
     topics = [FetchTopic(topic=topic, partitions=list(parts))] if parts else []
     return FetchRequest(topics=topics, **settings)
+
+
+@pytest.fixture(autouse=True, params=["a task", "at once"])
+def way(request: pytest.FixtureRequest, rig: Rig) -> None:
+    """Both ways of a request come to the same."""
+    rig.begins = request.param == "at once"
 
 
 async def fetched(rig: Rig, asked: FetchRequest, version: int = 12) -> list[Any]:
@@ -170,24 +174,23 @@ async def test_enough_bytes_end_the_wait_and_fewer_do_not(rig: Rig) -> None:
 async def test_a_fetch_that_gathers_reads_again_only_when_something_came(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once at first, once for the record that comes, once at the end."""
+    """Once at first and once at the end: what comes between is counted, not read."""
     await rig.core.topics.create("t")
     await write(rig, b"a")
-    drivers, reads = rig.services.drivers, 0
-    fetch_batches = type(drivers).fetch_batches
+    reads, fetch_at_once = 0, EngineShard.fetch_at_once
 
-    async def counted(*args: Any) -> Any:
+    def counted(*args: Any) -> Any:
         nonlocal reads
         reads += 1
-        return await fetch_batches(*args)
+        return fetch_at_once(*args)
 
-    monkeypatch.setattr(type(drivers), "fetch_batches", counted)
+    monkeypatch.setattr(EngineShard, "fetch_at_once", counted)
     waiting = asyncio.create_task(fetched(rig, request(part(), max_wait_ms=500, min_bytes=MIB)))
     await until(lambda: reads == 1)
     await write(rig, b"b")
     (answer,) = await waiting
     assert values(answer) == [b"a", b"b"]
-    assert reads <= 3
+    assert reads == 2
 
 
 async def test_a_limit_below_what_is_wanted_at_least_is_enough(rig: Rig) -> None:
@@ -265,25 +268,23 @@ async def test_a_session_tells_only_what_changed(rig: Rig) -> None:
     assert unknown.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-class Undecided:
+def undecided(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
     """A transaction is open from `at` on, another was aborted."""
 
-    def __init__(self, at: int) -> None:
-        self.at = Offset(at)
+    def aborted(shard: EngineShard, start: Offset, end: Offset) -> list[AbortedTransaction]:
+        return [AbortedTransaction(producer_id=end, first_offset=start, last_offset=end)]
 
-    async def last_stable(self, topic: Topic, partition: int, offsets: ShardOffsets) -> Offset:
-        return min(self.at, offsets.high_watermark)
-
-    async def aborted(
-        self, topic: Topic, partition: int, start: Offset, end: Offset
-    ) -> list[AbortedTransaction]:
-        return [AbortedTransaction(producer_id=end, first_offset=start)]
+    monkeypatch.setattr(EngineShard, "last_stable", lambda shard: Offset(at))
+    monkeypatch.setattr(EngineShard, "aborted", aborted)
 
 
-async def test_read_committed_ends_at_the_last_stable_offset(rig: Rig) -> None:
+async def test_read_committed_ends_at_the_last_stable_offset(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await rig.core.topics.create("t")
     await write(rig, b"a", b"b", b"c")
-    fetch = Fetch(rig.services, rig.budget, Undecided(2))
+    undecided(monkeypatch, 2)
+    fetch = rig.fetch
     response = await fetch.fetch(request(part(), isolation_level=1), Caller(version=12))
     (answer,) = response.responses[0].partitions
     assert values(answer) == [b"a", b"b"]
@@ -315,11 +316,14 @@ async def test_an_answer_leads_over_deleted_records_at_once(rig: Rig) -> None:
     assert [one.last_offset for one in walk(answer.records)] == [0, 2]
 
 
-async def test_read_committed_is_led_to_the_last_stable_offset(rig: Rig) -> None:
+async def test_read_committed_is_led_to_the_last_stable_offset(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await rig.core.topics.create("t")
     await write(rig, b"a", b"b", b"c", b"d")
     await delete(rig, 1, 2)
-    fetch = Fetch(rig.services, rig.budget, Undecided(2))
+    undecided(monkeypatch, 2)
+    fetch = rig.fetch
     for isolation, ends in ((1, [1]), (0, [3])):
         asked = request(part(0, 1), isolation_level=isolation)
         response = await fetch.fetch(asked, Caller(version=12))
@@ -338,28 +342,26 @@ async def test_a_session_has_no_more_to_tell_where_it_was_led(rig: Rig) -> None:
     assert not second.responses
 
 
-@pytest.mark.parametrize(
-    ("version", "code"),
-    [(12, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (13, ErrorCode.UNKNOWN_TOPIC_ID)],
-)
+@pytest.mark.parametrize("version", [12, 13])
 async def test_a_topic_made_again_during_a_fetch_is_not_taken_for_the_one_asked_for(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch, version: int, code: ErrorCode
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
     await rig.core.topics.create("t")
     await write(rig, b"old", b"old")
     asked = request(part())
     if version == 13:
         asked.topics[0].topic_id = uuid_of(rig.services.broker_cache.topic("t"))
-    offsets = rig.services.drivers.offsets
+    fetch = EngineShard.fetch
 
-    async def made_again(name: str, partition: int) -> ShardOffsets:
+    async def made_again(*args: Any) -> Any:
         """The last step before the records are read."""
-        found = await offsets(name, partition)
         await rig.core.topics.delete("t")
         await rig.core.topics.create("t")
         await write(rig, b"new", b"new")
-        return found
+        return await fetch(*args)
 
-    monkeypatch.setattr(rig.services.drivers, "offsets", made_again)
+    monkeypatch.setattr(EngineShard, "fetch_at_once", lambda *args: None)
+    monkeypatch.setattr(EngineShard, "fetch", made_again)
     (answer,) = await fetched(rig, asked, version)
-    assert (answer.error_code, answer.records or b"") == (code, b"")
+    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert not answer.records

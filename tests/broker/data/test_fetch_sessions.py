@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from stratamq.broker.kafka import fetch_sessions
-from stratamq.broker.kafka.fetch_sessions import IDLE_MS_MIN, FetchSessions, Plan
+from stratamq.broker.kafka.fetch import sessions as fetch_sessions
+from stratamq.broker.kafka.fetch.sessions import IDLE_MS_MIN, FetchPlan, FetchSessions
 from stratamq.broker.kafka.topics import Refused
 from stratamq.meta.names import TOPIC_NAME_MAX
 from stratamq.wire.kafka.protocol import ErrorCode
@@ -23,12 +23,14 @@ def topics(*numbers: int) -> list[FetchTopic]:
     return [FetchTopic(topic="t", partitions=parts)] if parts else []
 
 
-def opened(sessions: FetchSessions, now_ms: int, *numbers: int) -> Plan:
+def opened(sessions: FetchSessions, now_ms: int, *numbers: int) -> FetchPlan:
     request = FetchRequest(topics=topics(*(numbers or (0,))), session_epoch=0, **SETTINGS)
     return sessions.plan(request, ALICE, by_id=False, now_ms=now_ms)
 
 
-def going_on(sessions: FetchSessions, plan: Plan, epoch: int, *numbers: int, now: int = 0) -> Plan:
+def going_on(
+    sessions: FetchSessions, plan: FetchPlan, epoch: int, *numbers: int, now: int = 0
+) -> FetchPlan:
     request = FetchRequest(
         topics=topics(*numbers), session_id=plan.session_id, session_epoch=epoch, **SETTINGS
     )

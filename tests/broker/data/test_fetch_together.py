@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from stratamq.broker.kafka import fetch_reading
-from stratamq.broker.kafka.fetch_reading import AT_ONCE, at_once
+from stratamq.broker.kafka.fetch import reading
+from stratamq.broker.kafka.fetch.reading import READ_TOGETHER, fitting
+from stratamq.engine.engine_shard import EngineShard
 from stratamq.model.errors import StorageError
 from stratamq.wire.kafka.protocol import ErrorCode
 from tests.broker.data.conftest import Rig
@@ -30,32 +32,38 @@ PARTITIONS = 12
     ],
 )
 def test_no_more_than_fit_together(limits: list[int], left: int, count: int) -> None:
-    assert at_once(limits, left) == count
+    assert fitting(limits, left) == count
+
+
+def by_threads(monkeypatch: pytest.MonkeyPatch, fetch: Callable[..., Any]) -> None:
+    """Nothing is in memory, and this is how a thread reads."""
+    monkeypatch.setattr(EngineShard, "fetch_at_once", lambda *args: None)
+    monkeypatch.setattr(EngineShard, "fetch", fetch)
 
 
 async def test_they_are_read_together(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     await rig.core.topics.create("t", partitions=PARTITIONS)
     for number in range(PARTITIONS):
         await write(rig, b"%d" % number, partition=number)
-    reading, most = 0, 0
-    real = rig.services.drivers.fetch_batches
+    under_way, most = 0, 0
+    real = EngineShard.fetch
 
     async def counted(*arguments: Any) -> Any:
-        nonlocal reading, most
-        reading += 1
-        most = max(most, reading)
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
         await let_run(0.001)
         try:
             return await real(*arguments)
         finally:
-            reading -= 1
+            under_way -= 1
 
-    monkeypatch.setattr(rig.services.drivers, "fetch_batches", counted)
+    by_threads(monkeypatch, counted)
     found = await fetched(rig, request(*(part(number) for number in range(PARTITIONS))))
     assert [(one.partition_index, bool(one.records)) for one in found] == [
         (number, True) for number in range(PARTITIONS)
     ]
-    assert most == AT_ONCE
+    assert most == READ_TOGETHER
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -68,19 +76,19 @@ async def test_as_if_one_after_the_other(
     for number in range(PARTITIONS):
         sizes = [chance.choice([10, 300, 3000]) for _ in range(chance.randrange(4))]
         await write(rig, *(bytes(size) for size in sizes), partition=number)
-    real = rig.services.drivers.fetch_batches
+    real = EngineShard.fetch
 
     async def slow(*arguments: Any) -> Any:
         await let_run(chance.random() / 500)
         return await real(*arguments)
 
-    monkeypatch.setattr(rig.services.drivers, "fetch_batches", slow)
+    by_threads(monkeypatch, slow)
     order = chance.sample(range(PARTITIONS), PARTITIONS)
     limit = chance.choice([100, 1000, 5000])
     parts = [part(number, bytes_max=limit) for number in order] + [part(0, offset=99)]
     asked = request(*parts, max_bytes=chance.choice([100, 2000, 8000, 1 << 20]))
     together = await fetched(rig, asked)
-    monkeypatch.setattr(fetch_reading, "AT_ONCE", 1)
+    monkeypatch.setattr(reading, "READ_TOGETHER", 1)
     assert together == await fetched(rig, asked)
     assert [one.partition_index for one in together] == [*order, 0]
 
@@ -91,14 +99,14 @@ async def test_one_that_fails_leaves_the_others_alone(
     await rig.core.topics.create("t", partitions=3)
     for number in range(3):
         await write(rig, b"v", partition=number)
-    real = rig.services.drivers.fetch_batches
+    real = EngineShard.fetch
 
-    async def broken(topic: str, partition: int, *rest: Any) -> Any:
-        if partition == 1:
+    async def broken(shard: EngineShard, *rest: Any) -> Any:
+        if shard.name.endswith("_1"):
             raise StorageError("the disk said no")
-        return await real(topic, partition, *rest)
+        return await real(shard, *rest)
 
-    monkeypatch.setattr(rig.services.drivers, "fetch_batches", broken)
+    by_threads(monkeypatch, broken)
     found = await fetched(rig, request(part(0), part(1), part(2)))
     assert [(ErrorCode(one.error_code), bool(one.records)) for one in found] == [
         (ErrorCode.NONE, True),

@@ -21,7 +21,7 @@ from stratamq.wire.kafka.protocol.messages.log_offsets import (
     OffsetForLeaderTopic,
 )
 from tests.broker.data.conftest import Rig
-from tests.broker.data.test_fetch import Undecided
+from tests.broker.data.test_fetch import undecided
 from tests.engine.support import write_mark
 
 STAMPS = (1000, 3000, 2000)
@@ -69,7 +69,9 @@ async def test_every_kind_of_time(rig: Rig, timestamp: int, offset: int, stamp: 
     assert (answer.error_code, answer.offset, answer.timestamp) == (0, offset, stamp)
 
 
-async def test_the_largest_time_is_that_of_a_record_that_can_be_read(rig: Rig) -> None:
+async def test_the_largest_time_is_that_of_a_record_that_can_be_read(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Not of a deleted one, nor of a mark that ends a transaction, nor of what is undecided."""
     await rig.core.topics.create("t")
     drivers = rig.services.drivers
@@ -84,8 +86,9 @@ async def test_the_largest_time_is_that_of_a_record_that_can_be_read(rig: Rig) -
     assert (largest.offset, largest.timestamp) == (1, 5000)
     assert await drivers.delete_by_offset("t", 0, Offset(1))
     assert (await found(rig, asked(-3))).offset == 3
-    undecided = ListOffsets(rig.services, Undecided(3))
-    response = await undecided.list_offsets(asked(-3, isolation_level=1), Caller(version=11))
+    undecided(monkeypatch, 3)
+    family = ListOffsets(rig.services)
+    response = await family.list_offsets(asked(-3, isolation_level=1), Caller(version=11))
     assert response.topics[0].partitions[0].offset == 2
     for offset in (0, 2, 3):
         assert await drivers.delete_by_offset("t", 0, Offset(offset))
@@ -112,9 +115,12 @@ async def test_errors(rig: Rig) -> None:
         assert (answer.error_code, answer.offset) == (code, -1)
 
 
-async def test_read_committed_ends_where_it_is_decided(rig: Rig) -> None:
+async def test_read_committed_ends_where_it_is_decided(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await filled(rig)
-    family = ListOffsets(rig.services, Undecided(2))
+    undecided(monkeypatch, 2)
+    family = ListOffsets(rig.services)
     for isolation, latest, by_time in ((0, 3, 1), (1, 2, 1)):
         response = await family.list_offsets(
             asked(-1, isolation_level=isolation), Caller(version=11)
@@ -124,8 +130,8 @@ async def test_read_committed_ends_where_it_is_decided(rig: Rig) -> None:
             asked(3000, isolation_level=isolation), Caller(version=11)
         )
         assert response.topics[0].partitions[0].offset == by_time
-    early = ListOffsets(rig.services, Undecided(1))
-    response = await early.list_offsets(asked(3000, isolation_level=1), Caller(version=11))
+    undecided(monkeypatch, 1)
+    response = await family.list_offsets(asked(3000, isolation_level=1), Caller(version=11))
     assert response.topics[0].partitions[0].offset == -1
 
 

@@ -15,7 +15,6 @@ from stratamq.broker.kafka.produce import Produce
 from stratamq.broker.kafka.producers import Producers
 from stratamq.broker.kafka.transactions.family import Transactions
 from stratamq.broker.kafka.transactions.machine import Producer
-from stratamq.broker.kafka.transactions.stability import ShardStability
 from stratamq.model.clock import ManualClock
 from stratamq.model.config import load
 from stratamq.model.record import Record
@@ -69,7 +68,6 @@ class Rig:
         self.core = NodeCore(self.config, clock=self.clock)
         await self.core.start()
         services = self.services = services_of(self.core)
-        stability = ShardStability(services.drivers)
         self.groups = Groups(services)
         self.transactions = Transactions(services, self.groups)
         self.coordinator = self.transactions.coordinator
@@ -77,10 +75,10 @@ class Rig:
             [
                 Produce(services, self.transactions.verifier),
                 Producers(services),
-                ListOffsets(services, stability),
+                ListOffsets(services),
                 self.groups,
                 self.transactions,
-                Fetch(services, AnswerBudget(64 << 20), stability),
+                Fetch(services, AnswerBudget(64 << 20)),
             ]
         )
         await self.broker.start()

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+
+import pytest
 
 from stratamq.broker.kafka.answer_budget import AnswerBudget
 from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.fetch import Fetch
-from stratamq.model.shard import ShardOffsets
-from stratamq.model.topic import Topic
+from stratamq.engine.engine_shard import EngineShard
 from stratamq.model.types import Offset
 from stratamq.wire.kafka.protocol.messages.fetch import (
-    AbortedTransaction,
     FetchPartition,
     FetchRequest,
     FetchTopic,
@@ -21,26 +20,15 @@ from tests.broker.transactions.rig import TOPIC, Producer, Rig, shown
 from tests.waiting import let_run
 
 
-class StableUpTo:
-    """A `Stability` that is where a test puts it; inside a batch too, as after a compaction."""
-
-    def __init__(self, offset: int) -> None:
-        self.offset = offset
-
-    async def last_stable(self, topic: Topic, partition: int, offsets: ShardOffsets) -> Offset:
-        return Offset(self.offset)
-
-    async def aborted(
-        self, topic: Topic, partition: int, start: Offset, end: Offset
-    ) -> Sequence[AbortedTransaction]:
-        return []
-
-
-async def test_it_is_woken_though_it_was_not_at_the_end(rig: Rig) -> None:
+async def test_it_is_woken_though_it_was_not_at_the_end(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last stable offset may lie inside a batch, as after a compaction."""
     plain = Producer(-1, -1)
     await rig.produce(plain, b"a", b"b", sequence=-1, transactional=False, transactional_id=None)
-    stability = StableUpTo(1)
-    fetch = Fetch(rig.services, AnswerBudget(1 << 20), stability)
+    stable = Offset(1)
+    monkeypatch.setattr(EngineShard, "last_stable", lambda shard: stable)
+    fetch = Fetch(rig.services, AnswerBudget(1 << 20))
     part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     asked = FetchRequest(
         max_wait_ms=60_000,
@@ -51,7 +39,7 @@ async def test_it_is_woken_though_it_was_not_at_the_end(rig: Rig) -> None:
     waiting = asyncio.create_task(fetch.fetch(asked, Caller(version=11)))
     await let_run()
     assert not waiting.done()
-    stability.offset = 3
+    stable = Offset(3)
     await rig.produce(plain, b"c", sequence=-1, transactional=False, transactional_id=None)
     told = await asyncio.wait_for(waiting, 10)
     assert shown(told.responses[0].partitions[0]) == [b"a", b"b", b"c"]

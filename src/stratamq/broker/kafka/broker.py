@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 from stratamq.broker.kafka import api_versions
 from stratamq.broker.kafka.contract import Beginner, Caller, Family, Handled, Handler
@@ -14,8 +15,13 @@ from stratamq.wire.kafka.protocol.messages.api_versions import (
 )
 from stratamq.wire.kafka.protocol.schema import message_of
 
-Guard = Callable[[type, Handler], Handler]
-"""What stands before every handler: given a request's class and its handler, the one to call."""
+
+class HandlerGuard(Protocol):
+    """Stands before every handler: given a request's class and its handler, the one to call."""
+
+    def __call__(self, request: type, handler: Handler) -> Handler: ...
+
+    def beginner(self, request: type, beginner: Beginner) -> Beginner | None: ...
 
 
 class KafkaBroker:
@@ -29,7 +35,7 @@ class KafkaBroker:
         self,
         families: Sequence[Family],
         also_served: Served | None = None,
-        guard: Guard | None = None,
+        guard: HandlerGuard | None = None,
     ) -> None:
         self._families = families
         self._handlers: dict[type, Handler] = {ApiVersionsRequest: self._api_versions}
@@ -37,12 +43,12 @@ class KafkaBroker:
         served = {_key(ApiVersionsRequest): APIS[_key(ApiVersionsRequest)].versions}
         for request, handled in _all_handlers(families):
             assert request not in self._handlers, f"two families answer {request.__name__}"
-            handler = handled.handler
-            self._handlers[request] = guarded = (
-                handler if guard is None else guard(request, handler)
-            )
-            if handled.beginner is not None and guarded is handler:
-                self._beginners[request] = handled.beginner
+            handler, begin = handled.handler, handled.beginner
+            self._handlers[request] = handler if guard is None else guard(request, handler)
+            if begin is not None and guard is not None:
+                begin = guard.beginner(request, begin)
+            if begin is not None:
+                self._beginners[request] = begin
             served[_key(request)] = _versions(request, handled)
         self.served: Mapping[int, Versions] = {**served, **(also_served or {})}
         self._started = contextlib.AsyncExitStack()
@@ -51,7 +57,7 @@ class KafkaBroker:
         return self._handlers.get(request_type)
 
     def beginner(self, request_type: type) -> Beginner | None:
-        """Only where the guard leaves the handler as it is: what begins is not judged again."""
+        """For APIs that are called very often: how a request begins without a task."""
         return self._beginners.get(request_type)
 
     async def start(self) -> None:

@@ -13,7 +13,7 @@ the connection cannot go on.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from stratamq.adapter.drivers import StorageDriverManager
 from stratamq.adapter.offsets import OffsetManager
@@ -27,6 +27,9 @@ from stratamq.model.config import NodeConfig
 from stratamq.model.dataclass import dataclass
 from stratamq.model.types import NodeId
 from stratamq.wire.kafka.protocol import Versions
+
+if TYPE_CHECKING:
+    from stratamq.broker.kafka.partitions import Partitions
 
 ANONYMOUS = "User:ANONYMOUS"
 
@@ -45,6 +48,7 @@ class Services:
     storage_cache: StorageCacheManager
     drivers: StorageDriverManager
     offsets: OffsetManager
+    partitions: Partitions
     answers: AnswerBudget
 
 
@@ -66,9 +70,16 @@ Handler = Callable[[Any, Caller], Awaitable[Any]]
 Answered = Callable[[Any], None]
 """Takes the response."""
 
-Beginner = Callable[[Any, Caller, Answered], bool]
-"""A handler without a coroutine: begins the work and has the response told to `Answered`, on the
-event loop and perhaps at once. False: nothing was begun, and the handler proper is to be called."""
+Cancel = Callable[[], None]
+"""Ends work that was begun, if it has not ended; its response is not wanted any more."""
+
+Beginner = Callable[[Any, Caller, Answered], Cancel | None]
+"""A handler without a coroutine: begins the work and calls `Answered` with the response, on the
+event loop and perhaps at once. None: the handler proper is to be called, next of all."""
+
+
+def nothing() -> None:
+    """Cancels work that goes on whether its response is wanted or not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from stratamq.broker.kafka.contract import Caller, Handled, Services
 from stratamq.broker.kafka.errors import code_of
-from stratamq.broker.kafka.topics import Refused, lead
+from stratamq.broker.kafka.topics import Refused
 from stratamq.broker.kafka.turns import paced
 from stratamq.model.errors import StrataError
 from stratamq.model.types import NO_EPOCH, NO_OFFSET, LeaderEpoch
@@ -50,16 +50,17 @@ class LeaderEpochs:
         )
 
     async def _end(self, name: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
-        number, drivers = wanted.partition, self._services.drivers
+        number = wanted.partition
         try:
-            topic = self._services.broker_cache.topic(name)
-            current = lead(self._services, topic, number, wanted.current_leader_epoch)
+            shard, current = await self._services.partitions.led(
+                name, number, wanted.current_leader_epoch
+            )
             asked = LeaderEpoch(wanted.leader_epoch)
-            epoch, end = await drivers.end_of_epoch(name, number, asked)
+            epoch, end = shard.end_of_epoch(asked)
             if asked > current:
                 epoch, end = NO_EPOCH, NO_OFFSET
             elif asked == current:  # it is still being written, perhaps without a record yet
-                epoch, end = asked, (await drivers.offsets(name, number)).end
+                epoch, end = asked, shard.offsets().end
         except StrataError as error:
             code = error.code if isinstance(error, Refused) else code_of(error)
             return EpochEndOffset(partition=number, error_code=code)

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from stratamq.broker.kafka.contract import Caller, Handled, Services
 from stratamq.broker.kafka.errors import code_of
-from stratamq.broker.kafka.fetch_reading import READ_COMMITTED, EverythingIsStable, Stability
-from stratamq.broker.kafka.topics import Refused, lead
+from stratamq.broker.kafka.fetch.reading import READ_COMMITTED
+from stratamq.broker.kafka.topics import Refused
 from stratamq.broker.kafka.turns import paced, paced_each
 from stratamq.engine.contract import OffsetStrategy, ReadLimit
+from stratamq.engine.handle import ShardHandle
 from stratamq.model.errors import OffsetOutOfRange, StrataError
-from stratamq.model.topic import Topic
 from stratamq.model.types import NO_OFFSET, NO_TIMESTAMP, Offset, TimestampMs
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.log_offsets import (
@@ -56,10 +56,18 @@ class Found(NamedTuple):
 NOTHING = Found()
 
 
-class Place(NamedTuple):
-    topic: Topic
+class ListedPartition(NamedTuple):
+    topic: str
     partition: int
     isolation: int
+    shard: ShardHandle
+
+    def end(self) -> Offset:
+        """Where the part of the log ends that the consumer may see."""
+        high_watermark = self.shard.offsets().high_watermark
+        if self.isolation == READ_COMMITTED:
+            return min(self.shard.last_stable(), high_watermark)
+        return high_watermark
 
 
 def searches(timestamp: int) -> bool:
@@ -74,10 +82,9 @@ def refused(partition: int, code: ErrorCode) -> ListOffsetsPartitionResponse:
 class ListOffsets:
     """The family of one API."""
 
-    def __init__(self, services: Services, stability: Stability | None = None) -> None:
+    def __init__(self, services: Services) -> None:
         self._services = services
-        self._stability = stability or EverythingIsStable()
-        self._special: Mapping[int, Callable[[Place], Awaitable[Found]]] = {
+        self._special: Mapping[int, Callable[[ListedPartition], Awaitable[Found]]] = {
             LATEST: self._latest,
             EARLIEST: self._earliest,
             MAX_TIMESTAMP: self._max_timestamp,
@@ -134,9 +141,11 @@ class ListOffsets:
         try:
             if wanted.timestamp < 0 and caller.version < SINCE.get(wanted.timestamp, 0):
                 raise Refused(ErrorCode.UNSUPPORTED_VERSION)
-            topic = self._services.broker_cache.topic(name)
-            epoch = lead(self._services, topic, number, wanted.current_leader_epoch)
-            found = await self._find(Place(topic, number, isolation), wanted.timestamp)
+            shard, epoch = await self._services.partitions.led(
+                name, number, wanted.current_leader_epoch
+            )
+            place = ListedPartition(name, number, isolation, shard)
+            found = await self._find(place, wanted.timestamp)
         except StrataError as error:
             code = error.code if isinstance(error, Refused) else code_of(error)
             return refused(number, code)
@@ -148,7 +157,7 @@ class ListOffsets:
             leader_epoch=epoch if known else -1,
         )
 
-    async def _find(self, place: Place, timestamp: int) -> Found:
+    async def _find(self, place: ListedPartition, timestamp: int) -> Found:
         if timestamp >= 0:
             return await self._since(place, TimestampMs(timestamp))
         special = self._special.get(timestamp)
@@ -158,19 +167,18 @@ class ListOffsets:
 
     # -- one for each kind ---------------------------------------------------------------------
 
-    async def _latest(self, place: Place) -> Found:
-        return Found(await self._end(place))
+    async def _latest(self, place: ListedPartition) -> Found:
+        return Found(place.end())
 
-    async def _earliest(self, place: Place) -> Found:
-        drivers = self._services.drivers
-        return Found((await drivers.offsets(place.topic.name, place.partition)).start)
+    async def _earliest(self, place: ListedPartition) -> Found:
+        return Found(place.shard.offsets().start)
 
-    async def _since(self, place: Place, timestamp: TimestampMs) -> Found:
-        name, partition, drivers = place.topic.name, place.partition, self._services.drivers
+    async def _since(self, place: ListedPartition, timestamp: TimestampMs) -> Found:
+        name, partition, drivers = place.topic, place.partition, self._services.drivers
         offset = await drivers.get_offset_by_timestamp(
             name, partition, timestamp, OffsetStrategy.LATEST
         )
-        if offset >= await self._end(place):
+        if offset >= place.end():
             return NOTHING
         try:
             records = await drivers.read_by_offset(name, partition, offset, ReadLimit(1))
@@ -180,35 +188,25 @@ class ListOffsets:
             return NOTHING
         return Found(records[0].offset, records[0].timestamp)
 
-    async def _max_timestamp(self, place: Place) -> Found:
+    async def _max_timestamp(self, place: ListedPartition) -> Found:
         """Of the records that this consumer can see: marks and deleted records do not count."""
-        end = await self._end(place)
         drivers = self._services.drivers
-        found = await drivers.youngest_record(place.topic.name, place.partition, end)
+        found = await drivers.youngest_record(place.topic, place.partition, place.end())
         return NOTHING if found is None else Found(found.offset, found.timestamp)
 
-    async def _earliest_local(self, place: Place) -> Found:
-        drivers = self._services.drivers
-        return Found(await drivers.local_start(place.topic.name, place.partition))
+    async def _earliest_local(self, place: ListedPartition) -> Found:
+        return Found(place.shard.local_start())
 
-    async def _latest_tiered(self, place: Place) -> Found:
+    async def _latest_tiered(self, place: ListedPartition) -> Found:
         """The last offset that object storage has."""
         tiered_end = await self._tiered_end(place)
         return NOTHING if tiered_end is None else Found(Offset(tiered_end - 1))
 
-    async def _earliest_pending(self, place: Place) -> Found:
+    async def _earliest_pending(self, place: ListedPartition) -> Found:
         """The first offset that it does not have, where it has any."""
         tiered_end = await self._tiered_end(place)
         return NOTHING if tiered_end is None else Found(tiered_end)
 
-    async def _tiered_end(self, place: Place) -> Offset | None:
-        drivers, where = self._services.drivers, (place.topic.name, place.partition)
-        tiered_end = await drivers.tiered_end(*where)
-        return tiered_end if tiered_end > (await drivers.offsets(*where)).start else None
-
-    async def _end(self, place: Place) -> Offset:
-        topic, partition, isolation = place
-        offsets = await self._services.drivers.offsets(topic.name, partition)
-        if isolation == READ_COMMITTED:
-            return await self._stability.last_stable(topic, partition, offsets)
-        return offsets.high_watermark
+    async def _tiered_end(self, place: ListedPartition) -> Offset | None:
+        tiered_end = await self._services.drivers.tiered_end(place.topic, place.partition)
+        return tiered_end if tiered_end > place.shard.offsets().start else None

@@ -14,16 +14,22 @@ from typing import NamedTuple, Protocol
 
 from stratamq.broker.kafka import batches
 from stratamq.broker.kafka import produce_rules as rules
-from stratamq.broker.kafka.contract import Answered, Caller, Handled, Services
-from stratamq.broker.kafka.produce_answers import Begun, Ready, refusal, response_of, stored_at
+from stratamq.broker.kafka.contract import Answered, Caller, Cancel, Handled, Services, nothing
+from stratamq.broker.kafka.partitions import ServedPartition
+from stratamq.broker.kafka.produce_answers import (
+    ACKS,
+    Begun,
+    Ready,
+    refusal,
+    response_of,
+    stored_at,
+)
 from stratamq.broker.kafka.produce_intake import Allowance, Batch, BatchIntake
-from stratamq.broker.kafka.topics import Refused, active, find, lead
+from stratamq.broker.kafka.topics import Refused
 from stratamq.broker.kafka.turns import in_turns, next_turn
-from stratamq.engine.acks import Acks
 from stratamq.engine.contract import AcceptedBatch
+from stratamq.engine.handle import append_batch
 from stratamq.model.errors import StrataError
-from stratamq.model.shard import shard_name
-from stratamq.model.topic import Topic
 from stratamq.model.types import ShardName
 from stratamq.wire.kafka.protocol import Buffer, ErrorCode
 from stratamq.wire.kafka.protocol.messages.produce import (
@@ -36,15 +42,9 @@ from stratamq.wire.kafka.protocol.messages.produce import (
 from stratamq.wire.kafka.records import BatchHeader
 from stratamq.wire.kafka.records.layout import TRANSACTIONAL_BIT
 
-ACKS: Mapping[int, Acks | None] = {0: Acks.NONE, 1: Acks.LEADER, -1: None}
-"""None is what the topic's `commit.policy` says."""
-
 BEGUN_ACKS = (1, -1)
 BEGUN_MAX = 64
 """Batches that are looked at in one turn. A request with more is not begun at once."""
-
-RULES_MAX = 10_000
-"""Remembered rules of topics. Met: all are forgotten and made again."""
 
 
 class Looked(NamedTuple):
@@ -74,7 +74,6 @@ class Produce:
         self._services = services
         self._verifier = verifier
         self._intake = BatchIntake(services)
-        self._rules: dict[str, rules.Rules] = {}
         self._declined: ProduceRequest | None = None
         self._looking: dict[int, asyncio.Event] = {}
         """By connection: set when the batches of its last request are on their way."""
@@ -90,21 +89,22 @@ class Produce:
 
     # -- the short way: no coroutine -----------------------------------------------------------
 
-    def begin(self, request: ProduceRequest, caller: Caller, answered: Answered) -> bool:
+    def begin(self, request: ProduceRequest, caller: Caller, answered: Answered) -> Cancel | None:
         """Batches that nobody has to be asked about are with the engine when this returns."""
         if request.acks not in BEGUN_ACKS or request.transactional_id is not None:
-            return False
-        if sum(len(wanted.partition_data) for wanted in request.topic_data) > BEGUN_MAX:
-            return False
-        allowance = Allowance(self._services.config)
+            return None
+        allowance = self._intake.allowance()
         ready: list[Ready | PartitionProduceResponse] = []
-        for wanted, partition in _batches(request):
-            one = self._ready(wanted, partition, request, caller.version, allowance)
-            if one is None:
-                return False
-            ready.append(one)
+        for wanted in request.topic_data:
+            if len(ready) + len(wanted.partition_data) > BEGUN_MAX:
+                return None
+            for partition in wanted.partition_data:
+                one = self._ready(wanted, partition, request, caller.version, allowance)
+                if one is None:
+                    return None
+                ready.append(one)
         Begun(request, len(ready), answered).begin(ready)
-        return True
+        return nothing
 
     def _ready(
         self,
@@ -116,17 +116,18 @@ class Produce:
     ) -> Ready | PartitionProduceResponse | None:
         """How to begin it, or why it is refused; None where it takes the long way."""
         try:
-            batch = self._checked(wanted, partition, request.acks, version)
-            if batch.header.attributes & TRANSACTIONAL_BIT:
+            found = self._services.partitions.find(wanted.name, wanted.topic_id, partition.index)
+            shard = found.shard
+            if shard is None or not shard.answers_at_once:
                 return None
-            append = self._services.drivers.appender(batch.topic, partition.index)
-            if append is None:
+            batch = self._checked(found, partition.records, request.acks, version)
+            if batch.header.attributes & TRANSACTIONAL_BIT:
                 return None
             data = self._intake.look_briefly(batch, allowance)
             if data is None:
                 self._declined = request
                 return None
-            return Ready(append, partition, data)
+            return Ready(shard, partition, data)
         except StrataError as error:
             return refusal(partition, error)
 
@@ -148,7 +149,7 @@ class Produce:
         mine: asyncio.Event,
         tried: bool,
     ) -> ProduceResponse | None:
-        allowance = Allowance(self._services.config)
+        allowance = self._intake.allowance()
         try:
             if before is not None:
                 await before.wait()
@@ -200,7 +201,11 @@ class Produce:
     ) -> Looked | PartitionProduceResponse:
         """`tried`: that a brief look is not enough for the request was found out before."""
         try:
-            batch = self._checked(wanted, partition, acks, version)
+            if acks not in ACKS:
+                raise Refused(ErrorCode.INVALID_REQUIRED_ACKS)
+            partitions = self._services.partitions
+            found = await partitions.open(wanted.name, wanted.topic_id, partition.index)
+            batch = self._checked(found, partition.records, acks, version)
             data = None
             if tried:
                 allowance.count(batch.header)
@@ -215,43 +220,28 @@ class Produce:
     async def _write(
         self, looked: Looked, request: ProduceRequest, version: int
     ) -> PartitionProduceResponse:
-        (topic, number, header, _, _), partition, data = looked
+        (_, shard, header, _), partition, data = looked
         try:
             if self._verifier is not None and header.is_transactional:
-                shard = shard_name(topic.topic_id, number)
-                await self._verifier.admit(request.transactional_id, shard, header, version)
-            stored = await self._services.drivers.append_batch(
-                topic.name, number, data, acks=ACKS[request.acks]
-            )
-            return stored_at(number, stored)
+                await self._verifier.admit(request.transactional_id, shard.name, header, version)
+            stored = await append_batch(shard, data, ACKS[request.acks])
+            return stored_at(partition.index, stored)
         except StrataError as error:
             return refusal(partition, error)
 
     # -- both ----------------------------------------------------------------------------------
 
     def _checked(
-        self, wanted: TopicProduceData, partition: PartitionProduceData, acks: int, version: int
+        self, partition: ServedPartition, data: Buffer | None, acks: int, version: int
     ) -> Batch:
         """The batch, or a refusal that its header and its topic are enough for."""
-        if acks not in ACKS:
-            raise Refused(ErrorCode.INVALID_REQUIRED_ACKS)
-        services = self._services
-        topic = find(services.broker_cache, wanted.name, wanted.topic_id)
-        lead(services, topic, partition.index)
-        header, data = batches.checked(partition.records, version)
-        held_to = self._rules_of(topic)
-        if rules.needs_replicas(held_to, acks):
-            rules.check_replicas(held_to, active(services, topic, partition.index))
-        return Batch(topic, partition.index, header, data, held_to)
-
-    def _rules_of(self, topic: Topic) -> rules.Rules:
-        """Taken apart once; a topic whose configs were altered has another config."""
-        known = self._rules.get(topic.name)
-        if known is None or known.config is not topic.config:
-            if len(self._rules) >= RULES_MAX:
-                self._rules.clear()
-            known = self._rules[topic.name] = rules.rules_of(topic.config)
-        return known
+        shard = partition.shard
+        assert shard is not None, "found for use"
+        partition.lead(shard)
+        header, data = batches.checked(data, version)
+        if rules.needs_replicas(partition.rules, acks):
+            rules.check_replicas(partition.rules, partition.isr_size)
+        return Batch(partition, shard, header, data)
 
 
 def _batches(request: ProduceRequest) -> Iterator[tuple[TopicProduceData, PartitionProduceData]]:

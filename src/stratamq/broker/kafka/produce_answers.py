@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
@@ -13,7 +13,9 @@ from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.produce_intake import BRIEF_BYTES
 from stratamq.broker.kafka.topics import Refused
 from stratamq.broker.kafka.turns import at_once
-from stratamq.engine.contract import AcceptedBatch, Appender, AppendResult
+from stratamq.engine.acks import Acks
+from stratamq.engine.contract import AcceptedBatch, AppendResult
+from stratamq.engine.handle import ShardHandle
 from stratamq.model.errors import InvalidRecord, InvalidTimestamp, StrataError
 from stratamq.wire.kafka.protocol import Buffer, ErrorCode, Steps
 from stratamq.wire.kafka.protocol.messages.produce import (
@@ -25,6 +27,9 @@ from stratamq.wire.kafka.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from stratamq.wire.kafka.records import read_header
+
+ACKS: Mapping[int, Acks | None] = {0: Acks.NONE, 1: Acks.LEADER, -1: None}
+"""None is what the topic's `commit.policy` says."""
 
 NOWHERE = -1
 _MISSING = PartitionProduceResponse(index=-1, base_offset=NOWHERE)
@@ -42,7 +47,7 @@ class Unanswered(StrataError):
 class Ready(NamedTuple):
     """A batch that can be handed over at once."""
 
-    append: Appender
+    shard: ShardHandle
     partition: PartitionProduceData
     data: Buffer | AcceptedBatch
 
@@ -50,10 +55,10 @@ class Ready(NamedTuple):
 class Begun:
     """A request whose batches are with the engine. It is answered when the last of them is."""
 
-    __slots__ = ("_answered", "_answers", "_missing", "_request")
+    __slots__ = ("_acks", "_answered", "_answers", "_missing", "_request")
 
     def __init__(self, request: ProduceRequest, count: int, answered: Answered) -> None:
-        self._request, self._answered = request, answered
+        self._request, self._answered, self._acks = request, answered, ACKS[request.acks]
         self._answers = [_MISSING] * count
         self._missing = count
 
@@ -62,9 +67,9 @@ class Begun:
             if isinstance(one, PartitionProduceResponse):
                 self._take(at, one)
                 continue
-            append, wanted, data = one
+            shard, wanted, data = one
             try:
-                append(data, partial(self._stored, at, wanted))
+                shard.append(data, self._acks, partial(self._stored, at, wanted))
             except StrataError as error:
                 self._take(at, refusal(wanted, error))
         if not ready:

@@ -12,18 +12,22 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
 from stratamq.broker.kafka import produce_rules as rules
 from stratamq.broker.kafka.contract import Services
+from stratamq.broker.kafka.partitions import ServedPartition
 from stratamq.broker.kafka.topics import Refused
 from stratamq.broker.kafka.turns import NO_CLIENT, turns
 from stratamq.engine.contract import AcceptedBatch
+from stratamq.engine.handle import ShardHandle
 from stratamq.model.config import NodeConfig
 from stratamq.model.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp
-from stratamq.model.topic import LONG_MAX, Topic
+from stratamq.model.settings import Value
+from stratamq.model.topic import LONG_MAX
 from stratamq.wire.kafka.protocol import Buffer, ErrorCode
 from stratamq.wire.kafka.records import BatchHeader, Scratch
 from stratamq.wire.kafka.records.layout import CODEC_MASK
@@ -39,21 +43,37 @@ PACKED_BRIEF_BYTES = BRIEF_BYTES // 4
 class Batch(NamedTuple):
     """A batch that may be written as far as its header tells, and where it goes."""
 
-    topic: Topic
-    partition: int
+    partition: ServedPartition
+    shard: ShardHandle
     header: BatchHeader
     data: Buffer
-    held_to: rules.Rules
+
+
+class ProduceLimits(NamedTuple):
+    """What one request may cost."""
+
+    batches: int
+    records: int
+    unpacked_bytes: int
+    batch_unpacked_bytes: int
+
+    @classmethod
+    def of(cls, config: NodeConfig) -> ProduceLimits:
+        return cls(
+            config.number("produce.batches.max"),
+            config.number("produce.records.max"),
+            config.number("produce.decompressed.bytes.max"),
+            config.number("batch.decompressed.bytes.max"),
+        )
 
 
 class Allowance:
     """What the batches of one request may still cost."""
 
-    def __init__(self, config: NodeConfig) -> None:
-        self._batches = config.number("produce.batches.max")
-        self._records = config.number("produce.records.max")
-        self._unpacked_max = config.number("produce.decompressed.bytes.max")
-        self._batch_max = config.number("batch.decompressed.bytes.max")
+    __slots__ = ("_batch_max", "_batches", "_records", "_unpacked", "_unpacked_max")
+
+    def __init__(self, limits: ProduceLimits) -> None:
+        self._batches, self._records, self._unpacked_max, self._batch_max = limits
         self._unpacked = 0
 
     @property
@@ -83,8 +103,17 @@ class BatchIntake:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._values: Mapping[str, Value] = {}
+        self._limits = ProduceLimits.of(services.config)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="stratamq-batches")
         self._scratch, self._threads_scratch = Scratch(), Scratch()
+
+    def allowance(self) -> Allowance:
+        """For a request that has just come. Limits may be altered while the node runs."""
+        values = self._services.config.values
+        if values is not self._values:
+            self._values, self._limits = values, ProduceLimits.of(self._services.config)
+        return Allowance(self._limits)
 
     def stop(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
@@ -100,7 +129,7 @@ class BatchIntake:
         limit = min(BRIEF_BYTES, allowance.unpacked_bytes)
         began = time.perf_counter()
         try:
-            accepted = self._accept(batch, batch.data, limit, self._scratch)
+            accepted = batch.shard.accept(batch.data, limit, self._scratch)
         except BatchTooLarge:
             if not packed:
                 raise
@@ -120,23 +149,16 @@ class BatchIntake:
         return accepted
 
     def _in_thread(self, batch: Batch, limit: int) -> Buffer | AcceptedBatch:
-        now_ms, held_to = self._services.clock.now_ms(), batch.held_to
+        now_ms, held_to = self._services.clock.now_ms(), batch.partition.rules
         try:
             rules.check_timestamps(held_to, batch.header, batch.data, now_ms, limit)
             data = rules.compressed(held_to, batch.header, batch.data, limit)
-            return self._accept(batch, data, limit, self._threads_scratch)
+            return batch.shard.accept(data, limit, self._threads_scratch)
         except (InvalidRecord, InvalidTimestamp) as error:
             raise rules.at_fault(batch.header, batch.data, error, limit) from None
-
-    def _accept(
-        self, batch: Batch, data: Buffer, limit: int, scratch: Scratch
-    ) -> Buffer | AcceptedBatch:
-        return self._services.drivers.accept(
-            batch.topic, batch.partition, data, decompressed_max=limit, scratch=scratch
-        )
 
 
 def _is_unpacked_anyway(batch: Batch) -> bool:
     """Whether the topic asks for more than a look."""
-    codec = batch.held_to.codec
-    return batch.held_to.before_ms != LONG_MAX or codec not in (None, batch.header.compression)
+    rules = batch.partition.rules
+    return rules.before_ms != LONG_MAX or rules.codec not in (None, batch.header.compression)

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.topics import Refused
-from stratamq.meta.entities import SegmentMeta
 from stratamq.model.errors import InvalidRecord, InvalidTimestamp, StrataError
 from stratamq.model.topic import LONG_MAX, TopicConfig
 from stratamq.model.types import TimestampMs
@@ -41,7 +40,7 @@ class RecordsRefused(Refused):
         self.why, self.at_fault = why, at_fault
 
 
-class Rules(NamedTuple):
+class ProduceRules(NamedTuple):
     """A topic's configs, as far as they are asked for with every batch."""
 
     config: TopicConfig
@@ -54,10 +53,10 @@ class Rules(NamedTuple):
     """None keeps what the producer chose."""
 
 
-def rules_of(config: TopicConfig) -> Rules:
+def rules_of(config: TopicConfig) -> ProduceRules:
     wanted = str(config["compression.type"])
     by_node = config["message.timestamp.type"] == "LogAppendTime"
-    return Rules(
+    return ProduceRules(
         config,
         config.number("min.insync.replicas") if config["commit.policy"] == "all" else 0,
         config.number("message.timestamp.after.max.ms"),
@@ -69,17 +68,15 @@ def rules_of(config: TopicConfig) -> Rules:
 # -- replicas --------------------------------------------------------------------------------------
 
 
-def needs_replicas(rules: Rules, acks: int) -> bool:
+def needs_replicas(rules: ProduceRules, acks: int) -> bool:
     return acks == ALL and rules.replicas_min > 1
 
 
-def check_replicas(rules: Rules, segment: SegmentMeta | None) -> None:
-    needed = rules.replicas_min
-    there = 0 if segment is None else len(segment.isr)
-    if there < needed:
+def check_replicas(rules: ProduceRules, isr_size: int) -> None:
+    if isr_size < rules.replicas_min:
         raise Refused(
             ErrorCode.NOT_ENOUGH_REPLICAS,
-            f"{there} in sync, and min.insync.replicas is {needed}",
+            f"{isr_size} in sync, and min.insync.replicas is {rules.replicas_min}",
         )
 
 
@@ -87,7 +84,11 @@ def check_replicas(rules: Rules, segment: SegmentMeta | None) -> None:
 
 
 def check_timestamps(
-    rules: Rules, header: BatchHeader, data: Buffer, now_ms: TimestampMs, decompressed_max: int
+    rules: ProduceRules,
+    header: BatchHeader,
+    data: Buffer,
+    now_ms: TimestampMs,
+    decompressed_max: int,
 ) -> None:
     """Refuse records that are older than the topic takes. Few topics say so, and then every batch
     is unpacked. How young they may be is asked by the engine, which knows the largest timestamp."""
@@ -130,7 +131,9 @@ def _out_of_range(earliest: int, latest: int, late: Sequence[int]) -> RecordsRef
 # -- compression -----------------------------------------------------------------------------------
 
 
-def compressed(rules: Rules, header: BatchHeader, data: Buffer, decompressed_max: int) -> Buffer:
+def compressed(
+    rules: ProduceRules, header: BatchHeader, data: Buffer, decompressed_max: int
+) -> Buffer:
     """The batch under the topic's codec. One that has it already is kept as it came."""
     wanted = rules.codec
     if wanted is None or wanted == header.compression:

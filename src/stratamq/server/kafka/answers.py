@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
+from collections.abc import Callable
 
 from stratamq.broker.kafka.answer_budget import AnswerBudget
 from stratamq.net.connection import Connection
@@ -15,15 +15,16 @@ NOTHING: list[Buffer] = []
 class Slot:
     """A request's place in the line. `answer` is None until it is known, [] where none is sent.
     `unpacked_bytes` is what its lists take in memory. `lags`: another of its kind could overtake
-    it."""
+    it. `cancel` ends its work, where that may be ended. `busy_s` is how long it took to begin."""
 
-    __slots__ = ("answer", "kind", "lags", "size_bytes", "task", "unpacked_bytes")
+    __slots__ = ("answer", "busy_s", "cancel", "kind", "lags", "size_bytes", "unpacked_bytes")
 
     def __init__(self, kind: int, size_bytes: int, unpacked_bytes: int = 0) -> None:
         self.kind, self.size_bytes, self.unpacked_bytes = kind, size_bytes, unpacked_bytes
         self.lags = False
+        self.busy_s = 0.0
         self.answer: list[Buffer] | None = None
-        self.task: asyncio.Task[None] | None = None
+        self.cancel: Callable[[], object] | None = None
 
 
 class Answers:

@@ -119,8 +119,8 @@ class KafkaSession:
     def ended(self) -> None:
         under_way = 0
         for slot in self._answers.close():
-            if slot.kind & FETCHES and slot.task is not None:
-                slot.task.cancel()  # nobody is there to read what it waits for
+            if slot.kind & FETCHES and slot.cancel is not None:
+                slot.cancel()  # nobody is there to read what it waits for
                 self._inbox.done(slot.size_bytes, slot.unpacked_bytes)
             else:
                 under_way += slot.size_bytes + slot.unpacked_bytes
@@ -253,25 +253,28 @@ class KafkaSession:
             handle = self._handler(body_type)
         assert handle is not None, "what can begin has a handler too"
         work = self._serve(slot, header, caller, handle(body, caller))
-        slot.task = self._loop.create_task(work, context=self._context)
+        slot.cancel = self._loop.create_task(work, context=self._context).cancel
 
     def _begin(
         self, begin: Beginner, slot: Slot, header: RequestHeader, caller: Caller, body: object
     ) -> bool:
         """Requests that need no task begin at once. They must not overtake those that had one: a
         producer's batches stay in order."""
-        quotas = self._server.quotas
-        idle = quotas.idle
-        if not self._lagging and (idle or not quotas.times):
+        produces = not slot.kind & FETCHES
+        if not (produces and self._lagging):
+            idle, began = self._server.quotas.idle, time.perf_counter()
             try:
-                if begin(body, caller, partial(self._answered, slot, header, caller, idle)):
+                answered = partial(self._answered, slot, header, caller, idle, began)
+                slot.cancel = begin(body, caller, answered)
+                if slot.cancel is not None:
+                    slot.busy_s = time.perf_counter() - began
                     return True
             except Exception:
                 self._failed(header, caller)
                 self._settle(slot, NOTHING)
                 return True
-        slot.lags = True
-        self._lagging += 1
+        slot.lags = produces
+        self._lagging += produces
         return False
 
     def _handler(self, body: type) -> Callable[[Any, Caller], Awaitable[Any]] | None:
@@ -327,14 +330,22 @@ class KafkaSession:
         self._settle(slot, answer)
 
     def _answered(
-        self, slot: Slot, header: RequestHeader, caller: Caller, idle: bool, response: Any
+        self,
+        slot: Slot,
+        header: RequestHeader,
+        caller: Caller,
+        idle: bool,
+        began: float,
+        response: Any,
     ) -> None:
-        """The same for a request that was begun without a task; `idle`: nobody had a quota."""
+        """The same for a request that was begun without a task; `idle`: no client had a quota. What
+        is done for it later, when it has waited, is little and not counted as its time."""
         answer = NOTHING
         try:
             self._note_refusal(header, caller, response)
             if not idle or getattr(response, "throttle_time_ms", False):
-                self._throttle(slot, header, caller, response, 0.0)
+                busy_s = slot.busy_s or time.perf_counter() - began
+                self._throttle(slot, header, caller, response, busy_s)
             if response is not None:
                 answer = encode_response(header, response)
         except Exception:

@@ -70,7 +70,9 @@ class DescribeLake:
             lead(self._services, topic, number)
             driver = await self._services.drivers.driver(storage_name(topic.config))
             # In this order: what leaves the disks meanwhile is seen twice, never missed.
-            local_start = await driver.local_start(shard)
+            handle = driver.handle(shard)
+            await handle.refresh()
+            local_start = handle.local_start()
             files = self._lake.files(shard)
             await answer.add(PARTITION_BYTES + len(files) * FILE_BYTES)
             start, committed, _ = await driver.offsets(shard)
@@ -81,7 +83,7 @@ class DescribeLake:
                 start_offset=start,
                 local_start_offset=local_start,
                 high_watermark=committed,
-                last_stable_offset=await driver.last_stable_offset(shard),
+                last_stable_offset=handle.last_stable(),
                 local_bytes=sum(segment.size_bytes for segment in driver.segments(shard)),
                 moving=moving.step if moving else None,
                 moving_done=moving.done_bytes if moving else 0,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
-from stratamq.broker.kafka.contract import Caller, Handler
+from stratamq.broker.kafka.contract import Answered, Beginner, Caller, Cancel, Handler
 from stratamq.broker.kafka.security.authorizer import Decider
 from stratamq.broker.kafka.security.rights import Rights
 from stratamq.broker.kafka.security.table import TABLE
@@ -48,6 +48,29 @@ class Guard:
         if self._enforces and (entry.judge or entry.after):
             return self._guarded(entry, handler)
         return handler if entry.tells is None else self._told(entry, handler)
+
+    def beginner(self, request: type, beginner: Beginner) -> Beginner | None:
+        """The same for what begins without a task. A request of which something is refused, or that
+        takes long to judge, is left to its handler. None where answers speak of rights."""
+        entry = TABLE.get(request)
+        enforced = entry is not None and self._enforces and (entry.judge or entry.after)
+        if entry is None or not (enforced or entry.tells):
+            return beginner
+        judge = entry.judge
+        if judge is None or not _is_final(entry):
+            return None
+
+        def begin(request: Any, caller: Caller, answered: Answered) -> Cancel | None:
+            verdict, rest = _begun(judge(request, self._rights(caller)))
+            if rest is not None:
+                return None
+            if verdict is None:
+                return beginner(request, caller, answered)
+            if verdict.left is not request:
+                return None
+            return beginner(request, caller, lambda answer: answered(verdict.finish(answer)))
+
+        return begin
 
     def _rights(self, caller: Caller) -> Rights:
         return Rights(self._decider(), caller, self._known, self._creates_topics())

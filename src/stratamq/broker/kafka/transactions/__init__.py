@@ -5,6 +5,5 @@ ids           producer ids, never the same twice
 marking       the marks that end a transaction, written until they are
 coordinator   the one place that changes transactional ids: decide, store, then act
 verifying     may this batch be written in this transaction?
-stability     what transactions let a reader see
 api, offsets_api, admin_api, family   the requests
 """

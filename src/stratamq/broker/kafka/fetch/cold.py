@@ -11,18 +11,18 @@ import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import field
 from typing import NamedTuple
-from uuid import UUID
 
 from stratamq.broker.kafka.answer_budget import AnswerBudget
 from stratamq.engine.contract import FetchResult
 from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import StrataError
+from stratamq.model.types import ShardName
 
 logger = logging.getLogger(__name__)
 
 READS_MAX = 64
-"""Reads under way, and answers that nobody has picked up yet. Met: the oldest answer goes; where
-all are under way, the client asks again."""
+"""Reads under way, and answers that no Fetch has picked up yet. When the limit is reached, the
+oldest answer goes; where all are under way, the client asks again."""
 
 BYTES_MAX = 2 << 20
 """What one of them reads; a first batch may be larger."""
@@ -30,12 +30,11 @@ BYTES_MAX = 2 << 20
 KEPT_S = 10.0
 """How long an answer waits to be picked up."""
 
-Answer = FetchResult | StrataError
+ColdAnswer = FetchResult | StrataError
 
 
-class Place(NamedTuple):
-    topic_id: UUID | str
-    partition: int
+class ColdPlace(NamedTuple):
+    shard: ShardName
     offset: int
     committed: bool
     """Whether the read ends at the last stable offset."""
@@ -43,7 +42,7 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class ColdRead:
-    task: asyncio.Task[Answer]
+    task: asyncio.Task[ColdAnswer]
     done_at: float | None = None
     size_bytes: int = field(default=0)
 
@@ -53,11 +52,11 @@ class ColdFetches:
 
     def __init__(self, budget: AnswerBudget) -> None:
         self._budget = budget
-        self._reads: dict[Place, ColdRead] = {}
+        self._reads: dict[ColdPlace, ColdRead] = {}
 
     def begin(
-        self, place: Place, read: Callable[[], Coroutine[None, None, Answer]]
-    ) -> asyncio.Task[Answer] | None:
+        self, place: ColdPlace, read: Callable[[], Coroutine[None, None, ColdAnswer]]
+    ) -> asyncio.Task[ColdAnswer] | None:
         """The read of this place, under way or done; None where there are too many."""
         self._forget_old()
         known = self._reads.get(place)
@@ -70,7 +69,7 @@ class ColdFetches:
         task.add_done_callback(lambda _: self._done(place, task))
         return task
 
-    def forget(self, place: Place) -> None:
+    def forget(self, place: ColdPlace) -> None:
         """Its answer was picked up, or nobody wants it."""
         read = self._reads.pop(place, None)
         if read is not None:
@@ -84,7 +83,7 @@ class ColdFetches:
         for place in list(self._reads):
             self.forget(place)
 
-    def _done(self, place: Place, task: asyncio.Task[Answer]) -> None:
+    def _done(self, place: ColdPlace, task: asyncio.Task[ColdAnswer]) -> None:
         read = self._reads.get(place)
         if read is None or read.task is not task or task.cancelled():
             return

@@ -50,7 +50,7 @@ class PartitionKey(NamedTuple):
 
 
 @dataclass(slots=True)
-class Kept:
+class SessionPartition:
     """A partition of a session, and what its client was told last."""
 
     wanted: FetchPartition
@@ -63,12 +63,12 @@ class FetchSession:
     session_id: int
     principal: str
     by_id: bool
-    partitions: OrderedDict[PartitionKey, Kept] = field(default_factory=OrderedDict)
+    partitions: OrderedDict[PartitionKey, SessionPartition] = field(default_factory=OrderedDict)
     epoch: int = INITIAL_EPOCH + 1
     used_ms: int = 0
 
 
-class Plan(NamedTuple):
+class FetchPlan(NamedTuple):
     """What to read for a request, in order. `session` is None when everything is to be told."""
 
     wanted: list[tuple[PartitionKey, FetchPartition]]
@@ -89,7 +89,7 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def plan(self, request: FetchRequest, principal: str, by_id: bool, now_ms: int) -> Plan:
+    def plan(self, request: FetchRequest, principal: str, by_id: bool, now_ms: int) -> FetchPlan:
         """Refused, with a code for the response as a whole, when the session is not as the client
         thinks."""
         session = self._sessions.get(request.session_id)
@@ -100,8 +100,8 @@ class FetchSessions:
                 self._close(session)
             wanted = list(_asked(request))
             if request.session_epoch == FINAL_EPOCH:
-                return Plan(wanted, NO_SESSION, None)
-            return Plan(wanted, self._open(wanted, principal, by_id, now_ms), None)
+                return FetchPlan(wanted, NO_SESSION, None)
+            return FetchPlan(wanted, self._open(wanted, principal, by_id, now_ms), None)
         if session is None:
             raise Refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         _advance(session, request, by_id)
@@ -111,8 +111,8 @@ class FetchSessions:
         kept = [(key, one.wanted) for key, one in session.partitions.items()]
         if not kept:
             self._close(session)
-            return Plan([], NO_SESSION, None)
-        return Plan(kept, session.session_id, session)
+            return FetchPlan([], NO_SESSION, None)
+        return FetchPlan(kept, session.session_id, session)
 
     def get(self, session_id: int) -> FetchSession | None:
         return self._sessions.get(session_id)
@@ -135,7 +135,7 @@ class FetchSessions:
             session_id = secrets.randbelow(SESSION_ID_MAX + 1)
         session = FetchSession(session_id, principal, by_id, used_ms=now_ms)
         for key, partition in wanted:
-            session.partitions[key] = Kept(partition)
+            session.partitions[key] = SessionPartition(partition)
         self._partitions += len(session.partitions)
         self._sessions[session_id] = session
         return session_id
@@ -165,7 +165,7 @@ class FetchSessions:
             if (kept := partitions.get(key)) is not None:
                 kept.wanted = wanted
             else:
-                partitions[key] = Kept(wanted)
+                partitions[key] = SessionPartition(wanted)
                 too_long = too_long or len(key.topic) > TOPIC_NAME_MAX
         for topic in request.forgotten_topics_data:
             for number in topic.partitions:

@@ -1,0 +1,149 @@
+"""The handle of a shard that is stored here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from stratamq.engine import intake, reads
+from stratamq.engine.acks import Acks
+from stratamq.engine.contract import (
+    AcceptedBatch,
+    AppendResult,
+    Done,
+    FetchResult,
+    Unsubscribe,
+)
+from stratamq.engine.group import Append
+from stratamq.engine.handle import Local, Remote, ShardHandle
+from stratamq.engine.shard import Shard
+from stratamq.log import epochs as epoch_history
+from stratamq.model.errors import NotLeader, ShardNotFound, StrataError
+from stratamq.model.producer import AbortedTransaction
+from stratamq.model.shard import ShardOffsets
+from stratamq.model.topic import Flush
+from stratamq.model.types import NO_EPOCH, NO_OFFSET, LeaderEpoch, Offset
+from stratamq.wire.kafka.records import Buffer, Scratch
+
+if TYPE_CHECKING:
+    from stratamq.engine.engine import BatchEngine
+
+
+class EngineShard(ShardHandle):
+    """See ShardHandle. Where another node leads, `append` refuses."""
+
+    def __init__(self, engine: BatchEngine, shard: Shard, leader: Local | Remote) -> None:
+        self.name, self.leader = shard.name, leader
+        self._engine, self._shard = engine, shard
+        self._epoch = leader.epoch if isinstance(leader, Local) else NO_EPOCH
+
+    def _live(self) -> Shard:
+        shard = self._shard
+        if shard.gone:
+            raise ShardNotFound(f"shard {self.name} was deleted")
+        return shard
+
+    # -- where it stands -----------------------------------------------------------------------
+
+    def offsets(self) -> ShardOffsets:
+        return self._live().offsets()
+
+    def last_stable(self) -> Offset:
+        return self._live().last_stable()
+
+    def local_start(self) -> Offset:
+        return self._live().store.local_start
+
+    def stored_bytes(self) -> int:
+        return self._shard.stored_bytes
+
+    def subscribe(self, callback: Callable[[], None]) -> Unsubscribe:
+        return self._live().watch(callback)
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def accept(
+        self, data: Buffer, decompressed_max: int, scratch: Scratch | None = None
+    ) -> AcceptedBatch:
+        engine = self._engine
+        limit = min(engine.limits.decompressed_bytes_max, decompressed_max)
+        return intake.accept(self._shard, data, limit, scratch, engine.clock.now_ms())
+
+    def append(self, data: Buffer | AcceptedBatch, acks: Acks | None, done: Done) -> None:
+        shard, engine = self._shard, self._engine
+        shard.check_writable()
+        if isinstance(self.leader, Remote):
+            raise NotLeader(f"node {self.leader.node} leads {self.name}")
+        if shard.flush is Flush.INTERVAL and shard.flush_timer is None:
+            engine.flush_later(shard)
+        if not isinstance(data, AcceptedBatch):
+            data = self.accept(data, engine.limits.decompressed_bytes_max)
+        request = Append(shard, data.header, data.data, data.scan, self._epoch)
+        if shard.replicated and acks not in (Acks.NONE, Acks.LEADER):
+            done = partial(self._stored, acks or shard.policy, done)
+        request.done = done
+        engine.executor.begin(request)
+
+    def _stored(self, acks: Acks, done: Done, answer: AppendResult | BaseException) -> None:
+        """The batch is in this node's log, or was there before. It waits for its replicas."""
+        if isinstance(answer, BaseException):
+            done(answer)
+            return
+        end = Offset(answer.last_offset + 1)
+        if self._shard.commits.wait(end, acks, lambda error: done(error or answer)) is None:
+            done(answer)
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def fetch_at_once(
+        self, offset: Offset, bytes_max: int, end: Offset | None = None
+    ) -> FetchResult | None:
+        shard = self._live()
+        if shard.expires or shard.store.deleted():
+            return None
+        offsets = shard.offsets()
+        if end is None or end > offsets.high_watermark:
+            end = offsets.high_watermark
+        if not offsets.start <= offset < end:
+            return None
+        data = shard.store.read_at_once(offset, bytes_max, end)
+        if not data:
+            return None
+        return FetchResult(data, reads.next_offset(data), False, offsets)
+
+    async def fetch(self, offset: Offset, bytes_max: int, end: Offset | None = None) -> FetchResult:
+        self._live()
+        return await self._engine.fetch_batches(self.name, offset, bytes_max, end)
+
+    def aborted(self, start: Offset, end: Offset) -> list[AbortedTransaction]:
+        return self._live().producers.table.transactions.aborted.between(start, end)
+
+    def end_of_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
+        store = self._live().store
+        found = epoch_history.end_of_epoch(store.epochs(), epoch, store.end_offset)
+        return found or (NO_EPOCH, NO_OFFSET)
+
+
+async def committed(shard: Shard, end: Offset, acks: Acks | None) -> None:
+    """Return when everything below `end` is as safe as `acks` asks for. Its error says that it may
+    be lost; a caller that gives up does not undo it."""
+    acks = shard.policy if acks is None else acks
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    waiting = shard.commits.wait(end, acks, partial(_settle, done))
+    if waiting is None:
+        return
+    try:
+        await done
+    finally:
+        shard.commits.forget(waiting)
+
+
+def _settle(done: asyncio.Future[None], error: StrataError | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(None)
+    else:
+        done.set_exception(error)
