@@ -12,9 +12,12 @@ import pytest
 
 from stratamq.engine import pool as pool_module
 from stratamq.engine.group import Append, Group
+from stratamq.engine.intake import from_batch
 from stratamq.engine.pool import IOPool
 from stratamq.engine.segment import EngineSegment
 from stratamq.model.errors import DiskFull
+from stratamq.model.record import Record
+from stratamq.wire.kafka.records import Compression, encode_batch
 from tests.engine.support import record, spec
 from tests.engine.test_pool import Gate, append, entered, pool_of, shard
 from tests.waiting import let_run_here
@@ -83,6 +86,16 @@ async def test_what_may_take_time_is_left_to_a_worker(config: dict[str, str], si
     target = shard(**config)
     async with pool_of(commit) as pool:
         await pool.append(append(target, b"x" * size))
+    assert HERE not in commit.threads
+
+
+async def test_a_small_batch_of_very_many_records_is_left_to_a_worker() -> None:
+    """Each of them has rows in the index: what is compressed to nothing takes long all the same."""
+    commit, target = Open(), shard(flush="os")
+    batch = encode_batch([Record(value=b"")] * 10_000, now_ms=1, compression=Compression.ZSTD)
+    assert len(batch) < pool_module.BRIEF_BYTES // 10
+    async with pool_of(commit) as pool:
+        await pool.append(from_batch(target, batch, None, 1 << 20))
     assert HERE not in commit.threads
 
 

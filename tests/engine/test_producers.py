@@ -14,7 +14,13 @@ from stratamq.engine.group import Append, AppendReplica, Group
 from stratamq.engine.intake import from_batch, from_leader
 from stratamq.engine.memory_store import MemoryShardStore
 from stratamq.engine.producers import Producer, StoredBatch, check_batch, sequence_after
-from stratamq.engine.producers_shard import PRODUCERS_MAX, SNAPSHOT_BATCHES, ShardProducers
+from stratamq.engine.producers_shard import (
+    PRODUCERS_MAX,
+    PRODUCERS_MIN,
+    SNAPSHOT_BATCHES,
+    ProducerLimit,
+    ShardProducers,
+)
 from stratamq.engine.producers_snapshot import decode, encode, superfluous
 from stratamq.engine.producers_table import ProducerTable
 from stratamq.engine.shard import Shard
@@ -189,6 +195,33 @@ def test_of_too_many_those_heard_of_longest_ago_go() -> None:
     table.put(producer(0))
     table.shrink(5)
     assert [one.producer_id for one in table.producers()] == [1, 7, 8, 9, 0]
+
+
+def test_shards_share_a_limit_and_the_one_that_has_most_forgets() -> None:
+    limit, shards = ProducerLimit(100), [open_shard() for _ in range(3)]
+    for shard in shards:
+        shard.producers.count_in(limit)
+    few, many, more = shards
+    write_as(few, *range(5))
+    write_as(many, *range(90))
+    assert len(many.producers.table) == 90
+    write_as(many, *range(90, 200))
+    assert 80 < len(many.producers.table) <= 95
+    assert many.producers.table.get(199) is not None
+    write_as(more, *range(30))
+    assert len(more.producers.table) == PRODUCERS_MIN
+    assert len(few.producers.table) == 5
+    many.producers.count_in(ProducerLimit())  # it goes
+    write_as(more, *range(30, 60))
+    assert len(more.producers.table) == PRODUCERS_MIN + 30
+
+
+def write_as(shard: Shard, *producer_ids: int) -> None:
+    for producer_id in producer_ids:
+        group = Group(shard, NOW_MS)
+        for one in request(shard, produced(b"v", pid=producer_id)):
+            group.add(one)
+        commit(shard, group)
 
 
 def test_a_shard_never_remembers_more_than_it_may() -> None:

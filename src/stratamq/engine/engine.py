@@ -71,7 +71,7 @@ class BatchEngine(StorageEngine):
         self, keeper: Keeper, executor: Executor, clock: Clock, limits: EngineLimits
     ) -> None:
         self.executor, self.clock, self.limits = executor, clock, limits
-        self._registry = Registry(keeper, executor, limits.checkpoint_ms)
+        self._registry = Registry(keeper, executor, limits.checkpoint_ms, limits.producers_max)
         self._shard = self._registry.get
         self._readers = Readers(executor, clock, limits, self._registry.index_is_damaged)
         self._scratch = Scratch()  # batches are looked at on the event loop, one at a time

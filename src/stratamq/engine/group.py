@@ -23,6 +23,10 @@ from stratamq.model.types import (
 )
 from stratamq.wire.kafka.records import BatchHeader, BatchScan, Buffer, place_batch
 
+RECORD_BYTES = 32
+"""What a record takes at least while it is written: its rows of the index. A compressed batch of a
+few bytes may have a million of them."""
+
 
 class Append:
     """A valid batch on its way into a shard. Its answer is its own offsets, or why there are
@@ -53,7 +57,7 @@ class Append:
         self.data = data
         self.scan = scan
         self.epoch = epoch
-        self.size_bytes = len(data)
+        self.size_bytes = max(len(data), header.record_count * RECORD_BYTES)
         self.answer: AppendResult | BaseException | None = None
         self.future: Future[AppendResult] | None = None
         self.done: Done | None = None

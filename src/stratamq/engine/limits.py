@@ -64,6 +64,11 @@ class EngineLimits:
     """Producers that were silent that long are forgotten, unless a transaction is under way. The
     next batch of one counts as its first."""
 
+    producers_max: int = 100_000
+    """Producers that all shards remember, at about half a kilobyte each. Above: the shard that a
+    new one writes to forgets those it heard of longest ago, but for its last sixteen and those with
+    a transaction under way. The next batch of one that was forgotten counts as its first."""
+
     compaction_keys_max: int = 1_000_000
     """Distinct keys that one compaction of a shard remembers, at about 200 bytes each. Above: the
     records of further keys are kept, superseded or not."""

@@ -4,6 +4,7 @@ now and then so that the next opening has little to read."""
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from stratamq.engine.producers_snapshot import decode, encode, superfluous
@@ -16,8 +17,8 @@ from stratamq.wire.kafka.records import BatchSpan, read_header, walk
 logger = logging.getLogger(__name__)
 
 PRODUCERS_MAX = 100_000
-"""Producers that one shard remembers, at about half a kilobyte each. Above: the one heard of
-longest ago is forgotten, and its next batch counts as its first."""
+PRODUCERS_MIN = 16
+"""A shard remembers so many, whatever others do."""
 
 SNAPSHOT_BYTES = 16 << 20
 SNAPSHOT_BATCHES = 10_000
@@ -29,15 +30,53 @@ PRODUCER_ID_AT = 43
 """Where a batch's header has the producer id; its sign bit is set in a batch without one."""
 
 
+class ProducerLimit:
+    """How many producers all shards of an engine remember, at about half a kilobyte each. The
+    writers of its shards count at the same time."""
+
+    def __init__(self, producers_max: int = PRODUCERS_MAX) -> None:
+        self._max, self._count = producers_max, 0
+        self._lock = threading.Lock()
+
+    def change(self, by: int) -> int:
+        """How many are too many now."""
+        with self._lock:
+            self._count += by
+            return max(self._count - self._max, 0)
+
+
 class ShardProducers:
     """Belongs to the shard's writer, except that others may look at `table`."""
 
-    __slots__ = ("_batches", "_bytes", "_derived", "_snapshot_bytes", "table")
+    __slots__ = (
+        *("_batches", "_bytes", "_counted", "_derived", "_limit", "_snapshot_bytes"),
+        "table",
+    )
 
     def __init__(self) -> None:
         self.table = ProducerTable()
         self._derived = False
         self._bytes = self._batches = self._snapshot_bytes = 0
+        self._limit, self._counted = ProducerLimit(), 0
+
+    # -- the limit of all shards ---------------------------------------------------------------
+
+    def count_in(self, limit: ProducerLimit) -> None:
+        """From now on; until then a shard has a limit of its own."""
+        self._limit.change(-self._counted)
+        self._limit, self._counted = limit, 0
+        self._count()
+
+    def _count(self) -> None:
+        """The shard that brings one too many forgets those it heard of longest ago. Their next
+        batches count as their first."""
+        before, self._counted = self._counted, len(self.table)
+        too_many = self._limit.change(self._counted - before)
+        if too_many and self._counted > PRODUCERS_MIN:
+            too_many = max(too_many, self._counted // 16)  # not one after the other
+            self.table.shrink(max(self._counted - too_many, PRODUCERS_MIN))
+            before, self._counted = self._counted, len(self.table)
+            self._limit.change(self._counted - before)
 
     def draft(self, now_ms: TimestampMs) -> Draft:
         return Draft(self.table, now_ms)
@@ -59,6 +98,7 @@ class ShardProducers:
             self._batches += len(spans)
         table.transactions.start_at(store.start_offset)
         self.table, self._derived = table, True
+        self._count()
 
     def _without_snapshot(self, store: ShardStore) -> tuple[ProducerTable, Offset]:
         here = store.local_start
@@ -76,13 +116,14 @@ class ShardProducers:
         """A commit went well."""
         self._batches += len(batches)
         self._bytes += sum([batch.header.batch_length for batch in batches])  # near enough
-        if len(self.table) > PRODUCERS_MAX:
-            self.table.shrink(PRODUCERS_MAX - PRODUCERS_MAX // 16)
+        if len(self.table) != self._counted:
+            self._count()
         if self._bytes >= SNAPSHOT_BYTES or self._batches >= SNAPSHOT_BATCHES:
             self._save_when_worth_it(store)
 
     def expire(self, store: ShardStore, now_ms: TimestampMs, expiration_ms: int) -> None:
         self.table.expire(now_ms, expiration_ms)
+        self._count()
         self.table.transactions.start_at(store.start_offset)
 
     # -- snapshots -----------------------------------------------------------------------------

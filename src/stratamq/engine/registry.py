@@ -14,6 +14,7 @@ from stratamq.engine.commit import ALONE, answer
 from stratamq.engine.contract import ShardSpec
 from stratamq.engine.executor import Executor, answer_future
 from stratamq.engine.keeper import Keeper
+from stratamq.engine.producers_shard import PRODUCERS_MAX, ProducerLimit
 from stratamq.engine.shard import Shard
 from stratamq.model.damage import report_damage
 from stratamq.model.errors import (
@@ -44,9 +45,16 @@ class Registry:
     """Shards that are open. One change at a time, except that shards on their way out do not wait
     for each other; look-ups at any time."""
 
-    def __init__(self, keeper: Keeper, executor: Executor, checkpoint_ms: int) -> None:
+    def __init__(
+        self,
+        keeper: Keeper,
+        executor: Executor,
+        checkpoint_ms: int,
+        producers_max: int = PRODUCERS_MAX,
+    ) -> None:
         self._keeper, self._executor = keeper, executor
         self._checkpoint_ms = checkpoint_ms
+        self._producers = ProducerLimit(producers_max)
         self._shards: dict[ShardName, Shard] = {}
         self._unavailable: dict[ShardName, str] = {}
         self._open = False
@@ -243,7 +251,7 @@ class Registry:
     async def _destroy(self, shard: Shard) -> None:
         """When its writer is done with it, it needs none: deletions that wait for the same disk
         are quicker together."""
-        await self._executor.run(shard, lambda: None)
+        await self._executor.run(shard, lambda: shard.producers.count_in(ProducerLimit()))
         try:
             await self._executor.call(lambda: self._keeper.destroy(shard.spec, shard.store))
         except Exception as error:
@@ -337,6 +345,7 @@ class Registry:
 
     def _add(self, shard: Shard) -> None:
         shard.lane = self._executor.lane_of(shard.name)
+        shard.producers.count_in(self._producers)
         self._shards[shard.name] = shard
 
     # -- high watermarks of replicas -----------------------------------------------------------

@@ -276,6 +276,14 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             doc="Producers silent that long are forgotten, unless a transaction is under way.",
         ),
         Setting(
+            name="producer.ids.max",
+            default=100_000,
+            minimum=1,
+            doc="Producers that all partitions of a storage type remember, about half a kilobyte "
+            "each. When it is reached, the partition that a new one writes to forgets those it "
+            "heard of longest ago; their next batch counts as their first.",
+        ),
+        Setting(
             name="checkpoint.interval.ms",
             default=5_000,
             minimum=10,

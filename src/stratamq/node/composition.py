@@ -42,6 +42,7 @@ _ENGINE_LIMITS = {
     "checkpoint_ms": "checkpoint.interval.ms",
     "compaction_keys_max": "compaction.keys.max",
     "producer_expiration_ms": "producer.id.expiration.ms",
+    "producers_max": "producer.ids.max",
     "memory_bytes_max": "memory.bytes.max",
     "memory_age_ms_max": "memory.age.ms.max",
     "memory_full": "memory.full",
