@@ -103,3 +103,50 @@ async def test_who_gives_up_waiting_holds_nothing() -> None:
     await asyncio.wait([task])
     budget.give(MIB)
     await until(lambda: budget.used_bytes == 0)
+
+
+async def test_those_who_wait_are_woken_one_at_a_time_and_in_order() -> None:
+    """Hundreds that look whenever a byte is free would use up the event loop."""
+    budget = AnswerBudget(4 * MIB)
+    budget.take(4 * MIB)
+    woken: list[int] = []
+
+    async def work(number: int) -> None:
+        await budget.wait(60)
+        woken.append(number)
+        with budget.reserved(MIB):
+            await over.wait()
+
+    over = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        waiting = [group.create_task(work(number)) for number in range(6)]
+        await asyncio.sleep(0)
+        waiting[1].cancel()
+        budget.give(1)
+        budget.give(2 * MIB - 1)
+        await until(lambda: len(woken) == 2)
+        assert woken == [0, 2], "each wakes the next, as long as something is left"
+        assert budget.left_bytes == 0
+        budget.give(2 * MIB)
+        await until(lambda: len(woken) == 4)
+        over.set()
+    assert woken == [0, 2, 3, 4, 5]
+
+
+async def test_the_oldest_is_woken_when_clients_have_read() -> None:
+    """Though what is left is too little for it; and when it is made, so is the next."""
+    budget = AnswerBudget(4 * MIB, answer_bytes_max=8 * MIB)
+    budget.take(4 * MIB)  # sent, and not read
+    made: list[int] = []
+
+    async def work(number: int) -> None:
+        answer = budget.begin()
+        await answer.add(3 * MIB)
+        made.append(number)
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(3):
+            group.create_task(work(number))
+        await asyncio.sleep(0)
+        budget.give(2 * MIB)  # each needs more than that
+    assert made == [0, 1, 2]

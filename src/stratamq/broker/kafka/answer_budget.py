@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Iterator
 
 from stratamq.model.errors import AnswerTooLarge
@@ -12,8 +13,6 @@ ANSWER_BYTES_MAX = 32 << 20
 UNCOUNTED_BYTES = 16 << 10
 """Smaller answers are counted when they are encoded: with as many connections as are allowed, they
 fit anyway."""
-
-LOOK_AGAIN_S = 0.05
 
 
 class AnswerBudget:
@@ -32,7 +31,14 @@ class AnswerBudget:
         self._used = 0
         self._long: dict[asyncio.Task[object], int] = {}
         """Bytes of long answers by the tasks that make them, the oldest first."""
-        self._freed = asyncio.Event()
+        self._long_bytes = 0
+        self._line: deque[asyncio.Future[None]] = deque()
+        """Those who wait for bytes. One at a time is woken, and wakes the next when it has taken
+        what it needs: hundreds that look at once would have no time for anything else."""
+        self._next: asyncio.Future[None] | None = None
+        """Of the one that was woken and has not run yet."""
+        self._held_up: dict[asyncio.Task[object], asyncio.Future[None]] = {}
+        """The places in the line of long answers."""
 
     @property
     def used_bytes(self) -> int:
@@ -47,25 +53,49 @@ class AnswerBudget:
 
     def give(self, size_bytes: int) -> None:
         self._used -= size_bytes
-        if self._used < self._max:
-            self._freed.set()
+        self._wake()
 
     @contextlib.contextmanager
     def reserved(self, wanted_bytes: int) -> Iterator[int]:
         """As much of it as is left; 0 when nothing is."""
         granted = min(wanted_bytes, self.left_bytes)
         self.take(granted)
+        self._wake()
         try:
             yield granted
         finally:
             self.give(granted)
 
     async def wait(self, timeout_s: float) -> None:
-        """Until something is left, but no longer than that."""
-        self._freed.clear()
+        """Until something is left and it is the caller's turn, but no longer than that."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                await self._freed.wait()
+                turn = asyncio.get_running_loop().create_future()
+                self._line.append(turn)
+                await self._woken(turn)
+
+    async def _woken(self, turn: asyncio.Future[None]) -> None:
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn is not self._next:
+                with contextlib.suppress(ValueError):
+                    self._line.remove(turn)
+                raise
+            self._next = None
+            self._wake()  # the caller goes away; another one can use what is left
+            raise
+        if turn is self._next:
+            self._next = None
+
+    def _wake(self) -> None:
+        oldest = next(iter(self._long), None)
+        if oldest in self._held_up and self._may_exceed(oldest):
+            _end_wait(self._held_up[oldest])
+        while self._line and self._next is None and self._used < self._max:
+            turn = self._line.popleft()
+            if _end_wait(turn):
+                self._next = turn
 
     # -- long answers --------------------------------------------------------------------------
 
@@ -84,17 +114,36 @@ class AnswerBudget:
         if task not in self._long:
             self._long[task] = 0
             task.add_done_callback(self._made)
+        put = self._line.append
         while self._used + size_bytes > self._max and not self._may_exceed(task):
-            await self.wait(LOOK_AGAIN_S)
+            turn = self._held_up[task] = asyncio.get_running_loop().create_future()
+            put(turn)
+            try:
+                await self._woken(turn)
+            finally:
+                del self._held_up[task]
+            put = self._line.appendleft  # it was the first in line, and needs more than is left
         self._long[task] += size_bytes
+        self._long_bytes += size_bytes
         self.take(size_bytes)
+        self._wake()
 
     def _may_exceed(self, task: asyncio.Task[object]) -> bool:
-        unread = self._used - sum(self._long.values())
+        unread = self._used - self._long_bytes
         return next(iter(self._long)) is task and unread < self._max
 
     def _made(self, task: asyncio.Task[object]) -> None:
-        self.give(self._long.pop(task))
+        size_bytes = self._long.pop(task)
+        self._long_bytes -= size_bytes
+        self.give(size_bytes)
+
+
+def _end_wait(turn: asyncio.Future[None]) -> bool:
+    """False: it was over."""
+    if turn.done():
+        return False
+    turn.set_result(None)
+    return True
 
 
 class LongAnswer:
