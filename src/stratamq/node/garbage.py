@@ -1,4 +1,4 @@
-"""Keeps Python's garbage collector from stopping a node for long.
+"""Keeps Python's garbage collector from stopping a node for long, and freed memory from staying.
 
 A full collection looks at every object that there is, and nothing else runs meanwhile: 80 ms for
 the metadata of a thousand topics, every few thousand requests. Almost nothing of it is garbage.
@@ -13,6 +13,8 @@ everything is looked at once more.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ctypes
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,6 +50,22 @@ class Frozen:
         if gc.get_freeze_count() > max(2 * self._reviewed, FROZEN_MIN):
             self._reviewed = gc.get_freeze_count()  # one review, however often this is called
             self._loop.call_soon_threadsafe(self.review)
+
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+"""The numbers that glibc's mallopt has for them."""
+
+LARGE_BYTES = 4 << 20
+
+
+def return_large_buffers() -> None:
+    """Buffers above `LARGE_BYTES` are mappings of their own, which go back to the system when they
+    are freed. Left to itself, glibc takes the largest buffer that was freed so far for the limit:
+    after one of 32 MiB, smaller ones leave holes in the heap that stay resident."""
+    with contextlib.suppress(AttributeError):  # another libc
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(M_MMAP_THRESHOLD, LARGE_BYTES)
+        mallopt(M_TRIM_THRESHOLD, 2 * LARGE_BYTES)
 
 
 @contextmanager
