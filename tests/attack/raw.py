@@ -34,10 +34,33 @@ class RawClient:
 
     def __init__(self, host: str, port: int) -> None:
         self._socket = socket.create_connection((host, port), SECONDS_MAX)
-        self._socket.settimeout(SECONDS_MAX)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def send(self, frame: bytes) -> None:
-        self._socket.sendall(frame)
+        try:
+            self._socket.sendall(frame)
+        except ConnectionError:
+            raise Closed("before the request was whole") from None
+
+    def give_up_after(self, seconds: float) -> None:
+        """TimeoutError from then on, where the node neither takes nor sends anything."""
+        self._socket.settimeout(seconds)
+
+    def finish(self) -> None:
+        """Send no more; what is on its way can still be read."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+
+    def is_closed(self) -> bool:
+        """Whether the node closes the connection; what it still answers is thrown away."""
+        try:
+            while self._socket.recv(1 << 16):
+                pass
+        except ConnectionError:
+            pass
+        except TimeoutError:
+            return False
+        return True
 
     def answer(self) -> bytes:
         """The next frame, without its size."""

@@ -6,7 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -28,6 +28,15 @@ class Process:
 
     def descriptors(self) -> int:
         return len(list((self._folder / "fd").iterdir()))
+
+    def sockets(self) -> int:
+        names = [self._target(one) for one in (self._folder / "fd").iterdir()]
+        return sum(name.startswith("socket:") for name in names)
+
+    def _target(self, descriptor: Path) -> str:
+        with suppress(FileNotFoundError):  # closed meanwhile
+            return str(descriptor.readlink())
+        return ""
 
     def threads(self) -> int:
         return self._number("Threads")
