@@ -112,18 +112,16 @@ async def test_those_who_wait_are_woken_one_at_a_time_and_in_order() -> None:
     woken: list[int] = []
 
     async def work(number: int) -> None:
-        await budget.wait(60)
+        await budget.begin().add(MIB)
         woken.append(number)
-        with budget.reserved(MIB):
-            await over.wait()
+        await over.wait()
 
     over = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         waiting = [group.create_task(work(number)) for number in range(6)]
         await asyncio.sleep(0)
         waiting[1].cancel()
-        budget.give(1)
-        budget.give(2 * MIB - 1)
+        budget.give(2 * MIB)
         await until(lambda: len(woken) == 2)
         assert woken == [0, 2], "each wakes the next, as long as something is left"
         assert budget.left_bytes == 0

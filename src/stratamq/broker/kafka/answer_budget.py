@@ -33,12 +33,12 @@ class AnswerBudget:
         """Bytes of long answers by the tasks that make them, the oldest first."""
         self._long_bytes = 0
         self._line: deque[asyncio.Future[None]] = deque()
-        """Those who wait for bytes. One at a time is woken, and wakes the next when it has taken
-        what it needs: hundreds that look at once would have no time for anything else."""
+        """Long answers that wait for bytes. One at a time is woken, and wakes the next when it has
+        taken what it needs: hundreds that look at once would keep the event loop busy."""
         self._next: asyncio.Future[None] | None = None
         """Of the one that was woken and has not run yet."""
         self._held_up: dict[asyncio.Task[object], asyncio.Future[None]] = {}
-        """The places in the line of long answers."""
+        """Their places in the line."""
 
     @property
     def used_bytes(self) -> int:
@@ -60,19 +60,10 @@ class AnswerBudget:
         """As much of it as is left; 0 when nothing is."""
         granted = min(wanted_bytes, self.left_bytes)
         self.take(granted)
-        self._wake()
         try:
             yield granted
         finally:
             self.give(granted)
-
-    async def wait(self, timeout_s: float) -> None:
-        """Until something is left and it is the caller's turn, but no longer than that."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                turn = asyncio.get_running_loop().create_future()
-                self._line.append(turn)
-                await self._woken(turn)
 
     async def _woken(self, turn: asyncio.Future[None]) -> None:
         try:
