@@ -27,7 +27,7 @@ from stratamq.engine.limits import EngineLimits
 from stratamq.engine.shard_folders import SHARD_NAME, ShardFolders, told
 from stratamq.engine.sync_threads import SyncThreads
 from stratamq.log.contract import ShardStore
-from stratamq.log.disk import Disk, RealDisk
+from stratamq.log.disk import Disk, File, RealDisk
 from stratamq.log.index import IndexStore
 from stratamq.log.kv import KVBatch, KVStore, RocksKV, make_writable
 from stratamq.log.shard_log import FileShardLog, delete_folder, finish_destroy
@@ -50,6 +50,9 @@ WAVE_FILES_MAX = 256
 takes a descriptor until it is synced."""
 
 logger = logging.getLogger(__name__)
+
+Stored = tuple[Group, FileShardLog, bool]
+"""A group, the log of its shard, and whether that promises a sync."""
 
 
 class SegmentKeeper:
@@ -190,7 +193,7 @@ class SegmentKeeper:
 
     def configure(self, spec: ShardSpec, store: ShardStore) -> None:
         self._folders.save(spec)
-        self._stores[spec.name].config = spec.config
+        self._stores[spec.name].configure(spec.config)
 
     def reopen(self, spec: ShardSpec, store: ShardStore) -> ShardStore:
         """The index may be what failed, and a log cannot be opened without it."""
@@ -220,59 +223,54 @@ class SegmentKeeper:
     def commit(self, groups: Sequence[Group]) -> None:
         """Write the batches of all shards, sync their files together, and write the index rows of
         all of them at once."""
-        stored = self._store_one(groups[0]) if len(groups) == 1 else self._store_all(groups)
-        if not stored:
-            return
-        rows = self._batch()
-        for group, log in stored:
-            log.stage_index(rows, durable=group.shard.syncs)
-        if not len(rows):
+        stored = self._store(groups)
+        try:
+            rows = self._empty.pop()  # making one costs as much as the rest of such a commit
+        except IndexError:
+            rows = self._kv.batch()
+        some = False
+        for group, log, syncs in stored:
+            if group.error is None and log.stage_index(rows, durable=syncs):
+                some = True
+        if not some:
             self._empty.append(rows)
             return
         try:
             self._kv.write(rows)
         except StrataError as error:
-            for group, log in stored:
-                group.error = log.poison(f"its index could not be written: {error}")
+            for group, log, _ in stored:
+                group.error = group.error or log.poison(f"its index could not be written: {error}")
 
-    def _store_one(self, group: Group) -> list[tuple[Group, FileShardLog]]:
-        """Write and, where promised, sync in one call to the disk."""
-        if not group.batches:
-            return []
-        log = self._stores[group.shard.name]
-        try:
-            log.append(group.batches, durable=group.shard.syncs)
-        except StrataError as error:
-            group.error = error
-            return []
-        return [(group, log)]
-
-    def _store_all(self, groups: Sequence[Group]) -> list[tuple[Group, FileShardLog]]:
-        """Those whose batches are stored, and synced where promised."""
-        stored: list[tuple[Group, FileShardLog]] = []
-        unsynced: list[tuple[Group, FileShardLog]] = []
+    def _store(self, groups: Sequence[Group]) -> list[Stored]:
+        """Write the batches, and sync them where promised. What fails is the `error` of its group.
+        A group that is alone has both in one call to the disk."""
+        alone = len(groups) == 1
+        stored: list[Stored] = []
+        unsynced: list[Stored] = []
         for group in groups:
             if not group.batches:
                 continue
-            log = self._stores[group.shard.name]
+            shard = group.shard
+            one = group, self._stores[shard.name], shard.syncs
             if len(unsynced) == WAVE_FILES_MAX:
                 self._sync(unsynced)
             try:
-                self._append(group, log, unsynced)
+                if alone:
+                    one[1].append(group.batches, durable=one[2])
+                else:
+                    self._append(one, unsynced)
             except StrataError as error:
                 group.error = error
-                continue
-            stored.append((group, log))
-            if group.shard.syncs:
-                unsynced.append((group, log))
-        self._sync(unsynced)
-        return [(group, log) for group, log in stored if group.error is None]
+            else:
+                stored.append(one)
+        if unsynced:
+            self._sync(unsynced)
+        return stored
 
-    def _append(
-        self, group: Group, log: FileShardLog, unsynced: list[tuple[Group, FileShardLog]]
-    ) -> None:
+    def _append(self, one: Stored, unsynced: list[Stored]) -> None:
         """Files stay open until they are synced. Where no descriptor is left, they are synced
         early."""
+        group, log, syncs = one
         try:
             log.append(group.batches)
         except TooManyOpenFiles:
@@ -280,27 +278,24 @@ class SegmentKeeper:
                 raise
             self._sync(unsynced)
             log.append(group.batches)
+        if syncs:
+            unsynced.append(one)
 
-    def _sync(self, unsynced: list[tuple[Group, FileShardLog]]) -> None:
+    def _sync(self, unsynced: list[Stored]) -> None:
         """Sync the files of these shards together. One that fails is the trouble of its shard."""
-        waiting = [
-            (group, log, file) for group, log in unsynced if (file := log.unsynced()) is not None
-        ]
+        waiting: list[Stored] = []
+        files: list[File] = []
+        for one in unsynced:
+            file = one[1].unsynced()
+            if file is not None:
+                waiting.append(one)
+                files.append(file)
         unsynced.clear()
-        errors = self._disk.sync_all([file for _, _, file in waiting])
-        for (group, log, _), error in zip(waiting, errors, strict=True):
+        for (group, log, _), error in zip(waiting, self._disk.sync_all(files), strict=True):
             try:
                 log.end_sync(error)
             except StrataError as failure:
                 group.error = failure
-
-    def _batch(self) -> KVBatch:
-        """One that nothing was put into, where there is one: most commits have nothing to say, and
-        making one costs as much as the rest of such a commit."""
-        try:
-            return self._empty.pop()
-        except IndexError:
-            return self._kv.batch()
 
     def save_high_watermarks(self, marks: Mapping[ShardName, Offset]) -> None:
         self._watermarks.save(marks, lambda name: self._disk.exists(self._folders.of(name)))

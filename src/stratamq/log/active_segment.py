@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stratamq.log import sidecar
 from stratamq.log.contract import PlacedBatch, SegmentInfo
-from stratamq.log.disk import Disk, File
+from stratamq.log.disk import Buffer, Disk, File
 from stratamq.log.index import IndexState, ShardIndex
 from stratamq.log.kv import KVBatch
 from stratamq.log.scan import LENGTH_END, SCAN_BYTES
@@ -61,15 +61,22 @@ class ActiveSegment(Segment):
     def append(self, batches: Sequence[PlacedBatch], *, durable: bool = False) -> None:
         """One write for all. On OSError the file is as long as before as far as readers can
         tell. With `durable` it is synced as well, where nothing older waits for that."""
-        self._remember(self.end, self.size)  # consumers at the end read on from here
-        written = [part for batch in batches for part in batch.parts]
-        durable = durable and self.state.synced_position == self.size
-        self._hold().write(written, self.size, durable=durable)
+        size, state = self.size, self.state
+        self._remember(self.end, size)  # consumers at the end read on from here
+        written: list[Buffer] = []
+        for _, parts, _ in batches:
+            written += parts
+        file = self._held
+        if file is None:
+            file = self._hold()
+        durable = durable and state.synced_position == size
+        file.write(written, size, durable=durable)
         self._staged.extend(batches)
-        self.end = Offset(batches[-1].header.next_offset)
-        if not self.size:
-            self.state.first_timestamp = batches[0].header.max_timestamp
-        self.size += sum(map(len, written))
+        last = batches[-1].header
+        self.end = Offset(last.base_offset + last.last_offset_delta + 1)
+        if not size:
+            state.first_timestamp = batches[0].header.max_timestamp
+        self.size = size + sum(map(len, written))
         if durable:
             self.note_synced()
 
@@ -106,16 +113,17 @@ class ActiveSegment(Segment):
         self.state.synced_position, self.state.synced_end = Position(self.size), self.end
         self._held = None
 
-    def stage(self, rows: KVBatch, *, state_alone: bool = True) -> None:
+    def stage(self, rows: KVBatch, *, state_alone: bool = True) -> bool:
         """Rows for everything appended since, points and state included; the state not where it
-        would be `state_alone` and that is not wanted."""
-        before = len(rows)
+        would be `state_alone` and that is not wanted. Whether there are any."""
+        some = state_alone
         if self._staged:
             staged, self._staged = self._staged, []
-            self.index.put_records(rows, self.base, staged)
-            self._stage_points(rows, staged)
-        if state_alone or len(rows) > before:
-            self.index.put_state(rows, self.state)
+            some |= self.index.put_records(rows, self.base, staged)
+            some |= self._stage_points(rows, staged)
+        if some:
+            rows.put(self.index.state_key, self.state.encode())
+        return some
 
     def reindex(self, rows: KVBatch, batch: PlacedBatch, position: Position) -> None:
         """Rows of a batch that recovery found at `position`, after everything indexed so far."""
@@ -125,21 +133,23 @@ class ActiveSegment(Segment):
         self.index.put_records(rows, self.base, [batch])
         self._stage_points(rows, [batch])
 
-    def _stage_points(self, rows: KVBatch, batches: Sequence[PlacedBatch]) -> None:
-        """A point per POINT_EVERY_RECORDS records, at batch boundaries, as Kafka places them."""
-        state = self.state
+    def _stage_points(self, rows: KVBatch, batches: Sequence[PlacedBatch]) -> bool:
+        """A point per POINT_EVERY_RECORDS records, at batch boundaries, as Kafka places them.
+        Whether there are any."""
+        state, some = self.state, False
         position, since = int(state.indexed_position), state.records_since_point
         for header, _, _ in batches:
             if header.max_timestamp > state.max_timestamp:
                 state.max_timestamp = header.max_timestamp
-                state.max_timestamp_offset = header.last_offset
+                state.max_timestamp_offset = Offset(header.base_offset + header.last_offset_delta)
             if since >= sidecar.POINT_EVERY_RECORDS:
                 self._put_points(rows, OffsetPoint(header.last_offset, Position(position)))
-                since = 0
+                since, some = 0, True
             since += header.record_count
             position += header.batch_length + LENGTH_END
         state.indexed_position, state.records_since_point = Position(position), since
-        state.indexed_end = batches[-1].header.next_offset
+        state.indexed_end = Offset(header.base_offset + header.last_offset_delta + 1)
+        return some
 
     def _put_points(self, rows: KVBatch, point: OffsetPoint) -> None:
         state = self.state

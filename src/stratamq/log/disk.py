@@ -154,7 +154,10 @@ class RealFile:
         for first in range(0, len(buffers), IOV_MAX):
             group = buffers[first : first + IOV_MAX]
             wanted = sum(map(len, group))
-            written = self._pwritev(group, position, flags)
+            try:
+                written = os.pwritev(self._fd, group, position, flags)
+            except OSError as error:
+                written = self._write_then_sync(group, position, flags, error)
             position += written
             if written < wanted:  # a nearly full disk, or over 2 GiB at once
                 self._write_rest(b"".join(group)[written:], position, flags)
@@ -165,16 +168,20 @@ class RealFile:
     def _write_rest(self, rest: bytes, position: int, flags: int) -> None:
         view = memoryview(rest)
         while view:
-            written = self._pwritev([view], position, flags)
+            try:
+                written = os.pwritev(self._fd, [view], position, flags)
+            except OSError as error:
+                written = self._write_then_sync([view], position, flags, error)
             view, position = view[written:], position + written
 
-    def _pwritev(self, buffers: Sequence[Buffer], position: int, flags: int) -> int:
-        try:
-            return os.pwritev(self._fd, buffers, position, flags)
-        except OSError as error:
-            if not flags or error.errno not in UNKNOWN_FLAG:
-                raise
-        written = os.pwritev(self._fd, buffers, position)  # nothing was written before
+    def _write_then_sync(
+        self, buffers: Sequence[Buffer], position: int, flags: int, error: OSError
+    ) -> int:
+        """The system does not know the flag, so nothing was written: in two calls, then. Any other
+        error is raised."""
+        if not flags or error.errno not in UNKNOWN_FLAG:
+            raise error
+        written = os.pwritev(self._fd, buffers, position)
         self.sync()
         return written
 
@@ -226,7 +233,8 @@ class RealDisk:
         if file is None:
             flags = os.O_RDWR | (os.O_CREAT if create else 0)
             file = self._cache.add(key, lambda: self._with_descriptor(RealFile, path, flags))
-        return cast(RealFile, file)
+        assert isinstance(file, RealFile), "maps have keys of their own"
+        return file
 
     def map(self, path: Path) -> Buffer:
         key = str(path), True

@@ -25,24 +25,26 @@ History = tuple[EpochStart, ...]
 
 
 class EpochCheckpoint:
-    """The history of one shard and its file, which is durable when `save` returns. `history` may be
-    set back without saving: recovery cuts epochs that begin at the end of the log."""
+    """The history of one shard, its `newest` epoch, and its file, which is durable when `save`
+    returns. `saved` is `history` itself, unless it was changed in memory alone."""
 
-    __slots__ = ("_disk", "_path", "_saved", "history")
+    __slots__ = ("_disk", "_path", "history", "newest", "saved")
 
     def __init__(self, disk: Disk, path: Path, history: History) -> None:
         self._disk, self._path = disk, path
-        self.history = self._saved = history
+        self.saved = history
+        self.set(history)
 
-    @property
-    def newest(self) -> LeaderEpoch:
-        return self.history[-1].epoch if self.history else NO_EPOCH
+    def set(self, history: History) -> None:
+        """Change it in memory alone: recovery cuts epochs that begin at the end of the log."""
+        self.history = history
+        self.newest = history[-1].epoch if history else NO_EPOCH
 
     def save(self, history: History) -> None:
-        self.history = history
-        if history != self._saved:
+        self.set(history)
+        if history != self.saved:
             replace_file(self._disk, self._path, encode(history))
-            self._saved = history
+        self.saved = history
 
 
 def extended(history: History, epoch: LeaderEpoch, start: Offset) -> History:

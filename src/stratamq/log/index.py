@@ -29,7 +29,15 @@ from stratamq.log.contract import PlacedBatch
 from stratamq.log.kv import KVBatch, KVStore, after_prefix
 from stratamq.log.sidecar import OffsetPoint, TimePoint
 from stratamq.model.dataclass import dataclass
-from stratamq.model.types import EARLIEST, NO_TIMESTAMP, Offset, Position, ShardName, TimestampMs
+from stratamq.model.types import (
+    EARLIEST,
+    NO_OFFSET,
+    NO_TIMESTAMP,
+    Offset,
+    Position,
+    ShardName,
+    TimestampMs,
+)
 from stratamq.wire.kafka.records import key_hash
 
 NAMES = b"\xff\xff\xff\xffN"
@@ -124,19 +132,23 @@ class IndexStore:
 class ShardIndex:
     """The rows of one shard."""
 
-    __slots__ = ("_id", "kv")
+    __slots__ = ("_id", "_keys", "_segment", "_tags", "kv", "state_key")
 
     def __init__(self, kv: KVStore, shard_id: bytes) -> None:
         self.kv, self._id = kv, shard_id
+        self.state_key = shard_id + STATE
+        self._segment = NO_OFFSET
+        self._keys = self._tags = b""
+        """How the rows of keys and tags of `_segment` begin: those last written."""
 
     # -- state ---------------------------------------------------------------------------------
 
     def state(self) -> IndexState | None:
-        row = self.kv.get(self._id + STATE)
+        row = self.kv.get(self.state_key)
         return IndexState.decode(row) if row else None
 
     def put_state(self, rows: KVBatch, state: IndexState) -> None:
-        rows.put(self._id + STATE, state.encode())
+        rows.put(self.state_key, state.encode())
 
     # -- writing -------------------------------------------------------------------------------
 
@@ -148,10 +160,13 @@ class ShardIndex:
         key = self._prefix(TIMES, segment) + U64.pack(point.timestamp + SIGN)
         rows.put(key, U32.pack(point.offset - segment))
 
-    def put_records(self, rows: KVBatch, segment: Offset, batches: list[PlacedBatch]) -> None:
-        """Key and tag rows of batches of one segment. Sorted, because RocksDB inserts neighbours
-        faster."""
-        keys, tags = self._prefix(KEYS, segment), self._prefix(TAGS, segment)
+    def put_records(self, rows: KVBatch, segment: Offset, batches: list[PlacedBatch]) -> bool:
+        """Key and tag rows of batches of one segment; whether there are any. Sorted, because
+        RocksDB inserts neighbours faster."""
+        if segment != self._segment:
+            self._keys, self._tags = self._prefix(KEYS, segment), self._prefix(TAGS, segment)
+            self._segment = segment
+        keys, tags, some = self._keys, self._tags, False
         new: list[bytes] = []
         put = rows.put
         for header, _, scan in batches:
@@ -159,11 +174,13 @@ class ShardIndex:
             if scan.keys:
                 new += key_rows(keys, scan.keys, relative)
             if scan.tags:
+                some = True
                 for key, deltas in tag_rows(tags, scan.tags, relative):
                     put(key, deltas)
         new.sort()
         for key in new:
             put(key, b"")
+        return some or bool(new)
 
     def replace_records(
         self, rows: KVBatch, segment: Offset, old: PlacedBatch, new: PlacedBatch | None

@@ -221,7 +221,8 @@ class RocksKV:
     def _try(self, batch: _FamilyBatch, sync: bool) -> Exception | None:
         """Write; what went wrong, if anything did. An error that is being handled would hold on to
         the database it came from, and keep it from being opened again."""
-        self._check_open()
+        if self._closed:
+            self._check_open()
         try:
             self._db.write(batch.inner, self._unsynced)
             if sync:

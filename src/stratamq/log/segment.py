@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from stratamq.log import names, reader
@@ -128,8 +127,8 @@ class Segment(ABC):
         hints = self._hints
         hints[offset] = position
         if len(hints) > HINTS_MAX:
-            with suppress(RuntimeError, StopIteration):  # another thread was faster
-                hints.pop(next(iter(hints)), None)
+            oldest, *_ = hints  # one step, so that other threads may do the same
+            hints.pop(oldest, None)
 
 
 def _next_offset(data: bytes) -> Offset:

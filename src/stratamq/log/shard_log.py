@@ -30,6 +30,7 @@ from pathlib import Path
 
 from stratamq.log import epochs as epoch_history
 from stratamq.log import names
+from stratamq.log.active_segment import ActiveSegment
 from stratamq.log.contract import (
     EpochStart,
     PlacedBatch,
@@ -37,7 +38,6 @@ from stratamq.log.contract import (
     SegmentInfo,
     Step,
     below,
-    must_roll,
 )
 from stratamq.log.deletions import Deletions
 from stratamq.log.disk import NO_ROOM, Disk, File
@@ -59,7 +59,15 @@ from stratamq.log.start_offsets import StartOffsets
 from stratamq.model.damage import report_damage
 from stratamq.model.errors import OffsetOutOfRange, OutOfResources, ShardPoisoned
 from stratamq.model.topic import Flush, TopicConfig
-from stratamq.model.types import EARLIEST, LeaderEpoch, Offset, ShardName, TimestampMs
+from stratamq.model.types import (
+    EARLIEST,
+    NO_EPOCH,
+    NO_TIMESTAMP,
+    LeaderEpoch,
+    Offset,
+    ShardName,
+    TimestampMs,
+)
 
 
 class FileShardLog:
@@ -75,6 +83,8 @@ class FileShardLog:
         "_index",
         "_indexes",
         "_indexing",
+        "_segment_bytes",
+        "_segment_ms",
         "_segments",
         "_starts",
         "_writer",
@@ -100,7 +110,8 @@ class FileShardLog:
         `fresh` the folder is new and empty, as the index is, and the caller makes its names
         durable."""
         self._disk, self._folder, self._indexes = disk, folder, indexes
-        self.name, self.config = name, config
+        self.name = name
+        self.configure(config)
         self._index: ShardIndex = indexes.shard(name)
         self._guard = guard = WriteGuard(name)
         self._indexing = Indexing(
@@ -130,6 +141,12 @@ class FileShardLog:
         self._writer = SegmentWriter(
             disk, folder, guard, self._index, self._indexing, files, starts, segments
         )
+
+    def configure(self, config: TopicConfig) -> None:
+        """Take a config, or a changed one. Two numbers of it are asked for with every batch."""
+        self.config = config
+        self._segment_bytes = config.number("segment.bytes")
+        self._segment_ms = config.number("segment.ms")
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -190,63 +207,69 @@ class FileShardLog:
     ) -> None:
         """See ShardStore; with `durable`, `sync` is done as well, in the same call to the disk
         where possible. With `whole` they are a segment that was sealed elsewhere, and stay one."""
-        self._check_writable()
-        active, history = self._segments.active, self._epochs.history
-        size, end = active.size, active.end
+        if not self._guard.ready:
+            self._check_writable()
+        active, epochs = self._segments.active, self._epochs
+        size, end, history = active.size, active.end, epochs.history
         assert batches[0].header.base_offset >= end, "offsets never go back"
+        added, youngest, newest = 0, NO_TIMESTAMP, NO_EPOCH
+        for header, _, _ in batches:
+            added += header.batch_length + LENGTH_END
+            if header.max_timestamp > youngest:
+                youngest = header.max_timestamp
+            if header.leader_epoch > newest:
+                newest = header.leader_epoch
         try:
-            with self._guard.disk_errors():
-                self._note_epochs(batches)
-                if self._fit(batches):
-                    active.append(batches, durable=durable)
-                else:
-                    self._writer.append(batches, self.config, whole=whole)
+            if newest > epochs.newest or epochs.saved is not history:
+                self._save_epochs(batches)
+            first = active.state.first_timestamp
+            if (
+                0 < size <= self._segment_bytes - added
+                and (first < 0 or youngest - first <= self._segment_ms)
+                and header.base_offset + header.last_offset_delta - active.base <= SPAN_MAX
+            ):  # as nearly always: all fit, so none is looked at alone
+                active.append(batches, durable=durable)
+            else:
+                self._writer.append(batches, self.config, whole=whole)
+        except OSError as error:
+            failure = self._guard.failure(error)
+            if isinstance(failure, OutOfResources):
+                self._take_back(active, size, end, history)
+            raise failure from error
         except OutOfResources:
-            # Law 7: the store is as it was. The file of epochs may keep one too many: it is written
-            # before the next batch, and recovery cuts what begins at the end.
-            self._writer.undo(active, size, end)
-            self._epochs.history = history
+            self._take_back(active, size, end, history)
             raise
-        if durable:
+        active = self._segments.active
+        if durable and active.state.synced_position < active.size:
             self.sync()
 
-    def _note_epochs(self, batches: Sequence[PlacedBatch]) -> None:
-        history = self._epochs.history
-        newest = max([batch.header.leader_epoch for batch in batches])
-        if newest > self._epochs.newest:
-            for batch in batches:
-                history = epoch_history.extended(
-                    history, batch.header.leader_epoch, batch.header.base_offset
-                )
-        self._epochs.save(history)
+    def _take_back(
+        self, active: ActiveSegment, size: int, end: Offset, history: epoch_history.History
+    ) -> None:
+        """Law 7: the store is as it was before an append that failed. The file of epochs may keep
+        one too many: it is written before the next batch, and recovery cuts what begins at the
+        end."""
+        self._writer.undo(active, size, end)
+        self._epochs.set(history)
 
-    def _fit(self, batches: Sequence[PlacedBatch]) -> bool:
-        """Whether all surely go into the active segment, as nearly always: then none is looked at
-        alone."""
-        active = self._segments.active
-        headers = [batch.header for batch in batches]
-        added = sum([header.batch_length for header in headers]) + LENGTH_END * len(headers)
-        youngest = max([header.max_timestamp for header in headers])
-        return (
-            active.size > 0
-            and batches[-1].header.last_offset - active.base <= SPAN_MAX
-            and not must_roll(
-                active.size, active.state.first_timestamp, added, youngest, self.config
-            )
-        )
+    def _save_epochs(self, batches: Sequence[PlacedBatch]) -> None:
+        """Durable before the first batch of a new epoch is written."""
+        history = self._epochs.history
+        for header, _, _ in batches:
+            history = epoch_history.extended(history, header.leader_epoch, header.base_offset)
+        self._epochs.save(history)
 
     def takes_at_once(
         self, size_bytes: int, max_timestamp: TimestampMs, epoch: LeaderEpoch
     ) -> bool:
         """Unless a segment must be rolled or a new leader noted, appending is one write."""
         active = self._segments.active
+        first = active.state.first_timestamp
         return (
             self._guard.ready
-            and active.size > 0
+            and 0 < active.size <= self._segment_bytes - size_bytes
             and epoch <= self._epochs.newest
-            and not must_roll(
-                active.size, active.state.first_timestamp, size_bytes, max_timestamp, self.config
-            )
+            and (first < 0 or max_timestamp - first <= self._segment_ms)
         )
 
     def sync(self) -> None:
@@ -264,14 +287,15 @@ class FileShardLog:
             raise self._guard.sync_failure(error) from error
         self._segments.active.note_synced()
 
-    def stage_index(self, rows: KVBatch, *, durable: bool = True) -> None:
-        """Index rows for what was appended since the last call. Write them after `sync`.
+    def stage_index(self, rows: KVBatch, *, durable: bool = True) -> bool:
+        """Index rows for what was appended since the last call; whether there are any. Write them
+        after `sync`.
 
         How far the index reaches is among them only if something else is, or if the data is
         `durable`: recovery must know what was synced, and otherwise it only looks at a few records
         more.
         """
-        self._segments.active.stage(rows, state_alone=durable)
+        return self._segments.active.stage(rows, state_alone=durable)
 
     def flush_index(self) -> None:
         self._writer.flush_index()
