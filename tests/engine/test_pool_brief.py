@@ -15,8 +15,10 @@ from stratamq.engine.group import Append, Group
 from stratamq.engine.intake import from_batch
 from stratamq.engine.pool import IOPool
 from stratamq.engine.segment import EngineSegment
+from stratamq.log.segment_writer import SegmentWriter
 from stratamq.model.errors import DiskFull
 from stratamq.model.record import Record
+from stratamq.model.types import Offset
 from stratamq.wire.kafka.records import Compression, encode_batch
 from tests.engine.support import record, spec
 from tests.engine.test_pool import Gate, append, entered, pool_of, shard
@@ -157,14 +159,13 @@ async def test_a_segment_is_never_rolled_by_the_event_loop(
     await engine.open()
     made = spec(segment_bytes=1024)
     await engine.create_shard(made)
-    store = engine._registry.get(made.name).store
-    real_roll = type(store)._roll  # type: ignore[attr-defined]
+    real_roll = SegmentWriter.roll
 
-    def roll(self: object, *args: object) -> None:
+    def roll(self: SegmentWriter, base: Offset | None = None) -> None:
         rolled.append(threading.current_thread().name)
-        real_roll(self, *args)
+        real_roll(self, base)
 
-    monkeypatch.setattr(type(store), "_roll", roll)
+    monkeypatch.setattr(SegmentWriter, "roll", roll)
     for _ in range(40):
         await engine.batch_write(made.name, [record(b"x" * 200)])
     assert len(engine.segments(made.name)) > 5

@@ -24,7 +24,7 @@ from stratamq.engine.high_watermarks import HighWatermarks
 from stratamq.engine.keeper import Kept, Opened
 from stratamq.engine.layout import HIGH_WATERMARKS, SEGMENTS_FOLDER
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.shard_folders import SHARD_NAME, ShardFolders, told
+from stratamq.engine.shard_folders import SHARD_NAME, ShardFolders, as_storage_error
 from stratamq.engine.sync_threads import SyncThreads
 from stratamq.log.contract import ShardStore
 from stratamq.log.disk import Disk, File, RealDisk
@@ -172,12 +172,12 @@ class SegmentKeeper:
         try:
             self._folders.check_free(specs)
         except OSError as error:
-            raise told(error) from error
+            raise as_storage_error(error) from error
         try:
             stores = self._make(specs)
         except Exception as error:
             self._folders.unmake(specs)
-            raise told(error) from error
+            raise as_storage_error(error) from error
         self._stores.update({spec.name: store for spec, store in zip(specs, stores, strict=True)})
         return stores
 
@@ -214,7 +214,7 @@ class SegmentKeeper:
         try:
             delete_folder(self._disk, folder, name, self._indexes)
         except OSError as error:
-            raise told(error) from error
+            raise as_storage_error(error) from error
 
     def destroy(self, spec: ShardSpec, store: ShardStore) -> None:
         store.destroy()

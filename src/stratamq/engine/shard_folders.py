@@ -202,7 +202,7 @@ def _checksum(fields: dict[str, object]) -> str:
     return f"{crc32c(json.dumps(fields, sort_keys=True).encode()):08x}"
 
 
-def told(error: Exception) -> Exception:
+def as_storage_error(error: Exception) -> Exception:
     """An error of the disk as one of ours."""
     if not isinstance(error, OSError):
         return error

@@ -10,11 +10,12 @@ from stratamq.log.contract import PlacedBatch, SegmentInfo
 from stratamq.log.disk import Buffer, Disk, File
 from stratamq.log.index import IndexState, ShardIndex
 from stratamq.log.kv import KVBatch
-from stratamq.log.scan import LENGTH_END, SCAN_BYTES
+from stratamq.log.scan import SCAN_BYTES
 from stratamq.log.sealed_segment import SealedSegment
 from stratamq.log.segment import Segment
 from stratamq.log.sidecar import OffsetPoint, TimePoint
 from stratamq.model.types import NO_TIMESTAMP, Offset, Position, TimestampMs
+from stratamq.wire.kafka.records.layout import LENGTH_END
 
 
 class ActiveSegment(Segment):
@@ -59,8 +60,8 @@ class ActiveSegment(Segment):
         self.disk.sync_folder(self.folder)
 
     def append(self, batches: Sequence[PlacedBatch], *, durable: bool = False) -> None:
-        """One write for all. On OSError the file is as long as before as far as readers can
-        tell. With `durable` it is synced as well, where nothing older waits for that."""
+        """One write for all. On OSError readers still see the file as long as before.
+        With `durable` it is synced as well, where nothing older waits for that."""
         size, state = self.size, self.state
         self._remember(self.end, size)  # consumers at the end read on from here
         written: list[Buffer] = []

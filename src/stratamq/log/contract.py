@@ -1,4 +1,4 @@
-"""What the log of one shard can do, whoever keeps it.
+"""What the log of one shard can do, in files, in memory or in RocksDB.
 
 `ShardStore` is the primitive below every engine: `FileShardLog` (segment files), `MemoryShardStore`
 and `RocksShardStore` fulfil it, and everything a reader or broker sees (high watermark, limits,
@@ -16,7 +16,7 @@ Laws
     A reader that started before a `truncate`, `drop` or `rewrite` sees the old state or the new
     one, or raises OffsetOutOfRange.
 5.  Key and tag look-ups may give offsets too many (the caller verifies each record), never too few.
-6.  After a failed `sync` every `append` raises ShardPoisoned until the store is opened anew.
+6.  After a failed `sync` every `append` raises ShardPoisoned until the store is opened again.
 7.  After OutOfResources (a full disk, no descriptor left) in `append` the store is as it was before
     the call. After one in any other call, the call may be repeated.
 """
@@ -77,11 +77,11 @@ class SegmentInfo(NamedTuple):
 
 
 def adjoining(found: Sequence[SegmentInfo]) -> tuple[SegmentInfo, ...]:
-    """As they are told: each ends where the next begins, also where compaction has taken whole
-    segments between them. After a restart nobody could tell the difference."""
+    """Report each segment as ending where the next one starts, even if compaction removed whole
+    segments between them: after a restart these could not be known."""
     ends = [segment.base_offset for segment in found[1:]]
-    told = [one._replace(end_offset=end) for one, end in zip(found, ends, strict=False)]
-    return (*told, *found[-1:])
+    adjoined = [one._replace(end_offset=end) for one, end in zip(found, ends, strict=False)]
+    return (*adjoined, *found[-1:])
 
 
 class HasBase(Protocol):
@@ -90,8 +90,8 @@ class HasBase(Protocol):
 
 
 def below(segments: Sequence[HasBase], end: Offset) -> int:
-    """How many of the sealed segments lie wholly below `end`: each reaches to where the next one
-    begins, as it is told."""
+    """How many of the sealed segments lie wholly below `end`: each is reported as ending
+    where the next one starts."""
     return sum(1 for following in segments[1:] if following.base <= end)
 
 
@@ -211,8 +211,8 @@ class ShardStore(Reads, Protocol):
         """Leader-epoch history, oldest first, within start_offset..end_offset."""
 
     def note_epochs(self, history: Sequence[EpochStart]) -> None:
-        """Remember epochs that begin at or behind `end_offset`: of those whose first batch was
-        compacted away elsewhere, no batch could tell where they began."""
+        """Remember epochs that begin at or above `end_offset`: where the first batch of one was
+        removed by compaction on the leader, no batch shows where it began."""
 
     def delete(self, offsets: Iterable[Offset]) -> None:
         """Mark records as deleted. Durable on return."""

@@ -43,8 +43,8 @@ class Deletions:
             self._cut(data)
 
     def _cut(self, data: bytes) -> None:
-        """What follows the last whole frame is torn, or damaged: only a person can tell which, so
-        a copy of all is kept."""
+        """What follows the last whole frame is torn, or damaged: which of the two is not known,
+        so a copy of all is stored."""
         copy = self._path.with_name(self._path.name + names.DAMAGED)
         replace_file(self._disk, copy, data)
         self.damage.append(f"{self._path}: cut what cannot be read from byte {self._size} on")

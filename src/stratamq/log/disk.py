@@ -354,7 +354,7 @@ def read_all(disk: Disk, path: Path) -> bytes:
 
 
 def write_new(disk: Disk, path: Path, data: bytes) -> None:
-    """Create or overwrite a file with synced content. Not atomic: for files nobody reads yet."""
+    """Create or overwrite a file with synced content. Not atomic: for files without readers."""
     file = disk.open(path, create=True)
     file.truncate(0)
     file.write([data], 0)

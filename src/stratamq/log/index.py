@@ -274,17 +274,17 @@ class ShardIndex:
 
     def by_tag(self, segment: Offset, tag: bytes, start: Offset) -> Iterator[Offset]:
         """Offsets from `start` on that may carry the tag, oldest first. A record that carries it
-        twice is told once."""
+        twice is given once."""
         prefix = self._prefix(TAGS, segment) + U64.pack(key_hash(tag))
-        told = start - 1
+        newest = start - 1
         for row, deltas in self.kv.scan(
             self._tag_floor(prefix, segment, start), after_prefix(prefix)
         ):
             base = segment + U32.unpack(row[-4:])[0]
             for (delta,) in U32.iter_unpack(deltas):
-                if base + delta > told:
-                    told = base + delta
-                    yield Offset(told)
+                if base + delta > newest:
+                    newest = base + delta
+                    yield Offset(newest)
 
     def _tag_floor(self, prefix: bytes, segment: Offset, start: Offset) -> bytes:
         """The row of the last batch that begins at or before `start`: it may reach past it."""

@@ -58,12 +58,12 @@ def torn_at(name: str) -> tuple[str, int]:
 
 
 def base_of_log(name: str) -> Offset | None:
-    """The base offset that a `.log` file's name tells; None for any other file."""
+    """The base offset in the name of a `.log` file; None for any other file."""
     return _offset_before(name, LOG)
 
 
 def offset_of_snapshot(name: str) -> Offset | None:
-    """The offset that a `.producers` file's name tells; None for any other file."""
+    """The offset in the name of a `.producers` file; None for any other file."""
     return _offset_before(name, PRODUCERS)
 
 

@@ -14,11 +14,18 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from stratamq.log.disk import Readable
-from stratamq.log.scan import HEADER_BYTES, Damage, Stretch, crc_fits, scan
+from stratamq.log.scan import Damage, Stretch, crc_fits, scan
 from stratamq.log.sidecar import OffsetPoint
 from stratamq.model.errors import CorruptRecord, InvalidInput
 from stratamq.model.types import Offset, Position
-from stratamq.wire.kafka.records import BatchHeader, BatchSpan, find_batch, read_header, walk
+from stratamq.wire.kafka.records import (
+    HEADER_BYTES,
+    BatchHeader,
+    BatchSpan,
+    find_batch,
+    read_header,
+    walk,
+)
 
 WINDOW_BYTES = 128 << 10
 """Read at once while looking for an offset: about one stretch between two index points."""
@@ -74,14 +81,14 @@ def _by_index(view: SegmentView, offset: Offset, place: KnownBatch) -> int | Non
     """The position, if nothing on the way is odd."""
     here: KnownBatch | None = place
     while here is not None and here.position < view.size:
-        room = view.size - here.position
-        chunk = view.file.read(min(WINDOW_BYTES, room), here.position)
+        left = view.size - here.position
+        chunk = view.file.read(min(WINDOW_BYTES, left), here.position)
         found = find_batch(chunk, offset)
         if found < 0:
             spans = walk(chunk)
-            large = None if spans else _large_header(chunk, room)
+            large = None if spans else _large_header(chunk, left)
             if large is None or large.last_offset < offset:
-                here = _behind(here.position, spans, large)
+                here = _after_window(here.position, spans, large)
                 continue
             found = 0
         sure = _is_sure(view, chunk, here, found, offset)
@@ -89,17 +96,19 @@ def _by_index(view: SegmentView, offset: Offset, place: KnownBatch) -> int | Non
     return None
 
 
-def _large_header(chunk: bytes, room: int) -> BatchHeader | None:
+def _large_header(chunk: bytes, left: int) -> BatchHeader | None:
     """The header of a batch that is larger than the window."""
     try:
         header = read_header(chunk)
     except InvalidInput:
         return None
-    return header if header.size_bytes <= room else None
+    return header if header.size_bytes <= left else None
 
 
-def _behind(position: int, spans: list[BatchSpan], large: BatchHeader | None) -> KnownBatch | None:
-    """Where the batches of this window end: a window further, or behind one that is larger."""
+def _after_window(
+    position: int, spans: list[BatchSpan], large: BatchHeader | None
+) -> KnownBatch | None:
+    """Where to go on: after the batches of this window, or after one that is larger."""
     if large is not None:
         return KnownBatch(position + large.size_bytes, large.next_offset)
     if not spans:
@@ -111,8 +120,8 @@ def _behind(position: int, spans: list[BatchSpan], large: BatchHeader | None) ->
 def _is_sure(
     view: SegmentView, chunk: bytes, place: KnownBatch, found: int, offset: Offset
 ) -> bool:
-    """Whether the batch found in the window at `place` is the one, by all that its neighbours
-    tell."""
+    """Whether the batch found in the window at `place` is the one, judged by its
+    neighbours."""
     header = read_header(chunk, found)
     following = _header_at(view, chunk, place.position, found + header.size_bytes)
     if header.last_offset >= view.end:
@@ -142,7 +151,7 @@ def _in_order(chunk: bytes, found: int, place: KnownBatch) -> bool:
 
 
 def _header_at(view: SegmentView, chunk: bytes, start: int, at: int) -> BatchHeader | None:
-    """The header at this place of the window or behind it, if there is one."""
+    """The header at this position of the window or after it, if there is one."""
     if start + at + HEADER_BYTES > view.size:
         return None
     try:
@@ -200,13 +209,13 @@ def read_intact(
 
     Empty when the first batch reaches past `end`. CorruptRecord when it is damaged.
     """
-    room = view.size - position
-    chunk = view.file.read(min(max(max_bytes, HEADER_BYTES), room), position)
+    left = view.size - position
+    chunk = view.file.read(min(max(max_bytes, HEADER_BYTES), left), position)
     header = read_header(chunk)
     if header.last_offset >= end:
         return b""
     if header.size_bytes > len(chunk):
-        chunk = view.file.read(min(header.size_bytes, room), position)
+        chunk = view.file.read(min(header.size_bytes, left), position)
     good = _intact_bytes(chunk, max_bytes, end)
     if not good:
         raise _crc_error(view, position, header, offset)
@@ -238,7 +247,7 @@ def _intact_bytes(chunk: bytes, max_bytes: int, end: Offset) -> int:
 
 
 def _is_gap(spans: list[BatchSpan], number: int, expected: int) -> bool:
-    """Whether the batch leaves a gap and the one behind it agrees. In doubt the answer ends, and
+    """Whether the batch leaves a gap and the one after it agrees. In doubt the answer ends, and
     the next read looks closer."""
     if spans[number].base_offset < expected or number + 1 == len(spans):
         return False

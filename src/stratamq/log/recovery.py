@@ -1,13 +1,13 @@
 """Opening a shard after any stop, clean or not.
 
-The log is the truth; the index tells how far it was known to be good. What is found decides:
+The log is the truth; the index says how far it was known to be good. What is found decides:
 
 | found                                                 | done                                   |
 |-------------------------------------------------------|----------------------------------------|
 | index reaches the end of the file                     | nothing: the stop was clean            |
-| intact batches behind the indexed ones                | indexed                                |
+| intact batches after the indexed ones                 | indexed                                |
 | nothing intact up to the end                          | torn tail: copied aside, then cut      |
-| damage with intact batches behind it                  | corruption: reported, reads refuse it  |
+| damage with intact batches after it                   | corruption: reported, reads refuse it  |
 | index speaks of offsets the log does not have         | those rows are taken back              |
 | index has no state, or one of a segment that is gone  | rebuilt from the log                   |
 | sealed segment without sidecars                       | sidecars rebuilt from the log          |

@@ -3,8 +3,9 @@
 `Rewrite.prepare` writes the new log and its sidecars beside the old ones, under names that no
 reader looks at and recovery removes. It takes long and needs no writer: whatever fails there
 changes nothing. `Rewrite.put_in_force` renames them. A crash before the log's rename leaves the old
-log, after it the new one; recovery makes missing sidecars anew. Index rows of records that are gone
-are taken back last: until then, and for good after a crash, each costs a look-up a read.
+log, after it the new one; recovery writes missing sidecars again. Index rows of records that
+compaction dropped are removed last: until then, and for good after a crash, each costs a look-up
+one read.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 A batch is *intact* when its header is plausible, its bytes are all there and its CRC fits. The CRC
 does not cover the base offset, so there the neighbours are the witnesses: a batch that continues
 the one before it is believed; one that leaves a gap, as compaction does, is believed unless the
-batch behind it contradicts.
+batch after it contradicts.
 
-Behind damage the walk goes on where the damaged batch's own length leads. If that was damaged too,
+After damage the walk goes on where the damaged batch's own length leads. If that was damaged too,
 every magic byte is a candidate; but a record may hold batches of its own, so a candidate counts
 only if the damaged batch's CRC fits up to it, or if batches follow it to the end of the file.
 """
@@ -20,18 +20,22 @@ from stratamq.model.errors import InvalidInput
 from stratamq.model.types import Offset, Position
 from stratamq.wire.crc import crc32c
 from stratamq.wire.kafka.records import BatchHeader, read_header, walk
+from stratamq.wire.kafka.records.layout import (
+    BATCH_LENGTH_MIN,
+    CHECKED_AT,
+    CRC_AT,
+    HEADER_BYTES,
+    LAST_DELTA_AT,
+    LENGTH_AT,
+    LENGTH_END,
+    MAGIC,
+    MAGIC_AT,
+)
 
 SCAN_BYTES = 4 << 20
 """Read at once while scanning a whole segment."""
 
-HEADER_BYTES = 61
-LENGTH_AT = 8
-LENGTH_END = 12
-LENGTH_MIN = HEADER_BYTES - LENGTH_END
-MAGIC_AT = 16
-MAGIC = b"\x02"
-CRC_AT = 17
-CRC_FROM = 21
+MAGIC_BYTE = bytes([MAGIC])
 
 
 class Intact(NamedTuple):
@@ -77,7 +81,7 @@ def scan(stretch: Stretch, position: int, expected: Offset) -> Iterator[Intact |
             continue
         batch_here = _believed_at(stretch, position, expected)
         if batch_here is None:
-            batch_here = _behind_damage(stretch, position, expected)
+            batch_here = _after_damage(stretch, position, expected)
             yield Damage(Position(position), batch_here.position if batch_here else None)
             if batch_here is None:
                 return
@@ -105,7 +109,7 @@ def _believed_at(stretch: Stretch, position: int, expected: Offset) -> Intact | 
 
 
 def _is_believed(stretch: Stretch, batch: Intact, expected: Offset) -> bool:
-    """Whether the batch is where it says, by what comes before it and behind it."""
+    """Whether the batch is where it says, by what comes before it and after it."""
     if batch.header.base_offset < expected or batch.header.last_offset >= stretch.limit:
         return False
     while batch.header.base_offset != expected:
@@ -124,17 +128,17 @@ def _is_believed(stretch: Stretch, batch: Intact, expected: Offset) -> bool:
 
 def intact_at(stretch: Stretch, position: int) -> Intact | None:
     """The batch at `position` if its bytes are right, wherever it says it belongs."""
-    file, room = stretch.file, stretch.size - position
-    if room < HEADER_BYTES:
+    file, left = stretch.file, stretch.size - position
+    if left < HEADER_BYTES:
         return None
     try:
         header = read_header(file.read(HEADER_BYTES, position))
     except InvalidInput:
         return None
     size = header.size_bytes
-    if header.last_offset_delta < 0 or size > room:
+    if header.last_offset_delta < 0 or size > left:
         return None
-    if size > SCAN_BYTES and _crc_of(file, position + CRC_FROM, position + size) != header.crc:
+    if size > SCAN_BYTES and _crc_of(file, position + CHECKED_AT, position + size) != header.crc:
         return None  # a length that is damaged itself must not cost its size in memory
     data = file.read(size, position)
     if len(data) < size or not crc_fits(memoryview(data)):
@@ -143,7 +147,7 @@ def intact_at(stretch: Stretch, position: int) -> Intact | None:
 
 
 def crc_fits(batch: memoryview) -> bool:
-    return crc32c(batch[CRC_FROM:]) == int.from_bytes(batch[CRC_AT:CRC_FROM], "big")
+    return crc32c(batch[CHECKED_AT:]) == int.from_bytes(batch[CRC_AT:CHECKED_AT], "big")
 
 
 def _crc_of(file: Readable, position: int, end: int) -> int:
@@ -157,14 +161,14 @@ def _crc_of(file: Readable, position: int, end: int) -> int:
     return crc
 
 
-# -- behind damage -------------------------------------------------------------------------------
+# -- after damage --------------------------------------------------------------------------------
 
 
-def _behind_damage(stretch: Stretch, position: int, expected: Offset) -> Intact | None:
+def _after_damage(stretch: Stretch, position: int, expected: Offset) -> Intact | None:
     """The next batch after the damaged one at `position`."""
     head = stretch.file.read(HEADER_BYTES, position)
     length = int.from_bytes(head[LENGTH_AT:LENGTH_END], "big", signed=True)
-    if length >= LENGTH_MIN:
+    if length >= BATCH_LENGTH_MIN:
         batch = intact_at(stretch, position + LENGTH_END + length)
         if batch is not None and _follows(stretch, head, batch, expected):
             return batch
@@ -172,47 +176,47 @@ def _behind_damage(stretch: Stretch, position: int, expected: Offset) -> Intact 
 
 
 def _follows(stretch: Stretch, head: bytes, batch: Intact, expected: Offset) -> bool:
-    """Whether the batch fits behind a damaged one with this header, which had a record at least."""
+    """Whether the batch fits after a damaged one with this header, which had a record at least."""
     if len(head) == HEADER_BYTES:
-        delta = int.from_bytes(head[23:27], "big", signed=True)
+        delta = int.from_bytes(head[LAST_DELTA_AT : LAST_DELTA_AT + 4], "big", signed=True)
         if batch.header.base_offset == expected + delta + 1:
             return batch.header.last_offset < stretch.limit
     return _is_believed(stretch, batch, Offset(expected + 1))
 
 
 def _search(stretch: Stretch, damaged: int, head: bytes, expected: Offset) -> Intact | None:
-    crc = int.from_bytes(head[CRC_AT:CRC_FROM], "big")
+    crc = int.from_bytes(head[CRC_AT:CHECKED_AT], "big")
     torn = stretch.torn and _is_torn(head, stretch.size - damaged, expected)
     for position in _candidates(stretch, damaged + 1, expected):
         batch = intact_at(stretch, position)
         if batch is None or not _follows(stretch, head, batch, expected):
             continue
-        if _crc_of(stretch.file, damaged + CRC_FROM, position) == crc:
+        if _crc_of(stretch.file, damaged + CHECKED_AT, position) == crc:
             return batch  # only the length was damaged
         if not torn and _leads_to_end(stretch, position):
             return batch
     return None
 
 
-def _is_torn(head: bytes, room: int, expected: Offset) -> bool:
+def _is_torn(head: bytes, left: int, expected: Offset) -> bool:
     """Whether this is the beginning of a batch that belongs here, and not all of it."""
     try:
         header = read_header(head)
     except InvalidInput:
         return False
-    return header.base_offset == expected and header.size_bytes > room
+    return header.base_offset == expected and header.size_bytes > left
 
 
 def _candidates(stretch: Stretch, position: int, expected: Offset) -> Iterator[int]:
     """Positions where a magic byte is in its place and the base offset is possible."""
     while position + HEADER_BYTES <= stretch.size:
         chunk = stretch.file.read(min(SCAN_BYTES, stretch.size - position), position)
-        at = chunk.find(MAGIC, MAGIC_AT)
+        at = chunk.find(MAGIC_BYTE, MAGIC_AT)
         while at >= 0:
             start = at - MAGIC_AT
             if expected < int.from_bytes(chunk[start : start + 8], "big") < stretch.limit:
                 yield position + start
-            at = chunk.find(MAGIC, at + 1)
+            at = chunk.find(MAGIC_BYTE, at + 1)
         position += max(len(chunk) - MAGIC_AT, 1)
 
 

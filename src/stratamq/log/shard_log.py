@@ -48,7 +48,6 @@ from stratamq.log.index import IndexStore, ShardIndex
 from stratamq.log.kv import KVBatch
 from stratamq.log.recovery import recover
 from stratamq.log.rewriting import Rewrite
-from stratamq.log.scan import LENGTH_END
 from stratamq.log.sealed_segment import SealedSegment
 from stratamq.log.segment_list import SegmentList, offsets_by_key, offsets_by_tag
 from stratamq.log.segment_recovery import Indexing
@@ -68,6 +67,7 @@ from stratamq.model.types import (
     ShardName,
     TimestampMs,
 )
+from stratamq.wire.kafka.records.layout import LENGTH_END
 
 
 class FileShardLog:

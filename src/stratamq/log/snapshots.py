@@ -1,10 +1,10 @@
-"""Snapshots beside a log: bytes about everything below an offset, for whoever reads the log.
+"""Snapshots of what a log says, at some of its offsets: the engine stores its producers in them.
 
-They save time and nothing else, so most are not synced: what a power cut leaves of one is for its
-reader to judge, by a checksum inside. Once some of the log is elsewhere, they are: what they tell
-of it cannot be read here any more. What must hold is that no snapshot outlives the log it was made
-of: it is forgotten before anything below it is cut, and whoever opens a log forgets what lies past
-its end before anything is written there.
+A snapshot saves reading the log below its offset, and nothing else. So most are not synced: a
+checksum inside shows what a power cut left of one. Once some of the log is offloaded they are
+synced, since that part cannot be read here any more. No snapshot may outlive the log that it was
+made of: it is removed before anything below it is cut, and the engine removes those above the end
+of a log that it opens, before it writes there.
 """
 
 from __future__ import annotations

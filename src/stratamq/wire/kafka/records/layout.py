@@ -21,11 +21,14 @@ CHECKED = Struct(">hiqqqhii")
 """The part of the header below the CRC: attributes up to record count."""
 
 HEADER_BYTES = 61
+LENGTH_AT = 8
 LENGTH_END = 12
 """The batch's length field counts the bytes that follow it."""
 
 MAGIC_AT = 16
+CRC_AT = 17
 CHECKED_AT = 21
+LAST_DELTA_AT = 23
 RECORD_BYTES_MIN = 7
 """Length, attributes, two deltas, null key, null value, no headers: one byte each."""
 
