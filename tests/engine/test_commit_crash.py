@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -184,7 +185,9 @@ def test_where_no_descriptor_is_left_files_are_synced_early() -> None:
 
 @pytest.mark.parametrize("calls", [1, 2, SYNC_THREADS, 5 * SYNC_THREADS])
 def test_the_threads_make_every_call_once_and_say_which_failed(calls: int) -> None:
-    threads, made = SyncThreads(), []
+    made: list[int] = []
+    threads = SyncThreads()
+    threads.start()
 
     def call(number: int) -> None:
         made.append(number)
@@ -195,3 +198,16 @@ def test_the_threads_make_every_call_once_and_say_which_failed(calls: int) -> No
     threads.close()
     assert sorted(made) == list(range(calls))
     assert [error is not None for error in errors] == [n % 3 == 0 for n in every(range(calls))]
+
+
+def test_threads_that_are_closed_can_be_started_again_and_none_are_needed() -> None:
+    made: list[int] = []
+    threads = SyncThreads()
+    calls = [partial(made.append, number) for number in range(3)]
+    threads.run(calls)
+    for _ in range(2):
+        threads.start()
+        threads.run(calls)
+        threads.close()
+        threads.run(calls)
+    assert sorted(made) == sorted(5 * [0, 1, 2])

@@ -83,6 +83,7 @@ class SegmentKeeper:
     def open(self) -> Opened:
         """The index is derived: one that is damaged is set aside and rebuilt from the logs."""
         self._remover.start()
+        self._sync_threads.start()
         try:
             self._disk.make_folder(self._root)
             self._disk.sync_folder(self._data_dir)

@@ -14,19 +14,27 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from stratamq.log.disk import one_by_one
+
 SYNC_THREADS = 16
 """More would wait for the same commits of the journal. All busy: callers do their work alone."""
 
 
 class SyncThreads:
-    """The calling thread does its share, so that a call of one costs no thread. May be used from
-    any thread, until `close`."""
+    """The calling thread does its share, so that a single call needs no other thread. `run` may be
+    called from any thread; before `start` and after `close` the calling thread does all."""
 
     def __init__(self) -> None:
+        self._threads: ThreadPoolExecutor | None = None
+
+    def start(self) -> None:
         self._threads = ThreadPoolExecutor(SYNC_THREADS, "stratamq-sync")
 
     def run(self, calls: Sequence[Callable[[], None]]) -> Sequence[OSError | None]:
         """Make every call; for each of them its error, or None. All have ended on return."""
+        threads = self._threads
+        if threads is None or len(calls) == 1:
+            return one_by_one(calls)
         errors: list[OSError | None] = [None] * len(calls)
         left = deque(enumerate(calls))
 
@@ -42,7 +50,7 @@ class SyncThreads:
                     errors[number] = error
 
         helpers = min(SYNC_THREADS, len(calls)) - 1
-        begun = [self._threads.submit(work) for _ in range(helpers)]
+        begun = [threads.submit(work) for _ in range(helpers)]
         work()
         for helper in begun:
             if not helper.cancel():  # it has begun, and may still be in a call
@@ -50,4 +58,6 @@ class SyncThreads:
         return errors
 
     def close(self) -> None:
-        self._threads.shutdown()
+        threads, self._threads = self._threads, None
+        if threads is not None:
+            threads.shutdown()
