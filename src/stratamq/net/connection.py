@@ -100,6 +100,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
         self._holds = 0
+        self.is_clogged = False
+        """Whether so much is unsent that no more should be written."""
         self._reads = True
         self._closing = False
         self._unsent_before = 0
@@ -141,10 +143,12 @@ class Connection(asyncio.BufferedProtocol):
             self.session.received(bytes(self._shared[:nbytes]))
 
     def pause_writing(self) -> None:
+        self.is_clogged = True
         self.hold(Hold.UNSENT)
 
     def resume_writing(self) -> None:
         self.active_at = self._loop.time()
+        self.is_clogged = False
         self.release(Hold.UNSENT)
         if self.session is not None:
             self.session.sent()
@@ -173,11 +177,6 @@ class Connection(asyncio.BufferedProtocol):
         if unsent < self._unsent_before:
             self.active_at = self._loop.time()
         self._unsent_before = unsent
-
-    @property
-    def is_clogged(self) -> bool:
-        """Whether so much is unsent that no more should be written."""
-        return self._holds & Hold.UNSENT != 0
 
     @property
     def is_closing(self) -> bool:

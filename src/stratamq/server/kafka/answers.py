@@ -17,12 +17,22 @@ class Slot:
     `unpacked_bytes` is what its lists take in memory. `lags`: another of its kind could overtake
     it. `cancel` ends its work, where that may be ended. `busy_s` is how long it took to begin."""
 
-    __slots__ = ("answer", "busy_s", "cancel", "kind", "lags", "size_bytes", "unpacked_bytes")
+    __slots__ = (
+        "answer",
+        "answer_bytes",
+        "busy_s",
+        "cancel",
+        "kind",
+        "lags",
+        "size_bytes",
+        "unpacked_bytes",
+    )
 
     def __init__(self, kind: int, size_bytes: int, unpacked_bytes: int = 0) -> None:
         self.kind, self.size_bytes, self.unpacked_bytes = kind, size_bytes, unpacked_bytes
         self.lags = False
         self.busy_s = 0.0
+        self.answer_bytes = 0
         self.answer: list[Buffer] | None = None
         self.cancel: Callable[[], object] | None = None
 
@@ -39,17 +49,17 @@ class Answers:
     def put(self, slot: Slot, answer: list[Buffer]) -> bool:
         """The answer of a slot in the line; whether it can be sent."""
         slot.answer = answer
-        self._budget.take(_size(answer))
+        slot.answer_bytes = size = sum(map(len, answer))
+        self._budget.take(size)
         return slot is self.line[0]
 
     def send(self) -> None:
         """All that are ready, from the front of the line, in one write."""
         line, ready = self.line, []
         while line and (answer := line[0].answer) is not None:
-            line.popleft()
+            self._unsent += line.popleft().answer_bytes
             ready += answer
         if ready:
-            self._unsent += _size(ready)
             self._connection.write(ready)
         if not self._connection.is_clogged:
             self.sent()
@@ -61,10 +71,6 @@ class Answers:
 
     def close(self) -> list[Slot]:
         """Nothing more is sent. The slots that have no answer yet."""
-        self._budget.give(sum(_size(slot.answer) for slot in self.line if slot.answer))
+        self._budget.give(sum(slot.answer_bytes for slot in self.line))
         self.sent()
         return [slot for slot in self.line if slot.answer is None]
-
-
-def _size(buffers: list[Buffer]) -> int:
-    return sum(map(len, buffers))

@@ -37,11 +37,12 @@ class Inbox:
     # -- bytes in, frames out ------------------------------------------------------------------
 
     def received(self, data: bytes) -> None:
-        self._count(len(data))
+        if self._ahead:
+            self._count(len(data))
+        else:
+            self._charged += len(data)
+            self._budget.charge(len(data))
         self.frames.feed(data)
-
-    def buffer(self) -> memoryview | None:
-        return self.frames.buffer()
 
     def filled(self, count: int) -> None:
         self._count(count)
@@ -78,7 +79,8 @@ class Inbox:
         else:
             may = self._budget.admit(self, large.size + SIZE_BYTES)
         if may:
-            self._note_admission()
+            if large is not None:
+                self._note_admission()
         else:
             self._is_held = True
             self._connection.hold(Hold.MEMORY)
@@ -120,9 +122,9 @@ class Inbox:
             self._charged += self._ahead
 
     def _count(self, count: int) -> None:
-        if self._ahead:
-            ahead = min(count, self._ahead)
-            self._ahead -= ahead
-            count -= ahead
+        """Bytes that were charged ahead are not charged again."""
+        ahead = min(count, self._ahead)
+        self._ahead -= ahead
+        count -= ahead
         self._charged += count
         self._budget.charge(count)

@@ -46,7 +46,7 @@ class RequestReader:
     ) -> None:
         self._inbox = inbox
         self._context, self._ready = context, ready
-        self._next_frame = inbox.frames.next_frame
+        self._frames = inbox.frames
         self._served, self._limits = server.served, server.limits
         self.is_reading = False
         self._reading: asyncio.Task[None] | None = None
@@ -59,7 +59,9 @@ class RequestReader:
         if (taken := self._taken) is not None:
             self._taken = None
             return taken
-        frame = self._next_frame()
+        if not self._frames.may_have_frame:
+            return None
+        frame = self._frames.next_frame()
         if frame is None:
             return None
         if (frame_bytes := len(frame)) > LARGE_BYTES:

@@ -69,6 +69,7 @@ class KafkaSession:
             server.buffers,
             strangers if self._is_stranger else limit,
         )
+        self.buffer = self._inbox.frames.buffer
         self._answers = Answers(connection, server.answer_budget)
         self._line = self._answers.line
         self._under_way = UnderWay()
@@ -95,9 +96,6 @@ class KafkaSession:
             self._refuse(UNKNOWN_KEY, ErrorCode.INVALID_REQUEST, str(error))
             return
         self._pump()
-
-    def buffer(self) -> memoryview | None:
-        return self._inbox.buffer()
 
     def filled(self, count: int) -> None:
         self._inbox.filled(count)
@@ -142,8 +140,10 @@ class KafkaSession:
             self._inbox.limit_frames(self._server.limits.frame_bytes_max)
         self._pumps = True
         began = time.perf_counter()
-        while self._may_take():
+        may_take = self._may_take()
+        while may_take:
             if self._next is None and not self._take():
+                may_take = not self._requests.is_reading
                 break
             if (waiting := self._next) is not None:
                 if self._under_way.kinds & WAITS_FOR[waiting[0].kind]:
@@ -152,8 +152,9 @@ class KafkaSession:
                 self._start(*waiting)
             if (used_s := time.perf_counter() - began) >= TURN_S:
                 self._pause(used_s)
+            may_take = self._may_take()
         self._pumps = False
-        self._steer()
+        self._steer(self._next is not None or not may_take)
 
     def _pause(self, used_s: float) -> None:
         """Go on when it is this client's turn again."""
@@ -175,12 +176,11 @@ class KafkaSession:
             return not self._line  # one at a time, until we know who it is
         return len(self._line) < self._server.limits.requests_max
 
-    def _steer(self) -> None:
+    def _steer(self, held_back: bool) -> None:
         """Read on only when what comes could be dealt with."""
         connection = self._connection
         if self._finishing:
             return
-        held_back = self._next is not None or not self._may_take()
         if held_back is not self._held_back:
             self._held_back = held_back
             if held_back:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import struct
 from collections.abc import Callable, Generator
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from stratamq.wire.kafka.protocol.decoding import decoder_source
 from stratamq.wire.kafka.protocol.encoding import encoder_source
@@ -20,12 +20,6 @@ Steps = Generator[None, None, T]
 
 _decoders: dict[tuple[type, int, bool, bool], Callable[[Frame, int, int], Any]] = {}
 _encoders: dict[tuple[type, int, bool], Callable[[object, bytes], Any]] = {}
-
-
-class Decoded(NamedTuple, Generic[T]):
-    message: T
-    elements: int
-    """Of all arrays together."""
 
 
 def decode(
@@ -43,27 +37,28 @@ def decode(
     is copied. Unless `exact`, the message may end before `data` does. Only a message that holds
     records is read from a view.
     """
-    return decode_counted(message_type, version, data, at, exact, elements_max).message
+    return decode_counted(message_type, version, data, at, exact, elements_max)[0]
 
 
 def decode_counted(
     message_type: type[T], version: int, data: Frame, at: int, exact: bool, elements_max: int
-) -> Decoded[T]:
+) -> tuple[T, int]:
+    """The message, and the elements of all its arrays together."""
     found = _decoders.get((message_type, version, exact, False))
     if found is None:
         found = decoder(message_type, version, exact=exact)
     message, left = found(data, at, elements_max)
-    return Decoded(message, elements_max - left)
+    return message, elements_max - left
 
 
 def decode_in_steps(
     message_type: type[T], version: int, data: Frame, at: int, exact: bool, elements_max: int
-) -> Steps[Decoded[T]]:
+) -> Steps[tuple[T, int]]:
     found = _decoders.get((message_type, version, exact, True))
     if found is None:
         found = decoder(message_type, version, exact=exact, steps=True)
     message, left = yield from found(data, at, elements_max)
-    return Decoded(message, elements_max - left)
+    return message, elements_max - left
 
 
 def encode(message: object, version: int, head: bytes = b"") -> list[Buffer]:

@@ -69,15 +69,6 @@ class Response(NamedTuple):
     body: object
 
 
-class _Head(NamedTuple):
-    """A request whose body is not read yet: it lies in `frame` from `at` on."""
-
-    header: RequestHeader
-    body_type: type[object]
-    frame: Frame
-    at: int
-
-
 def decode_request(
     frame: Frame,
     served: Served = ALL_VERSIONS,
@@ -114,7 +105,8 @@ def decode_request_in_steps(
     return Request(header, body, elements)
 
 
-def _decode_head(frame: Frame, served: Served) -> _Head:
+def _decode_head(frame: Frame, served: Served) -> tuple[RequestHeader, type[object], Frame, int]:
+    """The header, and where the body lies that is not read yet: its class, the frame, its begin."""
     key, version, correlation_id = peek_request(frame)
     versions = served.get(key)
     if versions is None:
@@ -125,7 +117,7 @@ def _decode_head(frame: Frame, served: Served) -> _Head:
     if key not in _WITH_RECORDS:
         frame = bytes(frame)
     header, at = decode_request_header(frame, _request_header_version(api.key, version))
-    return _Head(header, api.request, frame, at)
+    return header, api.request, frame, at
 
 
 def encode_response(header: RequestHeader, body: object) -> list[Buffer]:

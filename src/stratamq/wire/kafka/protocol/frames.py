@@ -34,14 +34,10 @@ class FrameSplitter:
         self.frame_bytes_max = frame_bytes_max
         self._pieces: deque[bytes | bytearray] = deque()
         self._at = 0  # how much of the first piece is used up
-        self._held = 0
+        self.held_bytes = 0
+        """Bytes that no frame has carried out yet."""
         self._size: int | None = None
         self._refusal: ProtocolError | None = None
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes that no frame has carried out yet."""
-        return self._held
 
     @property
     def awaited_bytes(self) -> int:
@@ -52,13 +48,13 @@ class FrameSplitter:
         """What there is of the frame that bytes are missing of. Its size is forgotten here: whoever
         takes the bytes sees to the rest of them."""
         self._size = None
-        return self._take(self._held)
+        return self._take(self.held_bytes)
 
     def feed(self, data: Buffer) -> None:
         """Take what the socket gave; the caller may reuse its buffer."""
         if self._refusal is not None:
             raise self._refusal
-        self._held += len(data)
+        self.held_bytes += len(data)
         if len(data) >= _SMALL or not self._pieces:
             self._pieces.append(data if isinstance(data, bytes) else bytes(data))
             return
@@ -75,10 +71,10 @@ class FrameSplitter:
         if self._size is None:
             if self._pieces and (frame := self._whole(self._pieces[0])) is not None:
                 return frame
-            if self._held < SIZE.size:
+            if self.held_bytes < SIZE.size:
                 return None
             self._size = self._checked(SIZE.unpack(self._take(SIZE.size))[0])
-        if self._held < self._size:
+        if self.held_bytes < self._size:
             return None
         frame = self._take(self._size)
         self._size = None
@@ -93,7 +89,7 @@ class FrameSplitter:
         end = start + size
         if not 0 <= size <= self.frame_bytes_max or end > len(first):
             return None
-        self._held -= end - self._at
+        self.held_bytes -= end - self._at
         if end == len(first):
             self._pieces.popleft()
             self._at = 0
@@ -108,13 +104,13 @@ class FrameSplitter:
             self._refusal = FrameTooLarge(f"a frame of {size} bytes is over {self.frame_bytes_max}")
         if self._refusal is not None:
             self._pieces.clear()
-            self._held = 0
+            self.held_bytes = 0
             raise self._refusal
         return size
 
     def _take(self, count: int) -> bytes:
         """Remove that many bytes from the front; they are there."""
-        self._held -= count
+        self.held_bytes -= count
         if count and self._at + count < len(self._pieces[0]):  # the first piece has more than that
             begin = self._at
             self._at += count

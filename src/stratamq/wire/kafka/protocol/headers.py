@@ -66,22 +66,19 @@ def decode_request_header(frame: Frame, header_version: int) -> tuple[RequestHea
     if len(frame) < _FIXED_AND_LENGTH.size:
         raise MalformedMessage(f"{len(frame)} bytes are too few for a request header")
     api_key, api_version, correlation_id, length = _FIXED_AND_LENGTH.unpack_from(frame)
-    client_id, pos = _client_id(frame, _FIXED_AND_LENGTH.size, length)
+    begin = pos = _FIXED_AND_LENGTH.size
+    client_id = None
+    if length != -1:
+        pos += length
+        if not begin <= pos <= len(frame):
+            raise MalformedMessage(f"a client id of {length} bytes is not in the frame")
+        try:
+            client_id = str(frame[begin:pos], "utf-8")
+        except UnicodeDecodeError:
+            raise MalformedMessage("the client id is not UTF-8") from None
     if header_version >= 2:
         pos = _skip_tags(frame, pos)
     return RequestHeader(api_key, api_version, correlation_id, client_id), pos
-
-
-def _client_id(frame: Frame, pos: int, length: int) -> tuple[str | None, int]:
-    if length == -1:
-        return None, pos
-    end = pos + length
-    if not pos <= end <= len(frame):
-        raise MalformedMessage(f"a client id of {length} bytes is not in the frame")
-    try:
-        return str(frame[pos:end], "utf-8"), end
-    except UnicodeDecodeError:
-        raise MalformedMessage("the client id is not UTF-8") from None
 
 
 def _skip_tags(frame: Frame, pos: int) -> int:

@@ -109,7 +109,10 @@ class FrameReceiver:
     def __init__(self, buffers: ReceiveBuffers, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         self._buffers = buffers
         self._splitter = FrameSplitter(frame_bytes_max)
-        self._large: LargeFrame | None = None
+        self.large: LargeFrame | None = None
+        """The large frame in the making."""
+        self.may_have_frame = False
+        """Whether bytes have come since `next_frame` had none to give."""
 
     @property
     def frame_bytes_max(self) -> int:
@@ -122,24 +125,21 @@ class FrameReceiver:
     @property
     def held_bytes(self) -> int:
         """Bytes that no frame has carried out yet."""
-        return self._splitter.held_bytes + (0 if self._large is None else self._large.filled)
-
-    @property
-    def large(self) -> LargeFrame | None:
-        """The large frame in the making."""
-        return self._large
+        return self._splitter.held_bytes + (0 if self.large is None else self.large.filled)
 
     def buffer(self) -> memoryview | None:
         """Where the next bytes belong, if they are of a large frame."""
-        large = self._large
+        large = self.large
         return None if large is None or large.filled == large.size else large.buffer()
 
     def filled(self, count: int) -> None:
-        assert self._large is not None, "only buffers are filled"
-        self._large.filled += count
+        assert self.large is not None, "only buffers are filled"
+        self.large.filled += count
+        self.may_have_frame = True
 
     def feed(self, data: bytes) -> None:
-        if self._large is None:
+        self.may_have_frame = True
+        if self.large is None:
             self._splitter.feed(data)
             return
         while data and (buffer := self.buffer()) is not None:
@@ -152,20 +152,25 @@ class FrameReceiver:
 
     def next_frame(self) -> Frame | None:
         """The next whole frame without its size, or None when bytes are missing."""
-        large = self._large
+        large = self.large
         if large is not None:
             if large.filled < large.size:
+                self.may_have_frame = False
                 return None
-            self._large = None
+            self.large = None
             return large.frame()
         frame = self._splitter.next_frame()
-        if frame is None and self._splitter.awaited_bytes > LARGE_BYTES:
+        if frame is not None:
+            self.may_have_frame = self._splitter.held_bytes > 0
+            return frame
+        self.may_have_frame = False
+        if self._splitter.awaited_bytes > LARGE_BYTES:
             size = self._splitter.awaited_bytes
-            self._large = LargeFrame(self._buffers, size, self._splitter.surrender())
-        return frame
+            self.large = LargeFrame(self._buffers, size, self._splitter.surrender())
+        return None
 
     def close(self) -> None:
         """What is unfinished is dropped."""
-        if self._large is not None:
-            self._large.release()
-            self._large = None
+        if self.large is not None:
+            self.large.release()
+            self.large = None
