@@ -73,7 +73,8 @@ class EngineShard(ShardHandle):
 
     def append(self, data: Buffer | AcceptedBatch, acks: Acks | None, done: Done) -> None:
         shard, engine = self._shard, self._engine
-        shard.check_writable()
+        if shard.gone or shard.poison is not None:
+            shard.check_writable()
         if isinstance(self.leader, Remote):
             raise NotLeader(f"node {self.leader.node} leads {self.name}")
         if shard.flush is Flush.INTERVAL and shard.flush_timer is None:

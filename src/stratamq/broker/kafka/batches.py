@@ -11,6 +11,7 @@ from stratamq.wire.kafka.records import (
     Compression,
     read_header,
 )
+from stratamq.wire.kafka.records.layout import CONTROL_BIT, LENGTH_END
 
 _ZSTD_SINCE = 7
 
@@ -23,9 +24,9 @@ def checked(records: Buffer | None, version: int) -> tuple[BatchHeader, Buffer]:
         header = read_header(records)
     except UnsupportedFormat as error:
         raise _invalid(str(error)) from None
-    if HEADER_BYTES <= header.size_bytes < len(records):
+    if HEADER_BYTES <= header.batch_length + LENGTH_END < len(records):
         raise _invalid("more than one batch for a partition")
-    if header.is_control:
+    if header.attributes & CONTROL_BIT:
         raise _invalid("only the transaction coordinator writes control records")
     if version < _ZSTD_SINCE and header.compression is Compression.ZSTD:
         raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)

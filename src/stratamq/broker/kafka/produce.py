@@ -239,8 +239,8 @@ class Produce:
         assert shard is not None, "found for use"
         partition.lead(shard)
         header, data = batches.checked(data, version)
-        if rules.needs_replicas(partition.rules, acks):
-            rules.check_replicas(partition.rules, partition.isr_size)
+        if partition.rules.replicas_min > 1:
+            rules.check_replicas(partition.rules, acks, partition.isr_size)
         return Batch(partition, shard, header, data)
 
 

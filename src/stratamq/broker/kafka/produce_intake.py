@@ -89,7 +89,7 @@ class Allowance:
             raise Refused(ErrorCode.POLICY_VIOLATION, "more batches than produce.batches.max")
         if self._records < 0:
             raise BatchTooLarge("more records in one request than produce.records.max")
-        if self.unpacked_bytes <= 0:
+        if self._unpacked >= self._unpacked_max:
             raise BatchTooLarge("more in one request than produce.decompressed.bytes.max unpacked")
 
     def unpacked(self, accepted: Buffer | AcceptedBatch) -> None:
@@ -124,19 +124,23 @@ class BatchIntake:
         packed = batch.header.attributes & CODEC_MASK
         if len(batch.data) > (PACKED_BRIEF_BYTES if packed else BRIEF_BYTES):
             return None
-        if _is_unpacked_anyway(batch) or (packed and turns().is_used_up):
+        if not batch.partition.rules.are_plain and _is_unpacked_anyway(batch):
             return None
+        if not packed:
+            return batch.shard.accept(batch.data, BRIEF_BYTES, self._scratch)
+        if turns().is_used_up:
+            return None
+        return self._look_at_packed(batch, allowance)
+
+    def _look_at_packed(self, batch: Batch, allowance: Allowance) -> Buffer | AcceptedBatch | None:
         limit = min(BRIEF_BYTES, allowance.unpacked_bytes)
         began = time.perf_counter()
         try:
             accepted = batch.shard.accept(batch.data, limit, self._scratch)
         except BatchTooLarge:
-            if not packed:
-                raise
             return None
         finally:
-            if packed:
-                turns().use(NO_CLIENT, time.perf_counter() - began)
+            turns().use(NO_CLIENT, time.perf_counter() - began)
         allowance.unpacked(accepted)
         return accepted
 

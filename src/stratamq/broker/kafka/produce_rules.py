@@ -52,28 +52,30 @@ class ProduceRules(NamedTuple):
     codec: Compression | None
     """None keeps what the producer chose."""
 
+    are_plain: bool
+    """Whether a batch is stored as it came, however it is compressed and whatever its age."""
+
 
 def rules_of(config: TopicConfig) -> ProduceRules:
     wanted = str(config["compression.type"])
+    codec = None if wanted == AS_IT_CAME else _CODECS[wanted]
     by_node = config["message.timestamp.type"] == "LogAppendTime"
+    before_ms = LONG_MAX if by_node else config.number("message.timestamp.before.max.ms")
     return ProduceRules(
         config,
         config.number("min.insync.replicas") if config["commit.policy"] == "all" else 0,
         config.number("message.timestamp.after.max.ms"),
-        LONG_MAX if by_node else config.number("message.timestamp.before.max.ms"),
-        None if wanted == AS_IT_CAME else _CODECS[wanted],
+        before_ms,
+        codec,
+        are_plain=before_ms == LONG_MAX and codec is None,
     )
 
 
 # -- replicas --------------------------------------------------------------------------------------
 
 
-def needs_replicas(rules: ProduceRules, acks: int) -> bool:
-    return acks == ALL and rules.replicas_min > 1
-
-
-def check_replicas(rules: ProduceRules, isr_size: int) -> None:
-    if isr_size < rules.replicas_min:
+def check_replicas(rules: ProduceRules, acks: int, isr_size: int) -> None:
+    if acks == ALL and isr_size < rules.replicas_min:
         raise Refused(
             ErrorCode.NOT_ENOUGH_REPLICAS,
             f"{isr_size} in sync, and min.insync.replicas is {rules.replicas_min}",
