@@ -169,3 +169,22 @@ def test_a_log_that_finds_no_room_to_recover_says_so() -> None:
         torn.open()
     torn.disk.capacity_bytes = None
     torn.open().ledger.check(torn.log)
+
+
+def test_an_epoch_whose_first_batch_found_no_space_is_forgotten() -> None:
+    """Its start was saved already. Left there, it would claim the next batch of the old epoch."""
+    rig = Rig.new().open()
+    rig.commit(2, epoch=0)
+
+    def full(call: Call) -> OSError | None:
+        is_log = call.kind == "write" and call.path.suffix == ".log"
+        return OSError(errno.ENOSPC, "no space left", str(call.path)) if is_log else None
+
+    rig.disk.trouble = full
+    with pytest.raises(DiskFull):
+        rig.append(1, epoch=5)
+    rig.disk.trouble = no_trouble
+    rig.commit(1, epoch=0)
+    again = rig.after_crash(*KILLED, Random(0)).open()
+    assert again.log.epochs() == rig.log.epochs() == ((0, 0),)
+    assert [header.leader_epoch for header, _ in read_log(again.log).batches] == [0, 0]

@@ -126,6 +126,14 @@ def test_offsets_of_a_segment_stay_within_31_bits() -> None:
             assert log.read(Offset(7), 1, log.end_offset) == far[0].data
 
 
+def test_a_large_gap_between_records_of_one_age_begins_a_segment() -> None:
+    """By size and age the batch would fit: only its offset does not."""
+    rig = Rig.new().open()
+    commit(rig.log, [batch(0, [record(1)])])
+    commit(rig.log, [batch(SPAN_MAX + 1, [record(1)])])
+    assert [info.base_offset for info in rig.log.segments()] == [0, SPAN_MAX + 1]
+
+
 def test_rolling_an_empty_segment_changes_nothing() -> None:
     rig = Rig.new().open()
     calls = len(rig.disk.calls)
