@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stratamq.adapter.contract import StorageAdapter
-from stratamq.adapter.drivers import StorageDriverManager
+from stratamq.adapter.drivers import REOPEN_WAIT_S, StorageDriverManager
 from stratamq.adapter.engine_adapter import EngineStorageAdapter
 from stratamq.adapter.partitions import Found, PartialWrite, Placed, cut
 from stratamq.engine.acks import Acks
@@ -32,8 +32,8 @@ from stratamq.model.topic import StorageType
 from stratamq.model.types import NodeId, Offset, ShardName, TimestampMs
 from stratamq.wire.kafka.partitioner import partition_for_key
 from stratamq.wire.kafka.records import decode_batch, encode_batch, iter_batches
-from tests.adapter.support import World
-from tests.waiting import let_run
+from tests.adapter.support import LATE_S, World
+from tests.waiting import let_pass, let_run, until
 
 
 @pytest.fixture(params=list(StorageType), ids=str)
@@ -285,14 +285,14 @@ class Shouting(EngineStorageAdapter):
         return Offset((await self.batch_write(shard, [record], acks=acks)).start)
 
 
-def own_storage(world: World) -> list[Shouting]:
+def own_storage(world: World, kind: type[Shouting] = Shouting) -> list[Shouting]:
     from stratamq.engine.memory import EngineMemory
 
     made: list[Shouting] = []
 
     def make() -> StorageAdapter:
         handler = StorageEngineHandler({StorageType.MEMORY: EngineMemory(world.path / "own")})
-        made.append(Shouting(handler, StorageType.MEMORY, world.groups))
+        made.append(kind(handler, StorageType.MEMORY, world.groups))
         return made[-1]
 
     world.drivers.register("Shouting", make)
@@ -353,8 +353,56 @@ async def test_a_driver_that_does_not_open_is_tried_again(
             await memory_world.drivers.driver("Shouting")
     finally:
         Shouting.open = inner  # type: ignore[method-assign]
+    assert made[0].closed == 1
+    let_pass(REOPEN_WAIT_S)
     await memory_world.drivers.driver("Shouting")
     assert len(made) == 3
+
+
+async def test_opening_goes_on_when_its_caller_gives_up(memory_world: World) -> None:
+    """Its thread would go on anyway, and a second try would find the storage locked."""
+    made = own_storage(memory_world)
+    caller = asyncio.create_task(memory_world.drivers.driver("Shouting"))
+    await until(lambda: made and made[0].opened)
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert await memory_world.drivers.driver("Shouting") is made[0]
+    assert len(made) == made[0].opened == 1
+
+
+class Slow(Shouting):
+    """Opening it takes longer than any time-out."""
+
+    async def open(self) -> None:
+        let_pass(LATE_S)
+        await super().open()
+
+
+async def test_a_start_waits_for_as_long_as_a_storage_takes_to_open(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with World(tmp_path) as world:
+        own_storage(world)
+        await world.manager.create("loud", config={"storage.type": "Shouting"})
+    async with World(tmp_path) as world:
+        caplog.clear()
+        made = own_storage(world, Slow)
+        await world.manager.restore()
+        await world.drivers.write("loud", Record(b"v"))
+        assert len(made) == 1
+    assert "took longer" not in caplog.text
+
+
+async def test_a_storage_that_is_being_opened_is_closed_with_the_others(
+    memory_world: World,
+) -> None:
+    made = own_storage(memory_world)
+    caller = asyncio.create_task(memory_world.drivers.driver("Shouting"))
+    await until(lambda: made and made[0].opened)
+    await memory_world.drivers.close()
+    assert await caller is made[0]
+    assert made[0].closed == 1
 
 
 async def test_one_driver_that_fails_to_close_does_not_keep_the_others_open(

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from stratamq.adapter.engine_adapter import EngineStorageAdapter
 from stratamq.adapter.housekeeping import Housekeeper
 from stratamq.model.errors import StorageError
 from stratamq.model.record import Record
 from stratamq.model.shard import shard_name
 from stratamq.model.topic import StorageType
-from stratamq.model.types import Offset
+from stratamq.model.types import Offset, ShardName
 from tests.adapter.support import World
 from tests.waiting import until
 
@@ -175,3 +176,31 @@ async def test_stopping_in_the_middle_is_fine(world: World, keeper: Housekeeper)
     await entered.wait()
     await keeper.stop()
     await keeper.stop()
+
+
+async def test_shards_that_are_fine_cost_one_question_per_storage(
+    world: World, keeper: Housekeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        await world.manager.create(f"t{number}", partitions=3)
+    asked: list[object] = []
+    real = EngineStorageAdapter.unavailable_shards
+
+    def unavailable(adapter: EngineStorageAdapter) -> Mapping[ShardName, str]:
+        asked.append(adapter)
+        return real(adapter)
+
+    monkeypatch.setattr(EngineStorageAdapter, "unavailable_shards", unavailable)
+    await world.manager.retry_shards()
+    assert asked == list(world.drivers.open_drivers.values())
+
+
+async def test_a_shard_that_takes_no_writes_is_recovered(world: World, keeper: Housekeeper) -> None:
+    topic = await world.manager.create("t", partitions=3)
+    engine = next(iter(world.engines.values()))
+    sick = engine._registry.get(shard_name(topic.topic_id, 1))  # type: ignore[attr-defined]
+    sick.poison = "an fsync failed"
+    assert list(engine.unavailable_shards()) == [sick.name]
+    await keeper.run_once()
+    assert not engine.unavailable_shards()
+    await world.drivers.write("t", Record(b"v"), partition=1)

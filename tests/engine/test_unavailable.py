@@ -15,11 +15,12 @@ from stratamq.engine.memory import EngineMemory
 from stratamq.engine.rocksdb import EngineRocksDB
 from stratamq.engine.segment import EngineSegment
 from stratamq.model.errors import ShardNotFound, ShardUnavailable, StorageError
-from stratamq.model.types import Offset
+from stratamq.model.types import Offset, ShardName
 from tests.engine.support import EVERYTHING, S, T, read_all, record, spec, values
 from tests.waiting import until
 
 LIMITS = EngineLimits(workers=1, reader_threads=1)
+X = ShardName("0123456789abcdef0123456789abcdef_7")
 
 
 class Disk:
@@ -176,21 +177,21 @@ async def test_a_shard_in_memory_alone_begins_again_empty(tmp_path: Path) -> Non
 
 
 async def test_a_creation_that_was_cut_off_leaves_nothing_in_the_way(disk: Disk) -> None:
-    (disk.shards / "x_0").mkdir()
-    (disk.shards / "x_0" / "00000000000000000000.log").touch()
-    (disk.shards / "x_0" / "shard.json.tmp").write_text("{")
+    (disk.shards / X).mkdir()
+    (disk.shards / X / "00000000000000000000.log").touch()
+    (disk.shards / X / "shard.json.tmp").write_text("{")
     async with disk.engine() as engine:
         assert not engine.unavailable_shards()
-    assert not (disk.shards / "x_0").exists()
+    assert not (disk.shards / X).exists()
 
 
 async def test_an_emptied_log_further_on_is_no_creation(disk: Disk) -> None:
     """All its records were deleted by retention, say; its offsets were given out."""
-    (disk.shards / "x_0").mkdir()
-    (disk.shards / "x_0" / "00000000000000000042.log").touch()
+    (disk.shards / X).mkdir()
+    (disk.shards / X / "00000000000000000042.log").touch()
     async with disk.engine() as engine:
-        assert list(engine.unavailable_shards()) == ["x_0"]
-    assert (disk.shards / "x_0" / "00000000000000000042.log").exists()
+        assert list(engine.unavailable_shards()) == [X]
+    assert (disk.shards / X / "00000000000000000042.log").exists()
 
 
 async def test_stray_names_are_left_alone(disk: Disk) -> None:

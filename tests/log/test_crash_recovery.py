@@ -9,7 +9,6 @@ import pytest
 
 from stratamq.log import names
 from stratamq.log.index import IndexStore
-from stratamq.log.shard_log import finish_destroy
 from tests.log.crashing import CUTS, DAMAGING, FATES, Fate, crashes, survive
 from tests.log.rig import Rig
 from tests.log.scenarios import SCENARIOS, Scenario
@@ -83,11 +82,13 @@ def test_recovery_survives_every_crash_at_each_of_its_calls(scenario: Scenario) 
 
 def start_again(rig: Rig) -> bool:
     """What a node does when it starts: finish what was under way. Whether the shard is there."""
-    indexes = IndexStore(rig.kv)
     for name in rig.disk.names(DATA):
         if name.endswith(names.GONE):
-            finish_destroy(rig.disk, DATA / name, NAME, indexes)
-    return rig.disk.exists(FOLDER)
+            rig.disk.remove_folder(DATA / name)
+    there = rig.disk.exists(FOLDER)
+    if not there:
+        IndexStore(rig.kv).drop(NAME)  # as those of every name that no shard has
+    return there
 
 
 def test_a_shard_is_there_or_gone_whenever_its_deletion_is_cut_off() -> None:

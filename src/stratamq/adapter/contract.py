@@ -46,7 +46,7 @@ class StorageAdapter(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Called once, when nobody uses it any more."""
+        """Called once, when nobody uses it any more; also after an `open` that failed."""
 
     # -- shards --------------------------------------------------------------------------------
 

@@ -76,7 +76,7 @@ class StorageDriverManager:
         self._factories: dict[str, DriverFactory] = {}
         self._drivers: dict[str, StorageAdapter] = {}
         self._failures: dict[str, OpenFailure] = {}
-        self._opening = asyncio.Lock()
+        self._opening: dict[str, asyncio.Task[StorageAdapter]] = {}
         self._message_seq = itertools.count()
         self._closed = False
 
@@ -97,13 +97,20 @@ class StorageDriverManager:
         return self._drivers
 
     async def driver(self, storage_type: str) -> StorageAdapter:
-        """The one driver of a storage type, opened if this is the first call."""
+        """The one driver of a storage type, opened if this is the first call. Opening it may mean
+        reading it all: it goes on when its callers give up, and a second one waits for it."""
         if (driver := self._drivers.get(storage_type)) is not None:
             return driver
-        async with self._opening:
-            return self._drivers.get(storage_type) or await self._open(storage_type)
+        task = self._opening.get(storage_type)
+        if task is None:
+            factory = self._factory(storage_type)
+            task = self._opening[storage_type] = asyncio.create_task(
+                self._open(storage_type, factory), name=f"open {storage_type}"
+            )
+            task.add_done_callback(lambda done: self._opened(storage_type, done))
+        return await asyncio.shield(task)
 
-    async def _open(self, storage_type: str) -> StorageAdapter:
+    def _factory(self, storage_type: str) -> DriverFactory:
         if self._closed:
             raise Closed("the node is shut down")
         factory = self._factories.get(storage_type)
@@ -111,19 +118,30 @@ class StorageDriverManager:
             known = ", ".join(sorted(self._factories))
             raise InvalidConfig(f"storage.type: {storage_type!r} is not one of {known}")
         self._check_failure(storage_type)
+        return factory
+
+    def _opened(self, storage_type: str, task: asyncio.Task[StorageAdapter]) -> None:
+        del self._opening[storage_type]
+        if not task.cancelled():
+            task.exception()  # perhaps all callers have given up, and no other code asks for it
+
+    async def _open(self, storage_type: str, factory: DriverFactory) -> StorageAdapter:
         driver = factory()
         try:
             await driver.open()
         except Exception as error:
             self._note_failure(storage_type, error)
+            try:
+                await driver.close()
+            except Exception as close_error:
+                log.debug("storage %s, which did not open: %s", storage_type, close_error)
             raise StorageError(f"storage {storage_type} cannot be opened: {error}") from error
         self._failures.pop(storage_type, None)
         self._drivers[storage_type] = driver
         return driver
 
     def _check_failure(self, storage_type: str) -> None:
-        """A storage that could not be opened is not tried again with every request: opening it may
-        mean reading it all."""
+        """A storage that could not be opened is not tried again with every request."""
         failure = self._failures.get(storage_type)
         if failure is not None and asyncio.get_running_loop().time() < failure.retry_at_s:
             raise StorageError(f"storage {storage_type} cannot be opened: {failure.reason}")
@@ -137,9 +155,10 @@ class StorageDriverManager:
 
     async def close(self) -> None:
         """Close every driver, also when one of them fails."""
-        async with self._opening:
-            self._closed = True
-            drivers, self._drivers = list(self._drivers.values()), {}
+        self._closed = True
+        if self._opening:
+            await asyncio.wait(self._opening.values())
+        drivers, self._drivers = list(self._drivers.values()), {}
         outcomes = await asyncio.gather(
             *(driver.close() for driver in drivers), return_exceptions=True
         )

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from stratamq.meta.entities import TopicPhase
 from stratamq.meta.state import MetaState
+from stratamq.model.shard import shard_name
 from stratamq.model.topic import Topic
 from stratamq.model.types import NodeId, ShardName
 
@@ -30,8 +31,11 @@ def unfinished_topics(state: MetaState, node: NodeId) -> Iterator[Topic]:
 
 
 def half_grown(state: MetaState, topic: Topic) -> HalfGrown | None:
+    """Asked for every topic in every round: one look-up unless there is something."""
+    if shard_name(topic.topic_id, topic.partitions) not in state.shards:
+        return None
     extra = [shard.name for shard in state.shards_of(topic.topic_id)][topic.partitions :]
-    return HalfGrown(topic, tuple(reversed(extra))) if extra else None
+    return HalfGrown(topic, tuple(reversed(extra)))
 
 
 def ready_topics(state: MetaState) -> Iterator[Topic]:

@@ -100,23 +100,16 @@ class ShardManager:
         driver = await self._drivers.driver(storage_name(topic.config))
         await driver.restore_shards(specs_of(topic, range(topic.partitions)))
 
-    async def retry(self, topic: Topic, *, repair: bool = False) -> list[ShardName]:
-        """Open the topic's unavailable shards again; those for which it helped. The others are
-        logged with the reason."""
+    async def retry(self, topic: Topic, partition: int, *, repair: bool = False) -> None:
+        """Open an unavailable shard again. The log says whether it helped."""
         driver = await self._drivers.driver(storage_name(topic.config))
-        ailing = driver.unavailable_shards()
-        helped: list[ShardName] = []
-        for spec in specs_of(topic, range(topic.partitions)):
-            if spec.name not in ailing:
-                continue
-            try:
-                if await driver.retry_shard(spec, repair=repair):
-                    helped.append(spec.name)
-                    log.warning("topic %s: shard %s is back", topic.name, spec.name)
-            except StrataError as error:
-                level = logging.ERROR if repair else logging.DEBUG
-                log.log(level, "topic %s: shard %s: %s", topic.name, spec.name, error)
-        return helped
+        (spec,) = specs_of(topic, range(partition, partition + 1))
+        try:
+            if await driver.retry_shard(spec, repair=repair):
+                log.warning("topic %s: shard %s is back", topic.name, spec.name)
+        except StrataError as error:
+            level = logging.ERROR if repair else logging.DEBUG
+            log.log(level, "topic %s: shard %s: %s", topic.name, spec.name, error)
 
     async def _create_each(self, driver: StorageAdapter, specs: Iterable[ShardSpec]) -> None:
         """A creation that nobody waits for any more still happens, perhaps later. `delete` must

@@ -44,11 +44,14 @@ from stratamq.meta.commands import (
 from stratamq.meta.configs import altered, topic_config
 from stratamq.meta.names import check_topic_name
 from stratamq.model.errors import InvalidConfig, StrataError, TopicNotFound
-from stratamq.model.shard import shard_name
+from stratamq.model.shard import shard_name, split_shard_name
 from stratamq.model.topic import Topic, TopicConfig
 from stratamq.model.types import NodeId, TopicId
 
 log = logging.getLogger(__name__)
+
+TOPICS_AT_ONCE = 256
+"""Topics that a sweep looks at before it lets other work on the event loop go on."""
 
 ConfigPlan = Callable[[TopicConfig], tuple[Mapping[str, object], Collection[str]]]
 """From a topic's config to what is put and what goes back to its default."""
@@ -247,18 +250,31 @@ class TopicManager:
     # -- repair --------------------------------------------------------------------------------
 
     async def restore(self) -> None:
-        """After a start: finish what the last run left, and make storage and metadata agree."""
+        """After a start: finish what the last run left, and make storage and metadata agree. It
+        takes as long as the storage takes to recover."""
         await self.sweep()
         for topic in ready_topics(await self._meta.snapshot()):
-            await self._try(f"restoring topic {topic.name!r}", self._shards.restore(topic))
+            try:
+                await self._shards.restore(topic)
+            except Exception as error:  # of one topic; the others must not suffer
+                log.error("restoring topic %r: %s", topic.name, error)
 
     async def retry_shards(self, *, repair: bool = False) -> None:
         """Open shards again that are unavailable or take no writes. With `repair`, which an
-        operator asks for, a shard's lost `shard.json` is written from the metadata."""
-        for topic in self._cache.topics():
-            await self._try(
-                f"recovering topic {topic.name!r}", self._shards.retry(topic, repair=repair)
-            )
+        operator asks for, a shard's lost `shard.json` is written from the metadata.
+
+        Storages are asked once each: as a rule nothing is to be done, and shards are many."""
+        for driver in list(self._drivers.open_drivers.values()):
+            for name in list(driver.unavailable_shards()):
+                try:
+                    topic_id, partition = split_shard_name(name)
+                    topic = self._cache.topic_by_id(topic_id)
+                    if partition < topic.partitions:
+                        await self._shards.retry(topic, partition, repair=repair)
+                except (TopicNotFound, ValueError):
+                    continue  # it is being deleted, or no shard of a topic
+                except Exception as error:  # of one shard; the others must not suffer
+                    log.error("recovering shard %s: %s", name, error)
 
     async def sweep(self) -> None:
         """Finish whatever was interrupted. Failures are logged; the next sweep tries again."""
@@ -266,9 +282,11 @@ class TopicManager:
         state = await self._meta.snapshot()
         for topic in unfinished_topics(state, self._node):
             await self._try_alone(topic, "removing", self._finish_removal)
-        for topic in ready_topics(state):
+        for number, topic in enumerate(ready_topics(state), 1):
             if half_grown(state, topic) is not None:
                 await self._try_alone(topic, "shrinking", self._finish_shrinking)
+            if number % TOPICS_AT_ONCE == 0:
+                await asyncio.sleep(0)
         for name in list(self._unconfigured):
             await self._try(f"configuring topic {name!r}", self._finish_configuring(name))
 

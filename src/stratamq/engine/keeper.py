@@ -5,14 +5,16 @@ every worker of the I/O pool at once, each with its own shards."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from stratamq.engine.contract import ShardSpec
 from stratamq.engine.group import Group
 from stratamq.log.contract import ShardStore
 from stratamq.model.types import Offset, ShardName
+
+T = TypeVar("T")
 
 
 class Kept(NamedTuple):
@@ -34,7 +36,7 @@ class Opened(NamedTuple):
 class Keeper(Protocol):
     def open(self) -> Opened:
         """Recover, finish deletions that were under way, return every shard. One shard that cannot
-        be opened does not keep the others from it."""
+        be opened does not keep the others from it. When it fails, nothing stays open."""
 
     def is_durable(self, spec: ShardSpec) -> bool:
         """Whether a shard that was created is still there after a restart."""
@@ -56,7 +58,8 @@ class Keeper(Protocol):
 
     def begin_index(self) -> bool:
         """Set a damaged index aside and begin an empty one, which `reopen` fills for each shard.
-        False when the shards are in no index that could be rebuilt."""
+        False when the shards are in no index that could be rebuilt. May be repeated after a
+        failure."""
 
     def discard(self, name: ShardName) -> None:
         """Delete, because a user asked for it, what is left of a shard that is unavailable."""
@@ -74,3 +77,15 @@ class Keeper(Protocol):
 
     def close(self) -> None:
         """Close every store, sync, release."""
+
+
+def each(items: Iterable[T], act: Callable[[T], object]) -> None:
+    """Act on all of them. The first failure is raised when all have had their turn."""
+    failures: list[Exception] = []
+    for item in items:
+        try:
+            act(item)
+        except Exception as error:
+            failures.append(error)
+    if failures:
+        raise failures[0]

@@ -14,7 +14,7 @@ from stratamq.engine.engine import BatchEngine
 from stratamq.engine.executor import Inline
 from stratamq.engine.group import Append, AppendReplica, Group
 from stratamq.engine.history import History
-from stratamq.engine.keeper import Keeper, Kept, Opened
+from stratamq.engine.keeper import Keeper, Kept, Opened, each
 from stratamq.engine.layout import MEMORY_FOLDER
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory_store import MemoryShardStore
@@ -215,21 +215,26 @@ class MemoryExecutor(Inline):
         await self._persister.wait()
 
     async def drain(self) -> None:
-        """What is still in memory is sealed and moved, so that a clean stop loses nothing."""
-        for shard in self._persisted:
-            if not shard.gone:
+        """What is still in memory is sealed and moved, so that a clean stop loses nothing; a shard
+        that fails does not keep the others from it."""
+        there = [shard for shard in self._persisted if not shard.gone]
+        failures: list[Exception] = []
+        for shard in there:
+            try:
                 async with self._persister.lock:
                     shard.store.roll()
-                self._persister.poke(shard)
+            except StrataError as error:
+                failures.append(error)
+            self._persister.poke(shard)
         await self._persister.wait()
-        await asyncio.to_thread(self._settle)
-        if self._reading:
-            await asyncio.wait(self._reading)
-
-    def _settle(self) -> None:
-        for shard in self._persisted:
-            if isinstance(shard.store, PersistedShardStore) and not shard.gone:
-                shard.store.settle()
+        stores = [one.store for one in there if isinstance(one.store, PersistedShardStore)]
+        try:
+            await asyncio.to_thread(each, stores, PersistedShardStore.settle)
+        finally:
+            if self._reading:
+                await asyncio.wait(self._reading)
+        if failures:
+            raise failures[0]
 
     def poke_all(self) -> None:
         for shard in self._persisted:

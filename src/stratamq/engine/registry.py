@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import TimerHandle
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stratamq.engine.commit import ALONE, answer
 from stratamq.engine.contract import ShardSpec
 from stratamq.engine.executor import Executor, answer_future
-from stratamq.engine.keeper import Keeper
+from stratamq.engine.keeper import Keeper, each
 from stratamq.engine.producers_shard import PRODUCERS_MAX, ProducerLimit
 from stratamq.engine.shard import Shard
 from stratamq.model.damage import report_damage
@@ -22,6 +22,7 @@ from stratamq.model.errors import (
     KVDamaged,
     ShardNotFound,
     ShardUnavailable,
+    StorageError,
     StrataError,
 )
 from stratamq.model.topic import FIXED_SETTINGS, TopicConfig
@@ -29,16 +30,26 @@ from stratamq.model.types import Offset, ShardName
 
 logger = logging.getLogger(__name__)
 
-
 CREATED_AT_ONCE_MAX = 256
 """Shards that are made together. The others wait for the next time."""
 
 
+REBUILD_WAIT_S = 5.0
+"""How long the index is left alone after it could not be rebuilt."""
+
+
 class Wanted(NamedTuple):
-    """A shard that somebody waits for."""
+    """A shard that a caller waits for."""
 
     spec: ShardSpec
     done: asyncio.Future[None]
+
+
+class RebuildFailure(NamedTuple):
+    """Why the index could not be rebuilt, and when that is tried again, by the loop's clock."""
+
+    reason: str
+    retry_at_s: float
 
 
 class Registry:
@@ -57,7 +68,8 @@ class Registry:
         self._producers = ProducerLimit(producers_max)
         self._shards: dict[ShardName, Shard] = {}
         self._unavailable: dict[ShardName, str] = {}
-        self._open = False
+        self._poisoned: set[ShardName] = set()
+        self._open = self._closing = False
         self._changes, self._saves = asyncio.Lock(), asyncio.Lock()
         self._wanted: list[Wanted] = []
         self._creating: asyncio.Task[None] | None = None
@@ -65,20 +77,41 @@ class Registry:
         self._unsaved: set[Shard] = set()
         self._checkpoint: TimerHandle | None = None
         self._saving: asyncio.Task[None] | None = None
+        self._recovering: dict[ShardName, asyncio.Task[bool]] = {}
         self._rebuilding: asyncio.Task[None] | None = None
+        self._index_failure: RebuildFailure | None = None
 
     # -- life ----------------------------------------------------------------------------------
 
     async def open(self) -> None:
+        """When it fails, no thread and no file of it is left, so that it can be tried again."""
         assert not self._open, "opened once"
         self._executor.start()
+        opening = asyncio.ensure_future(self._executor.call(self._open_all))
+        try:
+            opened = await asyncio.shield(opening)
+        except BaseException:
+            await asyncio.wait([opening])
+            if not opening.cancelled() and opening.exception() is None:
+                await self._executor.call(self._keeper.close)
+            await self._executor.close()
+            raise
         lowered: list[Shard] = []
-        for shard, mark in await self._executor.call(self._open_all):
+        for shard, mark in opened:
             self._add(shard)
             if shard.replicated and mark is not None and mark > shard.commits.high_watermark:
                 lowered.append(shard)
-        await self._save(lowered)
+        await self._save_lowered(lowered)
         self._open = True
+
+    async def _save_lowered(self, shards: list[Shard]) -> None:
+        """Their logs are shorter than when their watermarks were saved. What is written next is
+        not committed, so until this is saved they take no writes; `recover` tries again."""
+        try:
+            await self._save(shards)
+        except StrataError as error:
+            for shard in shards:
+                shard.poison = f"its high watermark could not be saved: {error}"
 
     def _open_all(self) -> list[tuple[Shard, Offset | None]]:
         opened = self._keeper.open()
@@ -98,10 +131,12 @@ class Registry:
         self._unavailable[name] = reason
 
     async def close(self) -> None:
+        """Every step is taken, whatever the others do. The first failure is raised at the end."""
         if not self._open:
             return
-        if self._rebuilding is not None:
-            await self._rebuilding
+        self._closing = True
+        while under_way := [*self._recovering.values(), *filter(None, [self._rebuilding])]:
+            await asyncio.wait(under_way)
         async with self._changes:
             self._open = False
             if self._checkpoint is not None:
@@ -111,19 +146,33 @@ class Registry:
                     shard.flush_timer.cancel()
             if self._leaving:
                 await asyncio.wait(self._leaving.values())
-            await self._executor.drain()
-            if self._saving is not None:
-                await self._saving
-            await self._save_watermarks()
-            await self._executor.call(self._close_all)
+            failures: list[Exception] = []
+            for step in (self._executor.drain, self._save_last, self._close_all):
+                try:
+                    await step()
+                except Exception as error:
+                    logger.error("the engine closes: %s", error)
+                    failures.append(error)
             await self._executor.close()
             self._shards.clear()
+        if failures:
+            raise failures[0]
 
-    def _close_all(self) -> None:
-        for shard in self._shards.values():
-            if shard.poison is None:
-                shard.producers.save(shard.store)
-        self._keeper.close()
+    async def _save_last(self) -> None:
+        if self._saving is not None:
+            await self._saving
+        await self._save_watermarks()
+
+    async def _close_all(self) -> None:
+        shards = [shard for shard in self._shards.values() if shard.poison is None]
+
+        def close() -> None:
+            try:
+                each(shards, lambda shard: shard.producers.save(shard.store))
+            finally:
+                self._keeper.close()
+
+        await self._executor.call(close)
 
     # -- looking up ----------------------------------------------------------------------------
 
@@ -138,10 +187,12 @@ class Registry:
     def unavailable(self) -> dict[ShardName, str]:
         """Why: shards whose files are missing or damaged, and those that take no writes."""
         self._check_open()
-        poisoned = {
-            name: shard.poison for name, shard in self._shards.items() if shard.poison is not None
-        }
-        return self._unavailable | poisoned
+        found = dict(self._unavailable)
+        for name in list(self._poisoned):  # writers add to it meanwhile
+            shard = self._shards.get(name)
+            if shard is not None and shard.poison is not None:
+                found[name] = shard.poison
+        return found
 
     def _check_available(self, name: ShardName) -> None:
         if (reason := self._unavailable.get(name)) is not None:
@@ -244,6 +295,7 @@ class Registry:
         if shard.flush_timer is not None:
             shard.flush_timer.cancel()
         self._unsaved.discard(shard)
+        self._poisoned.discard(shard.name)
         task = asyncio.create_task(self._destroy(shard))
         self._leaving[shard.name] = task
         task.add_done_callback(lambda _: self._leaving.pop(shard.name))
@@ -282,15 +334,44 @@ class Registry:
             )
         )
 
+    # -- recovering ----------------------------------------------------------------------------
+
     async def retry(self, spec: ShardSpec, *, repair: bool) -> bool:
         """Open a shard again that is unavailable or takes no writes; whether there was need."""
+        if repair and (running := self._recovering.get(spec.name)) is not None:
+            await asyncio.wait([running])  # it does not repair
+        if not self._is_ailing(spec.name):
+            return False
+        return await self._alone(spec.name, lambda: self._retry(spec, repair))
+
+    async def recover(self, name: ShardName) -> None:
+        await self._alone(name, lambda: self._recover(name))
+
+    async def _alone(self, name: ShardName, work: Callable[[], Coroutine[Any, Any, bool]]) -> bool:
+        """One recovery of a shard at a time, which goes on when its callers give up: a second one
+        would cut the same files."""
+        task = self._recovering.get(name)
+        if task is None:
+            task = self._recovering[name] = asyncio.create_task(work())
+            task.add_done_callback(lambda done: self._recovered(name, done))
+        return await asyncio.shield(task)
+
+    def _recovered(self, name: ShardName, task: asyncio.Task[bool]) -> None:
+        del self._recovering[name]
+        if not task.cancelled():
+            task.exception()  # perhaps all callers have given up, and no other code asks for it
+
+    def _is_ailing(self, name: ShardName) -> bool:
+        shard = self._shards.get(name)
+        return name in self._unavailable if shard is None else shard.poison is not None
+
+    async def _retry(self, spec: ShardSpec, repair: bool) -> bool:
         name = spec.name
         if name in self._shards:
-            if self._shards[name].poison is None:
-                return False
-            await self.recover(name)
-            return True
+            await self._wait_for_index()
+            return not self._is_ailing(name) or await self._recover(name)
         async with self._changes:
+            self._check_not_closing()
             if name not in self._unavailable:
                 return False
             kept = await self._executor.call(lambda: self._keeper.retry(spec, repair=repair))
@@ -298,54 +379,102 @@ class Registry:
             del self._unavailable[name]
         return True
 
-    async def recover(self, name: ShardName) -> None:
+    async def _recover(self, name: ShardName) -> bool:
+        await self._wait_for_index()
         async with self._changes:
+            self._check_not_closing()
             shard = self.get(name)
             if shard.half_deleted:  # its folder may be gone, and would be made again, empty
                 shard.check_writable()
-            try:
-                await self._executor.run(shard, lambda: self._reopen(shard))
-            except KVDamaged:
+            await self._reopen(shard)
+        return True
+
+    def _check_not_closing(self) -> None:
+        if self._closing:
+            raise Closed("the engine is being closed")
+
+    async def _reopen(self, shard: Shard) -> None:
+        """Read the shard from disk again. A high watermark that goes down with its log is saved
+        before the shard takes writes: they are not committed, and must not seem so."""
+        shard.poison = shard.poison or "it is being recovered"
+        try:
+            store = await self._executor.run(
+                shard, lambda: self._keeper.reopen(shard.spec, shard.store)
+            )
+            if shard.replicated:
+                shard.commits.hide(store.end_offset)
+                await self._save([shard])
+            await self._executor.run(shard, lambda: shard.adopt(store))
+        except Exception as error:
+            shard.poison = str(error)
+            if isinstance(error, KVDamaged):
                 self.index_is_damaged()
-                raise
-            answer(shard.commits.truncated(shard.store.end_offset))
-            shard.moved()
+            raise
+        answer(shard.commits.truncated(shard.store.end_offset))
+        shard.moved()
+
+    # -- the index -----------------------------------------------------------------------------
 
     def index_is_damaged(self) -> None:
         """A reader or writer met damage in the index: rebuild it from the logs, once."""
-        if self._rebuilding is None and self._open:
+        if self._rebuilding is None and self._open and not self._closing:
             self._rebuilding = asyncio.create_task(self._rebuild_index())
+
+    async def _wait_for_index(self) -> None:
+        """No shard can be recovered without it. One that could not be rebuilt is tried again."""
+        failure = self._index_failure
+        if failure is not None and asyncio.get_running_loop().time() >= failure.retry_at_s:
+            self.index_is_damaged()
+        if self._rebuilding is not None:
+            await asyncio.shield(self._rebuilding)
+        if self._index_failure is not None:
+            raise StorageError(self._index_failure.reason)
 
     async def _rebuild_index(self) -> None:
         """No shard takes writes meanwhile; each does again as soon as it has its index."""
         try:
             async with self._changes:
-                shards = list(self._shards.values())
-                report_damage("the index is damaged and is rebuilt from the logs")
-                for shard in shards:
-                    shard.poison = "its index is being rebuilt"
-                await self._executor.drain()
-                if await self._executor.call(self._keeper.begin_index):
-                    for shard in shards:
-                        await self._reopen_alone(shard)
-        except StrataError as error:
-            logger.error("the index could not be rebuilt: %s", error)
+                if self._leaving:  # they have rows in it
+                    await asyncio.wait(self._leaving.values())
+                shards = [one for one in self._shards.values() if not one.half_deleted]
+                await self._rebuild_index_of({shard: shard.poison for shard in shards})
         finally:
             self._rebuilding = None
 
-    async def _reopen_alone(self, shard: Shard) -> None:
+    async def _rebuild_index_of(self, shards: Mapping[Shard, str | None]) -> None:
+        """`shards` with what kept each from writing before."""
+        for shard in shards:
+            shard.poison = "its index is being rebuilt"
         try:
-            await self._executor.run(shard, lambda: self._reopen(shard))
-        except StrataError as error:
-            shard.poison = str(error)
-            logger.error("shard %s could not be opened again: %s", shard.name, error)
-
-    def _reopen(self, shard: Shard) -> None:
-        shard.adopt(self._keeper.reopen(shard.spec, shard.store))
+            await self._executor.drain()
+            is_derived = await self._executor.call(self._keeper.begin_index)
+        except Exception as error:  # whatever it is: the shards must not wait for ever
+            reason = f"the index could not be rebuilt: {error}"
+            logger.error("%s", reason, exc_info=not isinstance(error, OSError | StrataError))
+            retry_at_s = asyncio.get_running_loop().time() + REBUILD_WAIT_S
+            self._index_failure = RebuildFailure(reason, retry_at_s)
+            for shard in shards:
+                shard.poison = reason
+            return
+        self._index_failure = None
+        if not is_derived:
+            report_damage("stored rows are damaged: what they held cannot be read")
+            for shard, poison in shards.items():
+                shard.poison = poison
+            return
+        report_damage("the index is damaged and is rebuilt from the logs")
+        for shard in shards:
+            if self._closing:
+                return  # the next start goes on
+            try:
+                await self._reopen(shard)
+            except Exception as error:
+                logger.error("shard %s could not be opened again: %s", shard.name, error)
 
     def _add(self, shard: Shard) -> None:
         shard.lane = self._executor.lane_of(shard.name)
         shard.producers.count_in(self._producers)
+        shard.report_poison_to(self._poisoned)
         self._shards[shard.name] = shard
 
     # -- high watermarks of replicas -----------------------------------------------------------

@@ -12,7 +12,7 @@ index rows of all shards at once. How shards come and go: `stratamq.engine.shard
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,16 +21,16 @@ from stratamq.engine.contract import ShardSpec
 from stratamq.engine.file_remover import FileRemover
 from stratamq.engine.group import Group
 from stratamq.engine.high_watermarks import HighWatermarks
-from stratamq.engine.keeper import Kept, Opened
+from stratamq.engine.keeper import Kept, Opened, each
 from stratamq.engine.layout import HIGH_WATERMARKS, SEGMENTS_FOLDER
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.shard_folders import SHARD_NAME, ShardFolders, as_storage_error
 from stratamq.engine.sync_threads import SyncThreads
 from stratamq.log.contract import ShardStore
-from stratamq.log.disk import Disk, File, RealDisk
+from stratamq.log.disk import Disk, File, RealDisk, storage_error
 from stratamq.log.index import IndexStore
-from stratamq.log.kv import KVBatch, KVStore, RocksKV, make_writable
-from stratamq.log.shard_log import FileShardLog, delete_folder, finish_destroy
+from stratamq.log.kv import KVBatch, KVStore, RocksKV, make_writable, patiently
+from stratamq.log.shard_log import FileShardLog, delete_folder
 from stratamq.model.damage import report_damage
 from stratamq.model.errors import (
     InvalidName,
@@ -78,22 +78,41 @@ class SegmentKeeper:
         self._kv: KVStore
         self._stores: dict[ShardName, FileShardLog] = {}
         self._empty: list[KVBatch] = []
+        self._index_is_aside = False
         self._watermarks = HighWatermarks(self._disk, self._root / HIGH_WATERMARKS)
 
     def open(self) -> Opened:
-        """The index is derived: one that is damaged is set aside and rebuilt from the logs."""
+        """The index is derived: one that is damaged is set aside and rebuilt from the logs. When it
+        fails, nothing stays open."""
         self._remover.start()
         self._sync_threads.start()
         try:
             self._disk.make_folder(self._root)
             self._disk.sync_folder(self._data_dir)
             self._marks = self._watermarks.load()
-        except OSError as error:
-            raise StorageError(f"{self._root} cannot be read: {error}") from error
-        if (opened := self._open_unless_damaged()) is not None:
+            self._finish_deletions()
+            opened = self._open_unless_damaged()
+            if opened is None:
+                self._set_index_aside()
+                opened = self._open_with_index()
             return opened
-        self._set_index_aside()
-        return self._open_with_index()
+        except BaseException as error:
+            self._remover.close()
+            self._sync_threads.close()
+            if isinstance(error, OSError):
+                raise StorageError(f"{self._root} cannot be read: {error}") from error
+            raise
+
+    def _finish_deletions(self) -> None:
+        """A crash cut them off. Before the index is opened, which may need their space; their rows
+        are dropped with those of all names that no shard has. Where it fails, the next start tries
+        again."""
+        for folder in self._folders.deleted():
+            try:
+                self._disk.remove_folder(folder)
+            except OSError as error:
+                logger.error("%s could not be removed: %s", folder, error)
+        self._disk.sync_folder(self._root)
 
     def _open_unless_damaged(self) -> Opened | None:
         """None when the index is damaged. A function of its own: while an error is being handled,
@@ -105,17 +124,22 @@ class SegmentKeeper:
             return None
 
     def begin_index(self) -> bool:
+        """May be repeated after a failure: an index that was set aside already stays there."""
         self._empty.clear()
+        self._stores.clear()
         with suppress(StorageError):
             self._kv.close()
-        self._set_index_aside()
-        self._kv = self._open_kv()
+        if not self._index_is_aside:
+            self._set_index_aside()
+            self._index_is_aside = True
+        self._kv = patiently(self._open_kv)
         self._indexes = IndexStore(self._kv)
+        self._index_is_aside = False
         return True
 
     def _open_with_index(self) -> Opened:
         self._stores.clear()
-        self._kv = self._open_kv()
+        self._kv = patiently(self._open_kv)
         try:
             self._indexes = IndexStore(self._kv)
             return self._open_all()
@@ -124,14 +148,11 @@ class SegmentKeeper:
             raise
 
     def _open_all(self) -> Opened:
-        for folder, name in self._folders.deleted():
-            self._finish_deletion(folder, name)
         found = self._folders.find()
         for stray in found.strays:
             report_damage(f"{self._root / stray}: no shard has this name; left as it is")
         known = {spec.name for spec in found.specs} | found.unavailable.keys()
-        for orphan in [name for name in self._indexes.names() if name not in known]:
-            self._indexes.drop(orphan)
+        self._drop_rows_except(known)
         kept, unavailable = [], dict(found.unavailable)
         for spec in found.specs:
             try:
@@ -142,15 +163,18 @@ class SegmentKeeper:
                 unavailable[spec.name] = str(error)
         return Opened(kept, unavailable)
 
+    def _drop_rows_except(self, known: Set[ShardName]) -> None:
+        """Rows of shards that are gone do no harm: a full disk keeps them until the next start."""
+        for orphan in [name for name in self._indexes.names() if name not in known]:
+            try:
+                self._indexes.drop(orphan)
+            except KVDamaged:
+                raise
+            except StrataError as error:
+                logger.error("the index rows of %s could not be removed: %s", orphan, error)
+
     def _kept(self, spec: ShardSpec) -> Kept:
         return Kept(spec, self._open_store(spec), self._marks.get(spec.name))
-
-    def _finish_deletion(self, folder: Path, name: ShardName) -> None:
-        """A crash cut it off. Where it fails, the next start tries again."""
-        try:
-            finish_destroy(self._disk, folder, name, self._indexes)
-        except OSError as error:
-            logger.error("%s could not be removed: %s", folder, error)
 
     def _set_index_aside(self) -> None:
         """Keep the damaged one for inspection, and no more than one."""
@@ -218,7 +242,12 @@ class SegmentKeeper:
             raise as_storage_error(error) from error
 
     def destroy(self, spec: ShardSpec, store: ShardStore) -> None:
-        store.destroy()
+        """Not by the store itself: the index may have been rebuilt since it was opened."""
+        try:
+            delete_folder(self._disk, self._folders.of(spec.name), spec.name, self._indexes)
+        except OSError as error:
+            raise as_storage_error(error) from error
+        _ours(store).poison("it was deleted")
         self._stores.pop(spec.name, None)
 
     def commit(self, groups: Sequence[Group]) -> None:
@@ -299,16 +328,21 @@ class SegmentKeeper:
                 group.error = failure
 
     def save_high_watermarks(self, marks: Mapping[ShardName, Offset]) -> None:
-        self._watermarks.save(marks, lambda name: self._disk.exists(self._folders.of(name)))
+        try:
+            self._watermarks.save(marks, lambda name: self._disk.exists(self._folders.of(name)))
+        except OSError as error:
+            raise storage_error("high watermarks", error) from error
 
     def close(self) -> None:
-        for store in self._stores.values():
-            store.close()
-        self._stores.clear()
+        """Everything, also where a store fails: that is raised at the end."""
+        stores, self._stores = self._stores, {}
         self._empty.clear()
-        self._kv.close()
-        self._remover.close()
-        self._sync_threads.close()
+        try:
+            each(stores.values(), lambda store: store.close())
+        finally:
+            self._remover.close()
+            self._sync_threads.close()
+            self._kv.close()
 
     # -- opening -------------------------------------------------------------------------------
 
@@ -329,3 +363,8 @@ class SegmentKeeper:
             fresh=fresh,
             follows=spec.replicated,
         )
+
+
+def _ours(store: ShardStore) -> FileShardLog:
+    assert isinstance(store, FileShardLog), "every store here was created here"
+    return store

@@ -23,6 +23,7 @@ from stratamq.model.types import (
     NO_EPOCH,
     LeaderEpoch,
     Offset,
+    ShardName,
     TimestampMs,
 )
 from stratamq.wire.kafka.records import Compression
@@ -55,6 +56,8 @@ class Shard:
     """
 
     __slots__ = (
+        "_poison",
+        "_poisoned_names",
         "after_ms_max",
         "bytes_max",
         "commits",
@@ -74,7 +77,6 @@ class Shard:
         "lane",
         "lock",
         "name",
-        "poison",
         "policy",
         "producers",
         "replicated",
@@ -99,7 +101,8 @@ class Shard:
         self.handed_out = self.shown = EARLIEST
         self.taken_out: set[Offset] = set()
         self.untimed: tuple[Offset, TimestampMs] | None = None
-        self.poison: str | None = None
+        self._poison: str | None = None
+        self._poisoned_names: set[ShardName] = set()
         self.flush_timer: TimerHandle | None = None
         self.watchers: dict[object, Callable[[], None]] = {}
         self.producers = ShardProducers()
@@ -153,6 +156,24 @@ class Shard:
         if not self.replicated:
             return end
         return min(max(saved or start, start), end)
+
+    @property
+    def poison(self) -> str | None:
+        """Why it takes no writes until it is recovered; None while it does."""
+        return self._poison
+
+    @poison.setter
+    def poison(self, reason: str | None) -> None:
+        self._poison = reason
+        if reason is None:
+            self._poisoned_names.discard(self.name)
+        else:
+            self._poisoned_names.add(self.name)
+
+    def report_poison_to(self, names: set[ShardName]) -> None:
+        """Keep this shard's name in the set while it takes no writes."""
+        self._poisoned_names = names
+        self.poison = self._poison
 
     def committed(self) -> Offset:
         """The high watermark. A truncation under way may have left it above the end for a

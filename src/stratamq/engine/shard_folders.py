@@ -9,12 +9,15 @@ What `find` does with the names below the root:
 | found                                                       | done                            |
 |-------------------------------------------------------------|---------------------------------|
 | a folder with a `shard.json` whose name and checksum fit    | the shard is opened             |
-| a folder without one, with nothing but an empty first       | removed: its creation was cut   |
-| segment in it                                               | off, and no offset was given    |
-| a folder whose `shard.json` is missing, damaged or another  | left as it is; the shard is     |
-| shard's                                                     | unavailable until it is back    |
-| a folder that ends with `-deleted`                          | its deletion goes on            |
+| a folder of a shard's name without one, with nothing but an | removed: its creation was cut   |
+| empty first segment in it                                   | off, and no offset was given    |
+| a folder of a shard's name whose `shard.json` is missing,   | left as it is; the shard is     |
+| damaged or another shard's, or that cannot be read          | unavailable until it is back    |
+| a folder of a shard's name with `-deleted` after it         | its deletion goes on            |
 | any other name                                              | left as it is, reported         |
+
+A shard's name is the id of its topic in hexadecimal and the number of its partition; a folder of
+any other name is opened for its `shard.json` alone, and never removed.
 """
 
 from __future__ import annotations
@@ -37,6 +40,10 @@ from stratamq.wire.crc import crc32c
 FORMAT = 2
 
 SHARD_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
+"""What an engine can create."""
+
+TOPICS_SHARD = re.compile(r"[0-9a-f]{32}_[0-9]{1,10}")
+"""What shards of topics are called. Only these are ever removed unasked."""
 
 
 class FoundFolders(NamedTuple):
@@ -120,33 +127,39 @@ class ShardFolders:
 
     # -- finding -------------------------------------------------------------------------------
 
-    def deleted(self) -> list[tuple[Path, ShardName]]:
-        """Folders on their way out, and whose they were."""
+    def deleted(self) -> list[Path]:
+        """Folders on their way out."""
         return [
-            (self.root / name, ShardName(name.removesuffix(names.GONE)))
+            self.root / name
             for name in sorted(self._disk.names(self.root))
-            if name.endswith(names.GONE)
+            if _is_deleted(name) and self._disk.is_folder(self.root / name)
         ]
 
     def find(self) -> FoundFolders:
-        """See the table above. Changes nothing but creations that were cut off."""
+        """See the table above. Changes nothing but creations that were cut off. A folder that the
+        disk does not let us look into is its shard's trouble."""
         found = FoundFolders([], {}, [])
         for name in sorted(self._disk.names(self.root)):
-            folder = self.root / name
-            if name.endswith(names.GONE) or name.removesuffix(names.TEMPORARY) == HIGH_WATERMARKS:
+            if _is_deleted(name) or name.removesuffix(names.TEMPORARY) == HIGH_WATERMARKS:
                 continue
-            if not self._disk.is_folder(folder) or not SHARD_NAME.fullmatch(name):
-                found.strays.append(name)
-            elif self._disk.exists(folder / names.SPEC):
-                try:
-                    found.specs.append(self.read_spec(ShardName(name)))
-                except (OSError, StorageError) as error:
-                    found.unavailable[ShardName(name)] = f"{folder / names.SPEC}: {error}"
-            elif self.is_unfinished(folder):
-                self._disk.remove_folder(folder)
-            else:
-                found.unavailable[ShardName(name)] = f"{folder / names.SPEC} is missing"
+            try:
+                self._look_at(name, found)
+            except (OSError, StorageError) as error:
+                found.unavailable[ShardName(name)] = f"{self.root / name / names.SPEC}: {error}"
         return found
+
+    def _look_at(self, name: str, found: FoundFolders) -> None:
+        folder = self.root / name
+        if not SHARD_NAME.fullmatch(name) or not self._disk.is_folder(folder):
+            found.strays.append(name)
+        elif self._disk.exists(folder / names.SPEC):
+            found.specs.append(self.read_spec(ShardName(name)))
+        elif not TOPICS_SHARD.fullmatch(name):
+            found.strays.append(name)
+        elif self.is_unfinished(folder):
+            self._disk.remove_folder(folder)
+        else:
+            found.unavailable[ShardName(name)] = f"{folder / names.SPEC} is missing"
 
     def read_spec(self, name: ShardName) -> ShardSpec:
         spec = _decode(read_all(self._disk, self.of(name) / names.SPEC))
@@ -165,6 +178,10 @@ class ShardFolders:
             elif name != names.SPEC + names.TEMPORARY:
                 return False
         return True
+
+
+def _is_deleted(name: str) -> bool:
+    return name.endswith(names.GONE) and bool(TOPICS_SHARD.fullmatch(name.removesuffix(names.GONE)))
 
 
 def _temporary(path: Path) -> Path:

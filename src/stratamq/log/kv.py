@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from rocksdict import (
     ColumnFamily,
@@ -28,7 +28,16 @@ from rocksdict import (
 )
 
 from stratamq.log.disk import RealDisk, replace_file
-from stratamq.model.errors import Closed, DiskFull, KVDamaged, StorageError, TooManyOpenFiles
+from stratamq.model.errors import (
+    Closed,
+    DiskFull,
+    KVDamaged,
+    OutOfResources,
+    StorageError,
+    TooManyOpenFiles,
+)
+
+T = TypeVar("T")
 
 REOPEN_ATTEMPTS_MAX = 50
 REOPEN_WAIT_S = 0.02
@@ -109,9 +118,23 @@ def _is_writable(kv: KVStore) -> bool:
     """Apart, because an error that is being handled holds on to the store it came from."""
     try:
         sync_all(kv)
-    except StorageError:
+    except (StorageError, Closed):
         return False
     return True
+
+
+def patiently(opening: Callable[[], T]) -> T:
+    """Open a database that was just closed. Batches and scans of other threads hold it for a
+    moment longer, and its lock with it."""
+    for _ in range(REOPEN_ATTEMPTS_MAX):
+        try:
+            return opening()
+        except (OutOfResources, KVDamaged):
+            raise
+        except StorageError as error:
+            failed = error.with_traceback(None)
+        time.sleep(REOPEN_WAIT_S)
+    raise failed
 
 
 class RocksKV:
@@ -131,22 +154,25 @@ class RocksKV:
     ) -> None:
         """`close_unused` closes files of others that are open for later use only. KVDamaged when
         the files that are there cannot be opened; they are left as they are."""
-        path.mkdir(parents=True, exist_ok=True)
-        RealDisk().sync_folder(path.parent)
         self._path, self._family, self._close_unused = path, family, close_unused
         self._unsynced = WriteOptions()
         self._refuses_writes = False
         self._turns = [object()]  # the thread that takes it out opens the database again
         self._closed = True
+        self._open()
+
+    def _open(self) -> None:
         try:
-            self._open()
+            self._open_files()
         except StorageError:
             raise
         except Exception as error:
             raise _translated(self._path, error) from error
 
-    def _open(self) -> None:
+    def _open_files(self) -> None:
         path, family = self._path, self._family
+        path.mkdir(parents=True, exist_ok=True)
+        RealDisk().sync_folder(path.parent)
         _check_files(path)
         self._db = Rdict(str(path), options=_options(), column_families=_families(path, family))
         self._cf: Rdict = self._db
@@ -245,22 +271,10 @@ class RocksKV:
             self._turns.append(turn)
 
     def reopen(self) -> None:
-        """Batches and scans of other threads hold the database for a moment: it is waited for."""
         with suppress(StorageError):
             self._release()
-        for _ in range(REOPEN_ATTEMPTS_MAX):
-            try:
-                self._open()
-                self._refuses_writes = False
-                return
-            except StorageError as error:
-                failed: Exception = error
-            except Exception as error:
-                failed = _translated(self._path, error)
-            if isinstance(failed, TooManyOpenFiles):
-                break
-            time.sleep(REOPEN_WAIT_S)
-        raise failed
+        patiently(self._open)
+        self._refuses_writes = False
 
     def close(self) -> None:
         self._refuses_writes = False

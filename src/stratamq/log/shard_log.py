@@ -443,7 +443,7 @@ class FileShardLog:
             self.flush_index()
 
     def destroy(self) -> None:
-        """The folder's new name is the decision; `finish_destroy` does the rest, now or after a
+        """The folder's new name is the decision; the rest is done now, or by the next start after a
         crash. May be repeated after a failure."""
         with self._guard.disk_errors():
             delete_folder(self._disk, self._folder, self.name, self._indexes)
@@ -451,16 +451,12 @@ class FileShardLog:
 
 
 def delete_folder(disk: Disk, folder: Path, name: ShardName, indexes: IndexStore) -> None:
-    """Both phases of `destroy`, whatever the folder holds. May be repeated."""
+    """Both phases of `destroy`, whatever the folder holds. May be repeated. The rows go after the
+    files: they may need their space, and those that are left go at the next start."""
     gone = folder.with_name(folder.name + names.GONE)
     if disk.exists(folder):
         disk.rename(folder, gone)
     disk.sync_folder(gone.parent)
-    finish_destroy(disk, gone, name, indexes)
-
-
-def finish_destroy(disk: Disk, gone: Path, name: ShardName, indexes: IndexStore) -> None:
-    """The second phase of `destroy`; may be repeated."""
-    indexes.drop(name)
     disk.remove_folder(gone)
     disk.sync_folder(gone.parent)
+    indexes.drop(name)
