@@ -6,21 +6,23 @@ from __future__ import annotations
 import asyncio
 import errno
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from stratamq.engine import exporting, housekeeping
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.registry import REBUILD_WAIT_S
 from stratamq.engine.segment import EngineSegment
 from stratamq.engine.segment_keeper import SegmentKeeper
+from stratamq.engine.shard import Shard
 from stratamq.log.disk import File, RealDisk
 from stratamq.log.kv import KVStore, RocksKV
 from stratamq.log.shard_log import FileShardLog
-from stratamq.model.errors import DiskFull, ShardPoisoned, ShardUnavailable, StorageError
+from stratamq.model.errors import DiskFull, KVDamaged, ShardPoisoned, ShardUnavailable, StorageError
 from stratamq.model.types import Offset
 from tests.engine.support import S, T, batch, read_all, record, spec, values
 from tests.twins.kv import SimKV
@@ -392,3 +394,49 @@ async def test_a_shard_that_fails_at_the_close_keeps_no_other_open(
     assert not [one for one in our_threads() if "write" in one.name]
     async with opened(tmp_path) as again:
         assert values(await read_all(again, S)) == TEN
+
+
+# -- damage that is met while the engine runs ----------------------------------------------------
+
+
+class DamagedKV(SimKV):
+    damaged = False
+
+    def scan(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        if self.damaged:
+            raise KVDamaged("a table of the index is damaged")
+        return super().scan(begin, end)
+
+    scan_back = scan
+
+
+@pytest.mark.parametrize("by", ["read", "read of a tiered shard", "delete", "plan", "export"])
+async def test_whoever_meets_a_damaged_index_has_it_rebuilt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    kv = DamagedKV()
+
+    def damaged(*_: Any) -> Any:
+        raise KVDamaged("a table of the index is damaged")
+
+    async with opened(tmp_path, open_kv=lambda: kv) as engine:
+        await engine.create_shard(spec(S, cleanup_policy="compact", segment_bytes=1024))
+        for number in range(40):
+            await engine.write(S, record(b"%d" % number, b"key"))
+        first = engine.segments(S)[0].base_offset
+        met: list[str] = []
+        engine._readers._index_is_damaged = lambda: met.append(by)
+        kv.damaged = True
+        monkeypatch.setattr(housekeeping, "plan", damaged)
+        monkeypatch.setattr(exporting, "export", damaged)
+        if by == "read of a tiered shard":
+            monkeypatch.setattr(Shard, "is_tiered", lambda shard: True)
+        calls: dict[str, Callable[[], Awaitable[object]]] = {
+            "delete": lambda: engine.delete_by_key(S, b"key"),
+            "plan": lambda: engine.compact(S),
+            "export": lambda: engine.export_segment(S, first, tmp_path / "exported"),
+        }
+        with pytest.raises(KVDamaged):
+            await calls.get(by, lambda: engine.read_by_key(S, b"key"))()
+        assert met == [by]
+        kv.damaged = False

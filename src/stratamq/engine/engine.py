@@ -319,7 +319,7 @@ class BatchEngine(StorageEngine):
             pass
         while True:
             generation, everything = shard.generation, readers.everything(shard, waits=True)
-            found = await readers.cold(partial(find, everything))
+            found = await readers.cold(shard, partial(find, everything))
             if shard.generation == generation:  # else other records may be at those offsets now
                 return await self._change(shard, partial(housekeeping.delete, shard, found))
 
@@ -410,7 +410,7 @@ class BatchEngine(StorageEngine):
         config = target.spec.config
         aborted = target.producers.table.transactions.aborted
         scope = housekeeping.Scope(view, deleted, aborted, target.settled_end())
-        plans = await self.executor.read(
+        plans = await self._readers.here(
             target, lambda: housekeeping.plan(scope, config, now_ms, keys_max)
         )
         freed = 0
@@ -422,7 +422,7 @@ class BatchEngine(StorageEngine):
     async def _rewrite(self, shard: Shard, rewrite: housekeeping.Rewrite) -> int:
         """One segment. Its new files take space until they are put in force."""
         if await self._change(shard, rewrite.begin):
-            await self.executor.read(shard, rewrite.prepare)
+            await self._readers.here(shard, rewrite.prepare)
         return sum([await self._change(shard, step) for step in rewrite.steps])
 
     # -- object storage ------------------------------------------------------------------------
@@ -459,7 +459,7 @@ class BatchEngine(StorageEngine):
         target = self._shard(shard)
         stable = target.last_stable()
         segment = await self._change(target, partial(tiering.hand_out, target, base_offset, stable))
-        return await self.executor.read(
+        return await self._readers.here(
             target, lambda: exporting.export(target.store, segment, folder)
         )
 
@@ -491,7 +491,8 @@ class BatchEngine(StorageEngine):
             return work()
 
         try:
-            return await self.executor.run(shard, checked)
+            with self._readers.reporting(shard):
+                return await self.executor.run(shard, checked)
         except ShardPoisoned as error:
             shard.poison = str(error)
             raise

@@ -8,7 +8,8 @@ the long way. A segment that is offloaded in between sends its reader there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
@@ -68,28 +69,35 @@ class Readers:
         view = self.view(shard)
         if not shard.is_cold(offset):
             try:
-                return await self._here(shard, partial(look, view))
+                return await self.here(shard, partial(look, view))
             except NeedsHistory:
                 pass  # it was offloaded meanwhile
         view = view._replace(store=shard.reads(waits=True))  # still as far as it was asked
-        return await self.cold(partial(look, view))
+        return await self.cold(shard, partial(look, view))
 
     async def anywhere(self, shard: Shard, look: Callable[[View], T]) -> T:
         """Look for something that may be in any part."""
         if shard.is_tiered():
-            return await self.cold(partial(look, self.view(shard, waits=True)))
-        return await self._here(shard, partial(look, self.view(shard)))
+            return await self.cold(shard, partial(look, self.view(shard, waits=True)))
+        return await self.here(shard, partial(look, self.view(shard)))
 
-    async def _here(self, shard: Shard, work: Callable[[], T]) -> T:
-        """A damaged index fails this read, and is rebuilt for those that follow."""
-        try:
+    async def here(self, shard: Shard, work: Callable[[], T]) -> T:
+        with self.reporting(shard):
             return await self._executor.read(shard, work)
+
+    async def cold(self, shard: Shard, work: Callable[[], T]) -> T:
+        with self.reporting(shard):
+            return await self._cold.run(work)
+
+    @contextmanager
+    def reporting(self, shard: Shard) -> Iterator[None]:
+        """Damage fails whatever meets it, reader or writer. It is reported, and a damaged index is
+        rebuilt for those that follow."""
+        try:
+            yield
         except KVDamaged:
             self._index_is_damaged()
             raise
         except CorruptRecord as error:
             report_damage(f"shard {shard.name}: {error}", f"{error.file} {error.position}")
             raise
-
-    async def cold(self, work: Callable[[], T]) -> T:
-        return await self._cold.run(work)
