@@ -65,8 +65,8 @@ CONSUMER_GROUPS: tuple[Setting, ...] = (
         default=32 * MIB,
         minimum=MIB,
         dynamic=True,
-        doc="The same over all groups, and 2500 bytes for each group. When it is reached, who "
-        "joins gets COORDINATOR_NOT_AVAILABLE: clients retry until members have left.",
+        doc="The same over all groups, and 2500 bytes for each group with members. When it is "
+        "reached, who joins gets COORDINATOR_NOT_AVAILABLE: clients retry until members have left.",
     ),
     Setting(
         name="group.consumer.session.timeout.ms",

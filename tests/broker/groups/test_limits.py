@@ -38,6 +38,7 @@ from stratamq.wire.kafka.protocol.messages.groups import (
 from stratamq.wire.kafka.protocol.messages.groups_admin import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
+    ListGroupsRequest,
 )
 from tests.broker.groups.node_support import Node
 from tests.waiting import until
@@ -230,7 +231,7 @@ async def test_ids_that_nobody_uses_count(node: Node) -> None:
     assert used(node) <= 256 * KIB
 
 
-async def test_groups_without_members_count(node: Node) -> None:
+async def test_groups_with_ids_that_nobody_uses_count(node: Node) -> None:
     for number in range(600):
         answer = await join(node, group=f"g{number}", version=9)
     assert ErrorCode(answer.error_code) is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -240,10 +241,51 @@ async def test_groups_without_members_count(node: Node) -> None:
 
 async def test_a_deleted_group_counts_no_more(node: Node) -> None:
     joined = await join(node, size=60 * KIB)
+    assert used(node) > 60 * KIB
     await leave(node, "g", joined.member_id)
-    assert 0 < used(node) < 3000
+    assert used(node) == 0
     await node.ask(DeleteGroupsRequest(groups_names=["g", "g"]))
     assert used(node) == 0
+
+
+async def test_groups_that_were_left_do_not_keep_others_from_joining(node: Node) -> None:
+    """500 of them would be more than all groups may take. They are still there."""
+    for number in range(500):
+        joined = await join(node, group=f"g{number}")
+        assert joined.error_code == 0, number
+        await leave(node, f"g{number}", joined.member_id)
+    assert used(node) == 0
+    assert not node.groups.coordinator.cells
+    listed = (await node.ask(ListGroupsRequest(states_filter=[], types_filter=[]))).groups
+    assert len(listed) == 500
+    assert {(one.group_state, one.protocol_type) for one in listed} == {("Empty", "consumer")}
+    described = await node.ask(DescribeGroupsRequest(groups=["g7", "g8"]))
+    assert [one.group_state for one in described.groups] == ["Empty", "Empty"]
+    again = await join(node, group="g7")
+    assert again.generation_id > joined.generation_id, "its epoch goes on"
+    await node.ask(DeleteGroupsRequest(groups_names=["g8"]))
+    await node.restart()
+    coordinator = node.groups.coordinator
+    assert set(coordinator.cells) == {"g7"}
+    assert len(coordinator.names()) == 499
+
+
+async def test_a_group_whose_first_member_is_refused_is_not_there(node: Node) -> None:
+    for number in range(500):
+        answer = await node.ask(
+            JoinGroupRequest(
+                group_id=f"refused{number}",
+                session_timeout_ms=1,
+                rebalance_timeout_ms=1,
+                member_id="",
+                protocol_type="consumer",
+                protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+            ),
+            3,
+        )
+        assert ErrorCode(answer.error_code) is ErrorCode.INVALID_SESSION_TIMEOUT
+    assert used(node) == 0
+    assert not node.groups.coordinator.names()
 
 
 async def test_what_was_stored_under_larger_limits_goes_on(tmp_path: Path) -> None:

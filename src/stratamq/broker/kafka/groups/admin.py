@@ -95,13 +95,12 @@ class AdminApi:
         )
 
     async def _listed(self) -> Iterable[ListedGroup]:
-        cells = self._coordinator.cells
-        names = {*await self._coordinator.services.offsets.groups(), *cells}
-        await self._coordinator.services.answers.begin().add(len(names) * GROUP_BYTES)
+        coordinator = self._coordinator
+        names = {*await coordinator.services.offsets.groups(), *coordinator.names()}
+        await coordinator.services.answers.begin().add(len(names) * GROUP_BYTES)
         listed = []
         async for name in paced_sorted(names):
-            cell = cells.get(name)
-            listed.append(_listed(name, None if cell is None else cell.machine))
+            listed.append(_listed(name, coordinator.machine(name)))
         return listed
 
     # -- delete --------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from stratamq.broker.kafka.groups.classic.group import ClassicGroup
 from stratamq.broker.kafka.groups.classic.members import JoinReply, Reply
 from stratamq.broker.kafka.groups.consumer.group import ConsumerGroup
-from stratamq.broker.kafka.groups.limits import GroupLimits
+from stratamq.broker.kafka.groups.limits import GROUP_BYTES, GroupLimits
 from stratamq.model.clock import Clock
 from stratamq.model.errors import Closed, StrataError
 from stratamq.wire.kafka.protocol import ErrorCode
@@ -28,7 +28,8 @@ T = TypeVar("T")
 class Cell:
     """`store` makes a group's state durable; none of its callers may run at the same time. `limits`
     says what holds for a group now: its configs may have been altered since the last request.
-    `migrate` gives the group after a request, which may have become one of the other protocol."""
+    `migrate` gives the group after a request, which may have become one of the other protocol.
+    `rest` is called when the cell has no work left and no members."""
 
     def __init__(
         self,
@@ -38,6 +39,7 @@ class Cell:
         store: Callable[[str, Machine], Awaitable[None]],
         limits: Callable[[str], GroupLimits],
         migrate: Callable[[Machine, int], Machine],
+        rest: Callable[[Cell], None],
     ) -> None:
         self.name = name
         self.machine = machine
@@ -45,6 +47,7 @@ class Cell:
         self._store = store
         self._limits = limits
         self._migrate = migrate
+        self._rest = rest
         self._lock = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
         self._work: set[asyncio.Task[Any]] = set()
@@ -58,6 +61,19 @@ class Cell:
         size = 0 if self.machine.is_dead else self.machine.size_bytes
         self.machine.limits.usage.used += size - self._counted_bytes
         self._counted_bytes = size
+
+    @property
+    def is_idle(self) -> bool:
+        """No member, no id that waits to be used, no request, and nothing that is not stored."""
+        machine = self.machine
+        if machine.size_bytes > GROUP_BYTES or machine.changed or self._work:
+            return False
+        return machine.state == "Empty" and machine.next_ms() is None
+
+    def forget(self) -> None:
+        """It is used no more: take its size out of the node's."""
+        self.machine.limits.usage.used -= self._counted_bytes
+        self._counted_bytes = 0
 
     async def run(self, act: Callable[[int], T]) -> T:
         """`act` on the machine, given the time. What it did is stored when this returns."""
@@ -142,8 +158,13 @@ class Cell:
     def _spawn(self, work: Any) -> asyncio.Task[Any]:
         task = asyncio.create_task(work)
         self._work.add(task)
-        task.add_done_callback(self._work.discard)
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._work.discard(task)
+        if self.is_idle:
+            self._rest(self)
 
 
 def _closed() -> Closed:

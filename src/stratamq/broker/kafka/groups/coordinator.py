@@ -52,7 +52,8 @@ class EverythingInSight:
 
 
 class GroupCoordinator:
-    """Groups with members by name. A group that only commits offsets has no cell."""
+    """Groups by name. Those with members have a cell; one that was left, or that only commits
+    offsets, has none, and costs no more than its row in the Meta Service."""
 
     def __init__(self, services: Services, sight: Sight) -> None:
         self.services = services
@@ -74,9 +75,10 @@ class GroupCoordinator:
         self._reconfigure()
         state = await self.services.meta.snapshot()
         for group in state.members.values():
-            self._cells[group.group] = self._cell(group.group, self._loaded(group))
-        for cell in self._cells.values():
+            cell = self._cell(group.group, self._loaded(group))
+            self._cells[group.group] = cell
             cell.arm()
+            self._release(cell)
         self._sweeper = asyncio.create_task(self._sweep_forever(), name="group-sweeper")
 
     def wake_all(self) -> None:
@@ -103,23 +105,52 @@ class GroupCoordinator:
     def cells(self) -> Mapping[str, Cell]:
         return self._cells
 
+    def names(self) -> set[str]:
+        """Of all groups that have or had members."""
+        return {*self.services.meta.state.members, *self._cells}
+
+    def machine(self, name: str) -> Machine | None:
+        """The group as it is, to be looked at; None where no members are or were in it."""
+        cell = self._cells.get(name)
+        if cell is not None:
+            return cell.machine
+        stored = self.services.meta.state.members.get(name)
+        return None if stored is None else self._loaded(stored)
+
     def find(self, name: str) -> Cell | None:
-        return self._cells.get(name)
+        """For a request that begins at once."""
+        cell = self._cells.get(name)
+        if cell is None and (machine := self.machine(name)) is not None:
+            cell = self._add(name, machine)
+        return cell
 
     def find_or_make(self, name: str) -> Cell:
         """InvalidName or CapacityExceeded when there can be no such group."""
-        cell = self._cells.get(name)
+        cell = self.find(name)
         if cell is None:
             check_group_name(name)
             groups_max = self.services.config.number("meta.groups.max")
-            if len(self._cells) >= groups_max:
+            if max(len(self._cells), len(self.services.meta.state.members)) >= groups_max:
                 raise CapacityExceeded(f"meta.groups.max is {groups_max}")
             limit = self.limits.reached_by(0, GROUP_BYTES)
             if limit is not None:
                 self.warn(name, limit)
                 raise CapacityExceeded(f"{limit} is reached")
-            cell = self._cells[name] = self._cell(name, ClassicGroup(self.limits))
+            cell = self._add(name, ClassicGroup(self.limits))
         return cell
+
+    def _add(self, name: str, machine: Machine) -> Cell:
+        cell = self._cells[name] = self._cell(name, machine)
+        # Once the request that it is made for has begun: if it has not, no other code will.
+        asyncio.get_running_loop().call_soon(self._release, cell)
+        return cell
+
+    def _release(self, cell: Cell) -> None:
+        """A cell without members and without work: what is stored of the group is loaded when it
+        is asked for again, and where nothing is, there never was one."""
+        if cell.is_idle and self._cells.get(cell.name) is cell:
+            del self._cells[cell.name]
+            cell.forget()
 
     def limits_of(self, name: str) -> GroupLimits:
         """What holds for this group now."""
@@ -143,7 +174,7 @@ class GroupCoordinator:
 
     async def delete(self, name: str) -> ErrorCode:
         """A group without members, with all its offsets."""
-        cell = self._cells.get(name)
+        cell = self.find(name)
         if cell is None:
             if not await self.services.offsets.has_group(name):
                 return ErrorCode.GROUP_ID_NOT_FOUND
@@ -181,7 +212,15 @@ class GroupCoordinator:
         return loader(group.document, group.epoch, self.limits_of(group.group), now_ms)
 
     def _cell(self, name: str, machine: Machine) -> Cell:
-        cell = Cell(name, machine, self.services.clock, self._store, self.limits_of, settled)
+        cell = Cell(
+            name,
+            machine,
+            self.services.clock,
+            self._store,
+            self.limits_of,
+            settled,
+            self._release,
+        )
         if self._closing:
             cell.wake()
         return cell
@@ -200,20 +239,20 @@ class GroupCoordinator:
         """Forget offsets that are past their time, and groups of which nothing is left."""
         now_ms = self.services.clock.now_ms()
         topics = {one.topic_id: one.name for one in self.services.broker_cache.topics()}
-        for name in {*await self.services.offsets.groups(), *self._cells}:
-            cell = self._cells.get(name)
-            machine = None if cell is None else cell.machine
+        for name in {*await self.services.offsets.groups(), *self.names()}:
+            machine = self.machine(name)
             offsets = await self.services.offsets.committed(name)
             held = {shard for shard in offsets if self.pending.is_pending(name, shard)}
             expired = expiry.expired(offsets, machine, topics, now_ms, self.limits.retention_ms)
             if expired - held:
                 await self.services.offsets.delete(name, expired - held)
             nothing_left = offsets.keys() <= expired - held
-            if cell is not None and nothing_left and not self.pending.producers(name):
-                await self._drop(name, cell)
+            if nothing_left and not self.pending.producers(name):
+                await self._drop(name)
 
-    async def _drop(self, name: str, cell: Cell) -> None:
-        """A group nobody is in and nobody remembers anything of."""
-        if cell.machine.state != "Empty" or cell.machine.next_ms() is not None:
+    async def _drop(self, name: str) -> None:
+        """A group that has no members and no offsets."""
+        cell = self.find(name)
+        if cell is None or cell.machine.state != "Empty" or cell.machine.next_ms() is not None:
             return
         await cell.run(lambda now_ms: cell.machine.delete(now_ms))
