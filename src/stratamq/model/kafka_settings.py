@@ -139,7 +139,7 @@ KAFKA_FRONT: tuple[Setting, ...] = (
         default=100_000,
         minimum=0,
         doc="Partitions of all fetch sessions together; each takes about half a kilobyte. When it "
-        "is reached, clients fetch without a session.",
+        "is reached, those unused for two minutes go, else clients fetch without a session.",
     ),
     Setting(
         name="kafka.tls.certificate",

@@ -60,6 +60,21 @@ def test_partitions_are_counted_over_all_sessions() -> None:
     assert opened(sessions, 0, 0, 1, 2).session_id > 0
 
 
+def test_idle_sessions_make_way_for_the_partitions_of_a_new_one() -> None:
+    """Their clients may be long gone."""
+    sessions = FetchSessions(10, 6)
+    first, second = opened(sessions, 0, 0, 1), opened(sessions, 1, 0, 1)
+    busy = opened(sessions, 2, 0, 1)
+    assert opened(sessions, 3, *range(4)).session_id == 0, "all are in use"
+    assert opened(sessions, IDLE_MS_MIN, *range(7)).session_id == 0, "more than there may be"
+    going_on(sessions, busy, 1, now=IDLE_MS_MIN)
+    assert opened(sessions, IDLE_MS_MIN + 1, *range(4)).session_id > 0
+    for gone in (first, second):
+        with pytest.raises(Refused):
+            going_on(sessions, gone, 1)
+    assert going_on(sessions, busy, 2, now=IDLE_MS_MIN).session_id == busy.session_id
+
+
 def test_names_that_no_topic_can_have_are_not_stored() -> None:
     """They may have 32 KB each, in as many partitions as there may be."""
     sessions = FetchSessions(10, 1000)

@@ -141,14 +141,16 @@ class FetchSessions:
         return session_id
 
     def _may_open(self, partitions: int, now_ms: int) -> bool:
-        if self._partitions + partitions > self._partitions_max:
+        """Sessions outlive their connections: those that are idle make way, for each limit."""
+        if partitions > self._partitions_max:
             return False
-        if len(self._sessions) < self._max:
-            return True
-        oldest = next(iter(self._sessions.values()), None)
-        if oldest is None or now_ms - oldest.used_ms < IDLE_MS_MIN:
-            return False
-        self._close(oldest)
+        while (
+            len(self._sessions) >= self._max or self._partitions + partitions > self._partitions_max
+        ):
+            oldest = next(iter(self._sessions.values()), None)
+            if oldest is None or now_ms - oldest.used_ms < IDLE_MS_MIN:
+                return False
+            self._close(oldest)
         return True
 
     def _close(self, session: FetchSession) -> None:
