@@ -19,6 +19,7 @@ from stratamq.engine.registry import REBUILD_WAIT_S
 from stratamq.engine.segment import EngineSegment
 from stratamq.engine.segment_keeper import SegmentKeeper
 from stratamq.engine.shard import Shard
+from stratamq.log import kv as kv_module
 from stratamq.log.disk import File, RealDisk
 from stratamq.log.kv import KVStore, RocksKV
 from stratamq.log.shard_log import FileShardLog
@@ -115,17 +116,25 @@ async def test_a_shard_that_is_fine_is_left_alone(tmp_path: Path) -> None:
 # -- the index -----------------------------------------------------------------------------------
 
 
-async def test_the_rebuild_of_the_index_waits_for_the_last_cursor(tmp_path: Path) -> None:
+async def test_the_rebuild_of_the_index_waits_for_the_last_cursor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database that is still open would write into the folder of the new one."""
+    monkeypatch.setattr(kv_module, "REOPEN_ATTEMPTS_MAX", 2)
     async with opened(tmp_path) as engine:
         await fill(engine)
         kv = keeper_of(engine)._kv
-        assert isinstance(kv, RocksKV)
         cursor = kv.scan(b"", b"\xff" * 8)
         next(cursor)
-        engine._registry.index_is_damaged()
-        await until(lambda: kv._closed, "the old index is closed")
-        cursor.close()
-        await until(lambda: engine._registry._rebuilding is None)
+        await rebuilt(engine)
+        assert "a scan goes on" in engine.unavailable_shards()[S]
+        assert not (tmp_path / "index-damaged").exists()
+        let_pass(REBUILD_WAIT_S)
+        again = asyncio.create_task(engine.retry_shard(spec(S)))
+        await until(lambda: engine._registry._rebuilding is not None)
+        cursor.close()  # type: ignore[attr-defined]
+        monkeypatch.undo()
+        assert await again
         assert not engine.unavailable_shards()
         assert values(await engine.read_by_key(S, b"key", history=True)) == TEN[::-1]
         assert await engine.write(S, record(b"more")) == 10

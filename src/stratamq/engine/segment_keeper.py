@@ -124,7 +124,8 @@ class SegmentKeeper:
             return None
 
     def begin_index(self) -> bool:
-        """May be repeated after a failure: an index that was set aside already stays there."""
+        """May be repeated after a failure: an index that was set aside already stays there. None
+        is while a scan holds the old one open: it would write into the folder of the new one."""
         self._empty.clear()
         self._stores.clear()
         with suppress(StorageError):

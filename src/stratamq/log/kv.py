@@ -34,6 +34,7 @@ from stratamq.model.errors import (
     KVDamaged,
     OutOfResources,
     StorageError,
+    TimedOut,
     TooManyOpenFiles,
 )
 
@@ -157,6 +158,7 @@ class RocksKV:
         self._path, self._family, self._close_unused = path, family, close_unused
         self._unsynced = WriteOptions()
         self._refuses_writes = False
+        self._scans: set[object] = set()  # those under way hold the database
         self._turns = [object()]  # the thread that takes it out opens the database again
         self._closed = True
         self._open()
@@ -192,34 +194,44 @@ class RocksKV:
         return value
 
     def scan(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        cursor = self._cursor(end, lambda cursor: cursor.seek(begin))
-        while cursor.valid():
-            yield cursor.key(), cursor.value()
-            cursor.next()
-        failed = _failure_of(self._path, cursor)
-        del cursor  # a traceback would keep it, and the store could not be closed
+        scan = object()
+        cursor = self._cursor(scan, end, lambda cursor: cursor.seek(begin))
+        try:
+            while cursor.valid():
+                yield cursor.key(), cursor.value()
+                cursor.next()
+            failed = _failure_of(self._path, cursor)
+        finally:
+            del cursor  # a traceback would keep it, and the store could not be closed
+            self._scans.discard(scan)
         if failed is not None:
             raise failed
 
     def scan_back(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        cursor = self._cursor(end, lambda cursor: cursor.seek_to_last())
-        while cursor.valid() and (key := cursor.key()) >= begin:
-            yield key, cursor.value()
-            cursor.prev()
-        failed = _failure_of(self._path, cursor)
-        del cursor
+        scan = object()
+        cursor = self._cursor(scan, end, lambda cursor: cursor.seek_to_last())
+        try:
+            while cursor.valid() and (key := cursor.key()) >= begin:
+                yield key, cursor.value()
+                cursor.prev()
+            failed = _failure_of(self._path, cursor)
+        finally:
+            del cursor
+            self._scans.discard(scan)
         if failed is not None:
             raise failed
 
-    def _cursor(self, end: bytes, place: Callable[[RdictIter], None]) -> RdictIter:
-        """One that stops at `end`, put into place."""
+    def _cursor(self, scan: object, end: bytes, place: Callable[[RdictIter], None]) -> RdictIter:
+        """One that stops at `end`, put into place, and counted until its scan is over."""
         self._check_open()
         options = ReadOptions()
         options.set_iterate_upper_bound(end)
+        self._scans.add(scan)
         try:
             cursor = self._cf.iter(options)
             place(cursor)
         except Exception as error:
+            self._scans.discard(scan)
             raise _translated(self._path, error) from error
         return cursor
 
@@ -277,8 +289,15 @@ class RocksKV:
         self._refuses_writes = False
 
     def close(self) -> None:
+        """TimedOut when a scan goes on: until it ends, the database is open, and may write to its
+        files. May be repeated."""
         self._refuses_writes = False
         self._release()
+        for _ in range(REOPEN_ATTEMPTS_MAX):
+            if not self._scans:
+                return
+            time.sleep(REOPEN_WAIT_S)
+        raise TimedOut(f"{self._path}: a scan goes on, and keeps the database open")
 
     def _release(self) -> None:
         """In any case, also where the last writes cannot be flushed."""
