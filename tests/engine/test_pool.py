@@ -16,6 +16,7 @@ from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory_store import MemoryShardStore
 from stratamq.engine.pool import IOPool
 from stratamq.engine.shard import Shard
+from stratamq.log.contract import Step
 from stratamq.model.clock import ManualClock
 from stratamq.model.errors import DiskFull, ShardNotFound, ShardPoisoned
 from stratamq.model.types import ShardName
@@ -33,7 +34,7 @@ class Gate:
         self.threads: set[str] = set()
         self.fail: dict[str, Exception] = {}
 
-    def __call__(self, groups: Sequence[Group]) -> None:
+    def __call__(self, groups: Sequence[Group], *, waits: bool = True) -> Step | None:
         self.commits.append([(group.shard.name, len(group.batches)) for group in groups])
         self.threads.add(threading.current_thread().name)
         self.entered.set()
@@ -46,6 +47,7 @@ class Gate:
                 group.error = error
             else:
                 group.store.append(group.batches)
+        return None
 
     def let_go(self) -> None:
         self.open.set()

@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stratamq.engine import pool as pool_module
+from stratamq.engine import producers_shard
 from stratamq.engine.group import Append, Group
 from stratamq.engine.intake import from_batch
 from stratamq.engine.pool import IOPool
 from stratamq.engine.segment import EngineSegment
+from stratamq.log.contract import Step
 from stratamq.log.segment_writer import SegmentWriter
+from stratamq.log.snapshots import MemorySnapshots
 from stratamq.model.errors import DiskFull
 from stratamq.model.record import Record
 from stratamq.model.types import Offset
@@ -32,10 +36,80 @@ class Open(Gate):
 
     delay_s = 0.0
 
-    def __call__(self, groups: Sequence[Group]) -> None:
+    def __call__(self, groups: Sequence[Group], *, waits: bool = True) -> Step | None:
         self.open.set()
         let_run_here(self.delay_s)
+        return super().__call__(groups)
+
+
+class Halting(Open):
+    """Leaves something to be done, which waits in a thread until it is allowed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.allowed, self.finishing = threading.Event(), threading.Event()
+        self.error: Exception | None = None
+        self.finished_by = ""
+
+    def __call__(self, groups: Sequence[Group], *, waits: bool = True) -> Step | None:
         super().__call__(groups)
+        return None if waits else partial(self.finish, groups)
+
+    def finish(self, groups: Sequence[Group]) -> None:
+        self.finished_by = threading.current_thread().name
+        self.finishing.set()
+        assert self.allowed.wait(10)
+        if isinstance(self.error, DiskFull):
+            for group in groups:
+                group.error = self.error
+        elif self.error is not None:
+            raise self.error
+
+
+async def test_what_would_have_to_wait_is_finished_by_the_worker() -> None:
+    """Nothing is answered or seen before, and those who come meanwhile come after it."""
+    commit, target = Halting(), shard(flush="os")
+    async with pool_of(commit) as pool:
+        first = pool.append(append(target, b"x"))
+        await asyncio.to_thread(commit.finishing.wait, 10)
+        second = pool.append(append(target, b"y"))
+        assert not first.done()
+        assert target.high_watermark == 0
+        commit.allowed.set()
+        assert [(await one).base_offset for one in (first, second)] == [0, 1]
+    assert commit.finished_by != HERE
+    assert len(commit.commits) == 2
+    assert target.high_watermark == 2
+
+
+@pytest.mark.parametrize("error", [DiskFull("no space"), RuntimeError("unforeseen")])
+async def test_what_cannot_be_finished_fails(error: Exception) -> None:
+    commit, target = Halting(), shard(flush="os")
+    commit.error = error
+    commit.allowed.set()
+    async with pool_of(commit) as pool:
+        with pytest.raises(type(error)):
+            await pool.append(append(target, b"x"))
+    assert target.high_watermark == 0
+
+
+async def test_producers_are_saved_by_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    saved: list[str] = []
+    monkeypatch.setattr(producers_shard, "SNAPSHOT_BATCHES", 2)
+    save = MemorySnapshots.save
+
+    def noted(kept: MemorySnapshots, offset: Offset, data: bytes, *, durable: bool = False) -> None:
+        saved.append(threading.current_thread().name)
+        save(kept, offset, data, durable=durable)
+
+    monkeypatch.setattr(MemorySnapshots, "save", noted)
+    commit, target = Open(), shard(flush="os")
+    async with pool_of(commit) as pool:
+        for number in range(3):
+            await pool.append(append(target, b"%d" % number))
+    assert HERE in commit.threads
+    assert saved
+    assert HERE not in saved
 
 
 async def test_a_small_batch_is_written_at_once() -> None:

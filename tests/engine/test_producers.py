@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stratamq.engine import housekeeping
+from stratamq.engine.executor import save_producers
 from stratamq.engine.group import Append, AppendReplica, Group
 from stratamq.engine.intake import from_batch, from_leader
 from stratamq.engine.memory_store import MemoryShardStore
@@ -89,6 +90,7 @@ def commit(shard: Shard, group: Group, error: BaseException | None = None) -> No
     if error is None and group.batches:
         shard.store.append(group.batches)
     group.settle()
+    save_producers([shard])
 
 
 def test_what_was_not_stored_is_not_known() -> None:

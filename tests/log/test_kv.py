@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -12,7 +13,9 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rocksdict import Options
 
+from stratamq.log import kv as kv_module
 from stratamq.log.kv import KVBatch, KVStore, RocksKV, after_prefix
 from stratamq.model.errors import Closed, KVDamaged, StorageError
 from tests.twins.kv import Loss, SimKV
@@ -208,3 +211,38 @@ def test_a_scan_that_cannot_begin_fails_as_one_of_ours(
     with pytest.raises(StorageError):
         list(look(kv, b"", b"\xff"))
     kv._closed = True
+
+
+# -- waiting -------------------------------------------------------------------------------------
+
+
+def test_a_write_that_is_held_back_waits_without_the_gil(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """rocksdict would wait with the GIL held, and the whole process with it."""
+    ordinary, sleep, waits = kv_module._options, time.sleep, []
+
+    def slow() -> Options:
+        """Writers are much faster than the flush."""
+        options = ordinary()
+        options.set_write_buffer_size(64 << 10)
+        options.set_ratelimiter(200_000, 10_000, 10)
+        return options
+
+    def noted(seconds: float) -> None:
+        waits.append(seconds)
+        sleep(seconds)
+
+    monkeypatch.setattr(kv_module, "_options", slow)
+    kv, written = RocksKV(tmp_path), 0
+    while True:
+        batch = kv.batch()
+        batch.put(b"%06d" % written, bytes(20_000))
+        if not kv.write_at_once(batch):
+            break
+        written += 1
+    monkeypatch.setattr(time, "sleep", noted)
+    kv.write(batch)
+    assert waits
+    assert len(list(kv.scan(b"0", b"9"))) == written + 1
+    kv.close()

@@ -198,6 +198,9 @@ class SimDisk:
             self._change_names(NameChange(path.parent, added=((path, node),)))
         return SimFile(self, path, node)
 
+    def at_hand(self, path: Path) -> SimFile | None:
+        return self.open(path) if path in self._names else None
+
     def map(self, path: Path) -> bytes:
         file = self.open(path)
         return file.read(file.size(), 0)

@@ -11,7 +11,7 @@ store, or a crash that stops everything there.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from random import Random
 
@@ -78,6 +78,9 @@ class SimBatch:
     def put(self, key: bytes, value: bytes) -> None:
         self.changes.append(("put", bytes(key), bytes(value)))
 
+    def put_all(self, rows: Iterable[Row]) -> None:
+        self.changes += [("put", key, value) for key, value in rows]
+
     def delete(self, key: bytes) -> None:
         self.changes.append(("delete", bytes(key), b""))
 
@@ -119,6 +122,10 @@ class SimKV:
         self._pending.append(list(batch.changes))
         if sync:
             self._sync()
+
+    def write_at_once(self, batch: KVBatch) -> bool:
+        self.write(batch)
+        return True
 
     def reopen(self) -> None:
         """The disk holds what was written; only what a sync promised is more than that."""

@@ -186,7 +186,7 @@ class StorageAdapter(ABC):
 
     # -- what a place without logs of its own leaves as it is -----------------------------------
 
-    def segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
+    async def segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
         return ()
 
     # -- history: a place without tiers has everything where it is, and nothing deleted by marks --

@@ -309,7 +309,7 @@ class StorageDriverManager:
 
     async def segments(self, topic: str, partition: int) -> tuple[SegmentInfo, ...]:
         meta, driver = await self._route(topic)
-        return driver.segments(shard_of(meta, partition))
+        return await driver.segments(shard_of(meta, partition))
 
     async def cold_segments(self, topic: str, partition: int) -> tuple[SegmentInfo, ...]:
         """Those that are on object storage only."""

@@ -160,8 +160,8 @@ class EngineStorageAdapter(StorageAdapter):
     ) -> FetchResult:
         return await self._engine.fetch_batches(shard, offset, bytes_max, end)
 
-    def segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
-        return self._engine.segments(shard)
+    async def segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
+        return await self._engine.load_segments(shard)
 
     def tiered_end(self, shard: ShardName) -> Offset:
         return self._engine.tiered_end(shard)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from threading import Lock
 
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory_segment import weight_of
@@ -30,12 +31,16 @@ class Capacity:
         self.evicted: list[MemoryShardStore] = []
         """Stores whose start has moved since somebody last emptied this list."""
         self.used_bytes = 0
+        self._weighing = Lock()
+        self.busy: set[MemoryShardStore] = set()
+        """Stores that a thread is changing: nothing of them is sealed meanwhile."""
         self.is_elsewhere: Callable[[MemoryShardStore, Offset], bool] = lambda memory, end: False
         """Whether object storage has what a store holds below an offset: then only the memory is
         given back."""
 
     def weigh(self, change: int) -> None:
-        self.used_bytes += change
+        with self._weighing:  # shards are made and removed, and persisted ones changed, by threads
+            self.used_bytes += change
 
     def adopt(self, memory: MemoryShardStore, store: ShardStore) -> None:
         """`store` is what stands before `memory`: itself, or one that persists it."""
@@ -66,7 +71,7 @@ class Capacity:
         if self._limits.memory_age_ms_max < 0:
             return
         oldest_ms = now_ms - self._limits.memory_age_ms_max
-        for memory in self._stores:
+        for memory in self._idle():
             for segment in memory.segments():
                 if not segment.size_bytes or segment.largest_timestamp >= oldest_ms:
                     break
@@ -88,14 +93,14 @@ class Capacity:
         return min(candidates, key=lambda found: found[1].largest_timestamp, default=None)
 
     def _firsts(self) -> Iterator[Candidate]:
-        for memory in self._stores:
+        for memory in self._idle():
             first = memory.snapshot()[0]
             if first.size_bytes:
                 yield memory, first.info(active=len(memory.snapshot()) == 1)
 
     def _seal_heaviest(self) -> None:
         """What is persisted gives room by being sealed and moved."""
-        persisted = [memory for memory in self._stores if self._is_persisted(memory)]
+        persisted = [memory for memory in self._idle() if self._is_persisted(memory)]
         if persisted:
             max(persisted, key=lambda memory: memory.snapshot()[-1].weight).roll()
 
@@ -111,7 +116,10 @@ class Capacity:
             self.evicted.append(memory)
 
     def _is_persisted(self, memory: MemoryShardStore) -> bool:
-        return isinstance(self._stores[memory], PersistedShardStore)
+        return isinstance(self._stores.get(memory), PersistedShardStore)
+
+    def _idle(self) -> list[MemoryShardStore]:
+        return [memory for memory in list(self._stores) if memory not in self.busy]
 
     def _full(self, needed: int) -> CapacityExceeded:
         return CapacityExceeded(

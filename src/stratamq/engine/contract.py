@@ -160,7 +160,12 @@ class StorageEngine(ABC):
 
     @abstractmethod
     def segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
-        """Those that are kept here."""
+        """Those that are kept here. On the event loop, `load_segments` comes before: sealed
+        segments that were not looked into since the engine was opened take a look at the disk."""
+
+    @abstractmethod
+    async def load_segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
+        """As `segments`, without holding up the event loop."""
 
     @abstractmethod
     def subscribe(self, shard: ShardName, callback: Callable[[], None]) -> Unsubscribe:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from stratamq.engine import exporting, housekeeping, intake, lookups, reads, tiering
 from stratamq.engine.acks import Acks
+from stratamq.engine.brief import TooLong
 from stratamq.engine.commit import answer
 from stratamq.engine.contract import (
     AcceptedBatch,
@@ -113,6 +114,10 @@ class BatchEngine(StorageEngine):
 
     def segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
         return self._shard(shard).store.segments()
+
+    async def load_segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
+        target = self._shard(shard)
+        return await self.executor.read(target, target.store.segments)
 
     def subscribe(self, shard: ShardName, callback: Callable[[], None]) -> Unsubscribe:
         return self._shard(shard).watch(callback)
@@ -306,20 +311,20 @@ class BatchEngine(StorageEngine):
         return bool(await self._delete(self._shard(shard), housekeeping.at_offset(offset)))
 
     async def _delete(self, shard: Shard, find: housekeeping.Find) -> int:
-        """As the writer, so that nothing comes between finding and marking. Only what object
-        storage has is found beside the writer, who must not wait for it."""
+        """As the writer, so that nothing comes between finding and marking. What object storage
+        has, and what takes long, is found by a reader: the writer must not wait for it."""
         readers = self._readers
 
         def as_writer() -> int:
-            return housekeeping.delete(shard, find(readers.everything(shard)))
+            return housekeeping.delete(shard, find(readers.for_writer(shard)))
 
         try:
             return await self._change(shard, as_writer)
-        except NeedsHistory:
+        except (NeedsHistory, TooLong):
             pass
         while True:
-            generation, everything = shard.generation, readers.everything(shard, waits=True)
-            found = await readers.cold(shard, partial(find, everything))
+            generation = shard.generation
+            found = await readers.find(shard, find)
             if shard.generation == generation:  # else other records may be at those offsets now
                 return await self._change(shard, partial(housekeeping.delete, shard, found))
 

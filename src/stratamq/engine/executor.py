@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import logging
 from asyncio import Future
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from stratamq.engine.contract import AppendResult
-from stratamq.engine.group import Append, AppendReplica, Group, gather
+from stratamq.engine.group import Append, AppendReplica, Group
 from stratamq.engine.shard import Shard
-from stratamq.model.clock import Clock
+from stratamq.log.contract import Step
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
-Commit = Callable[[Sequence[Group]], None]
+
+
+class Commit(Protocol):
+    """As `Keeper.commit`."""
+
+    def __call__(self, groups: Sequence[Group], *, waits: bool = True) -> Step | None: ...
 
 
 class Executor(Protocol):
@@ -36,7 +42,11 @@ class Executor(Protocol):
     def run(self, shard: Shard, work: Callable[[], T]) -> Awaitable[T]:
         """Do something as the shard's writer, after everything asked for before."""
 
-    def read(self, shard: Shard, work: Callable[[], T]) -> Awaitable[T]: ...
+    def reads_here(self, shard: Shard) -> bool:
+        """Whether the caller itself may read the shard, on the event loop, if that is short."""
+
+    def read(self, shard: Shard, work: Callable[[], T]) -> Awaitable[T]:
+        """Read on another thread."""
 
     def call(self, work: Callable[[], T]) -> Awaitable[T]:
         """Do something that may block and concerns no open shard."""
@@ -45,54 +55,6 @@ class Executor(Protocol):
         """Answer everything that was asked for."""
 
     async def close(self) -> None: ...
-
-
-class Inline:
-    """Everything at once, on the event loop: right for memory, where a thread hop costs more than
-    the work."""
-
-    def __init__(self, commit: Commit, clock: Clock) -> None:
-        self._commit, self._clock = commit, clock
-
-    def start(self) -> None:
-        pass
-
-    def lane_of(self, name: str) -> int:
-        return 0
-
-    async def append(self, request: Append | AppendReplica) -> AppendResult:
-        self._append(request)
-        answer = request.answer
-        if isinstance(answer, AppendResult):
-            return answer
-        assert isinstance(answer, BaseException), "a commit answers every request"
-        raise answer
-
-    def begin(self, request: Append) -> None:
-        self._append(request)
-        tell(request)
-
-    def _append(self, request: Append | AppendReplica) -> None:
-        with request.shard.lock:
-            groups = gather((request,), self._clock.now_ms())
-            commit_groups(groups, self._commit)
-        groups[0].publish()
-
-    async def run(self, shard: Shard, work: Callable[[], T]) -> T:
-        with shard.lock:
-            return work()
-
-    async def read(self, shard: Shard, work: Callable[[], T]) -> T:
-        return work()
-
-    async def call(self, work: Callable[[], T]) -> T:
-        return work()
-
-    async def drain(self) -> None:
-        pass
-
-    async def close(self) -> None:
-        pass
 
 
 def tell(request: Append | AppendReplica) -> None:
@@ -117,14 +79,32 @@ def answer_future(future: Future[Any] | None, answer: Any) -> None:
         future.set_result(answer)
 
 
-def commit_groups(groups: Sequence[Group], commit: Commit) -> None:
-    """Commit what there is to commit. Whatever goes wrong is the answer of those it concerns."""
+def commit_groups(groups: Sequence[Group], commit: Commit, *, waits: bool = True) -> Step | None:
+    """Commit the groups that have batches. Whatever goes wrong is the answer of those it concerns.
+    What is returned is to be done before anything is answered."""
     full = [group for group in groups if group.batches]
+    left = None
     try:
         if full:
-            commit(full)
+            left = commit(full, waits=waits)
     except Exception as error:
         for group in full:
             group.error = group.error or error
+    if left is not None:
+        return partial(_finish, full, left)
     for group in full:
         group.settle()
+    return None
+
+
+def _finish(groups: Sequence[Group], left: Step) -> None:
+    left()
+    for group in groups:
+        group.settle()
+
+
+def save_producers(shards: Iterable[Shard]) -> None:
+    """As their writer, on a thread that may wait for a disk."""
+    for shard in shards:
+        if shard.poison is None and shard.producers.is_due():
+            shard.producers.save(shard.store)

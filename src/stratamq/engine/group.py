@@ -213,7 +213,7 @@ class Group:
             self.shard.epoch = self.epoch
             if self.draft is not None:
                 self.draft.commit(self.shard.committed())
-            self.shard.producers.stored(self.store, self.batches)
+            self.shard.producers.stored(self.batches)
             return
         if isinstance(self.error, ShardPoisoned):
             self.shard.poison = str(self.error)

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from stratamq.engine.contract import ShardSpec
 from stratamq.engine.group import Group
-from stratamq.log.contract import ShardStore
+from stratamq.log.contract import ShardStore, Step
 from stratamq.model.types import Offset, ShardName
 
 T = TypeVar("T")
@@ -67,11 +67,12 @@ class Keeper(Protocol):
     def destroy(self, spec: ShardSpec, store: ShardStore) -> None:
         """Two-phase: marked first, so that a crash half-way is finished by the next `open`."""
 
-    def commit(self, groups: Sequence[Group]) -> None:
+    def commit(self, groups: Sequence[Group], *, waits: bool = True) -> Step | None:
         """Store the batches of every group, durably where its shard asks for it.
 
         What concerns one shard goes to its group's `error` and leaves the others alone; an
-        exception fails them all."""
+        exception fails them all. Without `waits`, on the event loop, a part that would have to wait
+        is left out and returned, for a thread that may. Nothing is answered before it is done."""
 
     def save_high_watermarks(self, marks: Mapping[ShardName, Offset]) -> None: ...
 

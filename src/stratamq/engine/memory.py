@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
 
 from stratamq.engine.capacity import Capacity
-from stratamq.engine.contract import AppendResult, ExportedSegment, ShardSpec
+from stratamq.engine.contract import ExportedSegment, ShardSpec
 from stratamq.engine.engine import BatchEngine
-from stratamq.engine.executor import Inline
-from stratamq.engine.group import Append, AppendReplica, Group
+from stratamq.engine.group import Group
 from stratamq.engine.history import History
-from stratamq.engine.keeper import Keeper, Kept, Opened, each
+from stratamq.engine.keeper import Keeper, Kept, Opened
 from stratamq.engine.layout import MEMORY_FOLDER
 from stratamq.engine.limits import EngineLimits
+from stratamq.engine.memory_executor import MemoryExecutor
 from stratamq.engine.memory_store import MemoryShardStore
 from stratamq.engine.persisted_store import PersistedShardStore
-from stratamq.engine.persister import Persister
 from stratamq.engine.segment_keeper import SegmentKeeper
 from stratamq.engine.shard import Shard
 from stratamq.engine.tiered import end_of
@@ -28,11 +25,10 @@ from stratamq.log.contract import ShardStore
 from stratamq.log.disk import RealDisk
 from stratamq.log.shard_log import FileShardLog
 from stratamq.model.clock import Clock, SystemClock
-from stratamq.model.errors import CapacityExceeded, ShardUnavailable, StorageError, StrataError
+from stratamq.model.errors import ShardUnavailable, StorageError, StrataError
 from stratamq.model.types import Offset, ShardName
 
 logger = logging.getLogger(__name__)
-T = TypeVar("T")
 
 
 class MemoryKeeper:
@@ -123,7 +119,7 @@ class MemoryKeeper:
         self.capacity.release(_memory(store))
         self._shards.pop(store, None)
 
-    def commit(self, groups: Sequence[Group]) -> None:
+    def commit(self, groups: Sequence[Group], *, waits: bool = True) -> None:
         for group in groups:
             self._shards[group.store] = group.shard
             try:
@@ -143,8 +139,9 @@ class MemoryKeeper:
         """A shard that had to give way hears of it from here; it took no part in the commit."""
         if self.capacity.evicted:
             moved, self.capacity.evicted = set(self.capacity.evicted), []
-            for store in moved:
-                self._shards[store].moved()
+            for shard in [self._shards.get(store) for store in moved]:
+                if shard is not None:
+                    shard.moved()
 
     def save_high_watermarks(self, marks: Mapping[ShardName, Offset]) -> None:
         if self._disk_is_open:
@@ -153,92 +150,6 @@ class MemoryKeeper:
     def close(self) -> None:
         if self._disk_is_open:
             self._disk.close()
-
-
-class MemoryExecutor(Inline):
-    """Inline, with the persister beside it."""
-
-    def __init__(
-        self, keeper: MemoryKeeper, clock: Clock, limits: EngineLimits, *, background: bool
-    ) -> None:
-        super().__init__(keeper.commit, clock)
-        self._capacity = keeper.capacity
-        self._persister = Persister(background=background)
-        self._waits = limits.memory_full == "evict"
-        self._persisted: dict[Shard, None] = {}
-        self._reading: set[asyncio.Future[Any]] = set()
-
-    async def append(self, request: Append | AppendReplica) -> AppendResult:
-        shard = request.shard
-        if isinstance(shard.store, PersistedShardStore):
-            self._persisted[shard] = None
-        if not self._persisted:
-            return await super().append(request)
-        result = await self._append_with_patience(request)
-        self._persister.poke(shard)
-        return result
-
-    async def _append_with_patience(self, request: Append | AppendReplica) -> AppendResult:
-        """Memory that is full of segments on their way to disk will have room again, unless the
-        disk does not take them."""
-        while True:
-            try:
-                return await super().append(request)
-            except CapacityExceeded:
-                used_bytes = self._capacity.used_bytes
-                self.poke_all()
-                if self._waits:
-                    await self._persister.wait()
-                if self._capacity.used_bytes >= used_bytes:
-                    raise
-
-    async def run(self, shard: Shard, work: Callable[[], T]) -> T:
-        if not isinstance(shard.store, PersistedShardStore):
-            return await super().run(shard, work)
-        async with self._persister.lock:
-            done = await super().run(shard, work)
-        self._persister.poke(shard)
-        return done
-
-    async def read(self, shard: Shard, work: Callable[[], T]) -> T:
-        """The old part of a persisted shard is on disk, and the event loop does not wait for
-        disks."""
-        if not isinstance(shard.store, PersistedShardStore):
-            return work()
-        reading = asyncio.ensure_future(asyncio.to_thread(work))
-        self._reading.add(reading)
-        reading.add_done_callback(self._reading.discard)
-        return await asyncio.shield(reading)  # a caller may give up, the thread does not
-
-    async def persist(self) -> None:
-        self.poke_all()
-        await self._persister.wait()
-
-    async def drain(self) -> None:
-        """What is still in memory is sealed and moved, so that a clean stop loses nothing; a shard
-        that fails does not keep the others from it."""
-        there = [shard for shard in self._persisted if not shard.gone]
-        failures: list[Exception] = []
-        for shard in there:
-            try:
-                async with self._persister.lock:
-                    shard.store.roll()
-            except StrataError as error:
-                failures.append(error)
-            self._persister.poke(shard)
-        await self._persister.wait()
-        stores = [one.store for one in there if isinstance(one.store, PersistedShardStore)]
-        try:
-            await asyncio.to_thread(each, stores, PersistedShardStore.settle)
-        finally:
-            if self._reading:
-                await asyncio.wait(self._reading)
-        if failures:
-            raise failures[0]
-
-    def poke_all(self) -> None:
-        for shard in self._persisted:
-            self._persister.poke(shard)
 
 
 class EngineMemory(BatchEngine):
@@ -258,7 +169,13 @@ class EngineMemory(BatchEngine):
         keeper = MemoryKeeper(limits, SegmentKeeper(folder, limits), folder, clock)
         self._memory_keeper = keeper
         self._strangers: set[ShardName] = set()
-        self._writer = MemoryExecutor(keeper, clock, limits, background=persist_in_background)
+        self._writer = MemoryExecutor(
+            keeper.commit,
+            keeper.capacity,
+            clock,
+            waits=limits.memory_full == "evict",
+            background=persist_in_background,
+        )
         super().__init__(keeper, self._writer, clock, limits)
 
     @property

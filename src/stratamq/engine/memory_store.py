@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
@@ -34,6 +35,9 @@ from stratamq.wire.kafka.records import (
 )
 
 by_base = attrgetter("base")
+AT_ONCE_BYTES = 1 << 20
+"""What the event loop copies in passing."""
+
 ANY_SIZE = (1 << 31) - 1
 """What was accepted once is scanned again whatever it decompresses to."""
 
@@ -141,7 +145,7 @@ class MemoryShardStore:
         return b""
 
     def read_at_once(self, offset: Offset, max_bytes: int, end: Offset) -> bytes | None:
-        return self.read(offset, max_bytes, end) or None
+        return self.read(offset, min(max_bytes, AT_ONCE_BYTES), end) or None
 
     def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset] | None:
         if not self.config.flag("index.key"):
@@ -238,7 +242,16 @@ class MemoryShardStore:
     def rewrite(
         self, base_offset: Offset, rewriter: Rewriter, marks: Set[Offset] | None = None
     ) -> None:
-        old = next(found for found in self._segments[:-1] if found.base == base_offset)
+        forgotten = self._deleted if marks is None else marks
+        for step in self.prepare_rewrite(base_offset, rewriter, forgotten):
+            step()
+
+    def prepare_rewrite(
+        self, base_offset: Offset, rewriter: Rewriter, marks: Set[Offset]
+    ) -> Sequence[Step]:
+        old = next((found for found in self._segments[:-1] if found.base == base_offset), None)
+        if old is None:
+            return []
         new = MemorySegment(old.base)
         for header, data in old.items():
             left = rewriter(header, memoryview(data))
@@ -246,17 +259,16 @@ class MemoryShardStore:
                 header = read_header(left)
                 new.append(PlacedBatch(header, (left,), self.scan(header, left)))
         new.end, new.written_ms = old.end, old.written_ms
-        kept = (new,) if new.batches else ()
-        at = self._segments.index(old)
-        self._replace((*self._segments[:at], *kept, *self._segments[at + 1 :]))
-        gone = self._deleted if marks is None else marks
-        self._forget(lambda offset: offset not in gone or not old.base <= offset < old.end)
+        return [partial(self._put_in_force, old, new, marks)]
 
-    def prepare_rewrite(
-        self, base_offset: Offset, rewriter: Rewriter, marks: Set[Offset]
-    ) -> Sequence[Step]:
-        """All of it is for the writer."""
-        return [lambda: self.rewrite(base_offset, rewriter, marks)]
+    def _put_in_force(self, old: MemorySegment, new: MemorySegment, marks: Set[Offset]) -> None:
+        """Unless the segment has changed since."""
+        if old not in self._segments:
+            return
+        at = self._segments.index(old)
+        kept = (new,) if new.batches else ()
+        self._replace((*self._segments[:at], *kept, *self._segments[at + 1 :]))
+        self._forget(lambda offset: offset not in marks or not old.base <= offset < old.end)
 
     def scan(self, header: BatchHeader, data: bytes) -> BatchScan:
         """What a stored batch was indexed by when it came."""

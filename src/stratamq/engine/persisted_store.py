@@ -268,12 +268,19 @@ class PersistedShardStore:
     def prepare_rewrite(
         self, base_offset: Offset, rewriter: Rewriter, marks: Set[Offset]
     ) -> Sequence[Step]:
-        """What is in memory now may be on disk when its turn comes."""
+        """What is in memory now may be on disk when its turn comes, and stays as it is then."""
         if not self._is_young(base_offset):
             return self.disk.prepare_rewrite(base_offset, rewriter, marks)
         if self._is_half_copied(base_offset):
             return []
-        return [lambda: self.rewrite(base_offset, rewriter, marks)]
+        steps = self.memory.prepare_rewrite(base_offset, rewriter, marks)
+
+        def put_in_force() -> None:
+            if not self._is_half_copied(base_offset):
+                for step in steps:
+                    step()
+
+        return [put_in_force]
 
     def _is_young(self, base_offset: Offset) -> bool:
         return any(segment.base == base_offset for segment in self.memory.snapshot())

@@ -70,6 +70,6 @@ class Persister:
         """What is noted of the part in memory goes with it, and is of no use after a crash."""
         try:
             made = shard.producers.lasting(store, shard.committed())
-            shard.producers.save_lasting(store, await asyncio.to_thread(made))
+            await asyncio.to_thread(lambda: shard.producers.save_lasting(store, made()))
         except (OSError, StorageError) as error:
             logger.warning("%s: producers were not saved: %s", shard.name, error)

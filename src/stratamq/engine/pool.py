@@ -22,15 +22,23 @@ from asyncio import AbstractEventLoop, Future
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent import futures
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar, cast
 from zlib import crc32
 
 from stratamq.engine.contract import AppendResult
-from stratamq.engine.executor import Commit, answer_future, commit_groups, tell
+from stratamq.engine.executor import (
+    Commit,
+    answer_future,
+    commit_groups,
+    save_producers,
+    tell,
+)
 from stratamq.engine.group import Append, AppendReplica, Group, gather
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.shard import Shard
+from stratamq.log.contract import Step
 from stratamq.model.clock import Clock
 
 T = TypeVar("T")
@@ -67,6 +75,27 @@ class Task:
                 self.answer = self.work()
         except BaseException as error:  # a worker outlives whatever its work does
             self.answer = error
+
+
+class Rest(Task):
+    """What the event loop could not finish of a commit without waiting. The requests that it is
+    about have their places in the lane until this is done."""
+
+    __slots__ = ("groups", "requests")
+
+    def __init__(
+        self, shard: Shard, work: Step, requests: Sequence[Append], groups: Sequence[Group]
+    ) -> None:
+        super().__init__(shard, work)
+        self.requests, self.groups = requests, groups
+
+    def execute(self) -> None:
+        super().execute()
+        if isinstance(self.answer, BaseException):
+            for request in self.requests:
+                request.answer = self.answer
+            for group in self.groups:
+                group.error = group.error or self.answer
 
 
 Request = Append | AppendReplica | Task
@@ -150,11 +179,16 @@ class IOPool:
             self._pass_on(lane)
             return
         collected, lane.here = lane.here, []
+        groups: list[Group] = []
         begin = time.monotonic()
-        groups = self._serve(collected)
+        left = self._append_all(collected, groups, waits=False)
         end = time.monotonic()
         lane.brief_from = end + PATIENCE_S if end - begin > BRIEF_S else 0.0
-        self._deliver(lane, collected, groups)
+        if left is None:
+            self._deliver(lane, collected, groups)
+            self._save_producers_later(groups)
+        else:
+            lane.queue.put(Rest(collected[0].shard, left, collected, groups))
 
     def _are_brief(self, lane: Lane) -> bool:
         if lane.bytes > BRIEF_BYTES or (lane.brief_from and time.monotonic() < lane.brief_from):
@@ -166,6 +200,10 @@ class IOPool:
             if not shard.store.takes_at_once(lane.bytes, timestamp, epoch):
                 return False
         return True
+
+    def _save_producers_later(self, groups: Sequence[Group]) -> None:
+        for shard in [group.shard for group in groups if group.shard.producers.is_due()]:
+            self._submit(Task(shard, partial(save_producers, [shard])))
 
     def _pass_on(self, lane: Lane) -> None:
         """To the worker, before anybody who came later."""
@@ -180,6 +218,9 @@ class IOPool:
         task.future = future = self._future()
         self._submit(task)
         return future
+
+    def reads_here(self, shard: Shard) -> bool:
+        return False
 
     def read(self, shard: Shard, work: Callable[[], T]) -> Future[T]:
         return self.call(work)
@@ -268,6 +309,9 @@ class IOPool:
         while (first := lane.queue.get()) is not None:
             drained = self._drain(lane, first)
             groups = self._serve(drained)
+            if isinstance(first, Rest):  # it comes to an idle worker, so it is the first
+                groups = [*first.groups, *groups]
+                drained = [*first.requests, *drained[1:]]
             loop.call_soon_threadsafe(self._deliver, lane, drained, groups)
 
     def _drain(self, lane: Lane, first: Request) -> list[Request]:
@@ -298,19 +342,30 @@ class IOPool:
         self._append_all(appends, groups)
         return groups
 
-    def _append_all(self, appends: Sequence[Append | AppendReplica], groups: list[Group]) -> None:
+    def _append_all(
+        self,
+        appends: Sequence[Append | AppendReplica],
+        groups: list[Group],
+        *,
+        waits: bool = True,
+    ) -> Step | None:
+        """Commit them. Without `waits`, what is left to be done by a thread that may wait."""
         if not appends:
-            return
+            return None
         shards = {request.shard for request in appends}
         for shard in shards:
             shard.lock.acquire()
+        left = None
         try:
             gathered = gather(appends, self._clock.now_ms())
-            commit_groups(gathered, self._commit)
+            left = commit_groups(gathered, self._commit, waits=waits)
             groups += gathered
+            if waits:
+                save_producers(shards)
         except BaseException as error:  # a worker outlives whatever its work does
             for request in appends:
                 request.answer = error
         finally:
             for shard in shards:
                 shard.lock.release()
+        return left

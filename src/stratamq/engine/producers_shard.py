@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from stratamq.engine.producers_snapshot import decode, encode, superfluous
 from stratamq.engine.producers_table import Draft, ProducerTable
@@ -112,14 +113,19 @@ class ShardProducers:
             )
         return self.table.below(here), here
 
-    def stored(self, store: ShardStore, batches: Sequence[PlacedBatch]) -> None:
+    def stored(self, batches: Sequence[PlacedBatch]) -> None:
         """A commit went well."""
         self._batches += len(batches)
         self._bytes += sum([batch.header.batch_length for batch in batches])  # near enough
         if len(self.table) != self._counted:
             self._count()
-        if self._bytes >= SNAPSHOT_BYTES or self._batches >= SNAPSHOT_BATCHES:
-            self._save_when_worth_it(store)
+
+    def is_due(self) -> bool:
+        """Whether it is time for `save`, which takes a while and is not for the event loop. A large
+        table is saved less often: what it costs stays a small part of what is stored."""
+        return (self._bytes >= SNAPSHOT_BYTES or self._batches >= SNAPSHOT_BATCHES) and (
+            self._bytes >= 8 * self._snapshot_bytes or self._batches >= 2 * len(self.table)
+        )
 
     def expire(self, store: ShardStore, now_ms: TimestampMs, expiration_ms: int) -> None:
         self.table.expire(now_ms, expiration_ms)
@@ -127,11 +133,6 @@ class ShardProducers:
         self.table.transactions.start_at(store.start_offset)
 
     # -- snapshots -----------------------------------------------------------------------------
-
-    def _save_when_worth_it(self, store: ShardStore) -> None:
-        """A large table is saved less often: what it costs stays a small part of what is stored."""
-        if self._bytes >= 8 * self._snapshot_bytes or self._batches >= 2 * len(self.table):
-            self.save(store)
 
     def save(self, store: ShardStore) -> None:
         """For the next opening. Whatever goes wrong here costs time then, and nothing else; unless
@@ -166,15 +167,14 @@ class ShardProducers:
     # -- where a part of the log goes with the process -----------------------------------------
 
     def lasting(self, store: ShardStore, committed: Offset) -> Callable[[], bytes]:
-        """A snapshot of the other part, at its end. Reading it is left to any thread, as long as
+        """A snapshot of the other part, at its end. Making it is left to any thread, as long as
         that part stays what it is."""
         end = store.lasting_end
         if end == store.end_offset or self.table.is_empty():
-            data = encode(self.table, end)
-            return lambda: data
-        table, offset = _newest_snapshot(store, end) or self._without_snapshot(store)
+            return partial(encode, self.table.copy(), end)
 
         def read_on() -> bytes:
+            table, offset = _newest_snapshot(store, end) or self._without_snapshot(store)
             for data, spans in _read(store, offset, end):
                 _replay(table, data, spans, committed)
             return encode(table, end)

@@ -58,6 +58,10 @@ class ProducerTable:
         self._known.pop(producer.producer_id, None)
         self._known[producer.producer_id] = producer
 
+    def copy(self) -> ProducerTable:
+        """As it is now, for a thread that looks at it while the writer goes on."""
+        return ProducerTable(self.producers(), self.transactions.copy())
+
     def last_batches(self) -> frozenset[Offset]:
         """Where the newest batch of each producer ends: what tells its sequence."""
         return frozenset(one.batches[-1].last_offset for one in self.producers() if one.batches)

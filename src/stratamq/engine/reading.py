@@ -1,9 +1,10 @@
 """On which thread a shard is read, and through which view.
 
-What is kept here is read by the executor's readers. What object storage has is read on threads of
-their own, so that a store that hangs keeps nobody from reading or writing what is here. Which of
-the two it will be is decided before: by the offset, and look-ups in a shard with history always go
-the long way. A segment that is offloaded in between sends its reader there.
+Segments on local disk are read by the executor's readers, and memory by the event loop as long as
+that is short. Object storage is read on threads of its own, so that a store that hangs keeps nobody
+from reading or writing what is here. Which of the two it will be is decided before: by the offset,
+and look-ups in a shard with history always go the long way. A segment that is offloaded in between
+sends its reader there.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
+from stratamq.engine.brief import BriefReads, TooLong
 from stratamq.engine.cold_readers import ColdReaders
 from stratamq.engine.executor import Executor
 from stratamq.engine.expiry import expiry_of
@@ -62,6 +64,13 @@ class Readers:
         start, end = store.start_offset, store.end_offset
         return View(shard.name, store, start, end, None, self._decompressed_max)
 
+    def for_writer(self, shard: Shard) -> View:
+        """The same, for the shard's writer: TooLong if that is the event loop and it takes long."""
+        view = self.everything(shard)
+        if not self._executor.reads_here(shard):
+            return view
+        return view._replace(store=BriefReads(view.store))
+
     # -- threads -------------------------------------------------------------------------------
 
     async def from_offset(self, shard: Shard, offset: Offset, look: Callable[[View], T]) -> T:
@@ -69,7 +78,7 @@ class Readers:
         view = self.view(shard)
         if not shard.is_cold(offset):
             try:
-                return await self.here(shard, partial(look, view))
+                return await self._look(shard, look, view)
             except NeedsHistory:
                 pass  # it was offloaded meanwhile
         view = view._replace(store=shard.reads(waits=True))  # still as far as it was asked
@@ -79,7 +88,24 @@ class Readers:
         """Look for something that may be in any part."""
         if shard.is_tiered():
             return await self.cold(shard, partial(look, self.view(shard, waits=True)))
-        return await self.here(shard, partial(look, self.view(shard)))
+        return await self._look(shard, look, self.view(shard))
+
+    async def find(self, shard: Shard, look: Callable[[View], T]) -> T:
+        """Look at everything, on a thread."""
+        if shard.is_tiered():
+            return await self.cold(shard, partial(look, self.everything(shard, waits=True)))
+        return await self.here(shard, partial(look, self.everything(shard)))
+
+    async def _look(self, shard: Shard, look: Callable[[View], T], view: View) -> T:
+        """Look at local segments: on the event loop where they are in memory and it takes a moment,
+        else on a thread."""
+        if self._executor.reads_here(shard):
+            try:
+                with self.reporting(shard):
+                    return look(view._replace(store=BriefReads(view.store)))
+            except TooLong:
+                pass
+        return await self.here(shard, partial(look, view))
 
     async def here(self, shard: Shard, work: Callable[[], T]) -> T:
         with self.reporting(shard):

@@ -263,9 +263,12 @@ class Registry:
             await self._configure(shard, _with_fixed(spec, shard.spec.config))
 
     async def _make(self, specs: list[ShardSpec]) -> None:
-        stores = await self._executor.call(lambda: self._keeper.create(specs))
-        for spec, store in zip(specs, stores, strict=True):
-            self._add(Shard(spec, store, None))
+        def make() -> list[Shard]:
+            stores = self._keeper.create(specs)
+            return [Shard(spec, store, None) for spec, store in zip(specs, stores, strict=True)]
+
+        for shard in await self._executor.call(make):
+            self._add(shard)
 
     async def _configure(self, shard: Shard, spec: ShardSpec) -> None:
         if spec == shard.spec:

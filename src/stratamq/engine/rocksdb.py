@@ -89,7 +89,8 @@ class RocksKeeper:
         self._table.remove(spec.name)
         store.destroy()
 
-    def commit(self, groups: Sequence[Group]) -> None:
+    def commit(self, groups: Sequence[Group], *, waits: bool = True) -> None:
+        assert waits, "no store here takes batches at once"
         rows = self._kv.batch()
         staged: list[tuple[Group, RocksShardStore, Staged]] = []
         for group in groups:
@@ -101,9 +102,8 @@ class RocksKeeper:
         try:
             self._kv.write(rows, sync=any(group.shard.syncs for group, _, _ in staged))
         except OutOfResources as error:
-            failure = error.with_traceback(None)  # it would keep these rows, and so the store, open
             for group, _, _ in staged:
-                group.error = failure
+                group.error = error
         except StorageError as error:
             for group, store, _ in staged:
                 group.error = store.poison(str(error))

@@ -26,7 +26,7 @@ from stratamq.engine.layout import HIGH_WATERMARKS, SEGMENTS_FOLDER
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.shard_folders import SHARD_NAME, ShardFolders, as_storage_error
 from stratamq.engine.sync_threads import SyncThreads
-from stratamq.log.contract import ShardStore
+from stratamq.log.contract import ShardStore, Step
 from stratamq.log.disk import Disk, File, RealDisk, storage_error
 from stratamq.log.index import IndexStore
 from stratamq.log.kv import KVBatch, KVStore, RocksKV, make_writable, patiently
@@ -77,7 +77,6 @@ class SegmentKeeper:
         self._folders = ShardFolders(self._disk, self._root)
         self._kv: KVStore
         self._stores: dict[ShardName, FileShardLog] = {}
-        self._empty: list[KVBatch] = []
         self._index_is_aside = False
         self._watermarks = HighWatermarks(self._disk, self._root / HIGH_WATERMARKS)
 
@@ -126,7 +125,6 @@ class SegmentKeeper:
     def begin_index(self) -> bool:
         """May be repeated after a failure: an index that was set aside already stays there. None
         is while a scan holds the old one open: it would write into the folder of the new one."""
-        self._empty.clear()
         self._stores.clear()
         with suppress(StorageError):
             self._kv.close()
@@ -223,7 +221,6 @@ class SegmentKeeper:
 
     def reopen(self, spec: ShardSpec, store: ShardStore) -> ShardStore:
         """The index may be what failed, and a log cannot be opened without it."""
-        self._empty.clear()
         make_writable(self._kv)
         return self._open_store(spec)
 
@@ -251,21 +248,27 @@ class SegmentKeeper:
         _ours(store).poison("it was deleted")
         self._stores.pop(spec.name, None)
 
-    def commit(self, groups: Sequence[Group]) -> None:
+    def commit(self, groups: Sequence[Group], *, waits: bool = True) -> Step | None:
         """Write the batches of all shards, sync their files together, and write the index rows of
         all of them at once."""
         stored = self._store(groups)
-        try:
-            rows = self._empty.pop()  # making one costs as much as the rest of such a commit
-        except IndexError:
-            rows = self._kv.batch()
+        rows = self._kv.batch()
         some = False
         for group, log, syncs in stored:
             if group.error is None and log.stage_index(rows, durable=syncs):
                 some = True
         if not some:
-            self._empty.append(rows)
-            return
+            return None
+        write = partial(self._write_rows, rows, stored)
+        if waits:
+            write()
+            return None
+        try:
+            return None if self._kv.write_at_once(rows) else write
+        except StrataError:
+            return write
+
+    def _write_rows(self, rows: KVBatch, stored: Sequence[Stored]) -> None:
         try:
             self._kv.write(rows)
         except StrataError as error:
@@ -337,7 +340,6 @@ class SegmentKeeper:
     def close(self) -> None:
         """Everything, also where a store fails: that is raised at the end."""
         stores, self._stores = self._stores, {}
-        self._empty.clear()
         try:
             each(stores.values(), lambda store: store.close())
         finally:

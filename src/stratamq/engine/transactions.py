@@ -92,6 +92,12 @@ class AbortedIndex:
                 break
         return found
 
+    def copy(self) -> AbortedIndex:
+        other, count = AbortedIndex(), len(self)
+        other._lasts, other._firsts = self._lasts[:count], self._firsts[:count]
+        other._producers, other._stables = self._producers[:count], self._stables[:count]
+        return other
+
     def starting_at(self, start: Offset) -> AbortedIndex:
         """Without those that lie wholly below `start`."""
         if not self._lasts or self._lasts[0] >= start:
@@ -111,6 +117,9 @@ class Transactions:
         self.unstable = tuple(unstable)
         """By first offset: transactions begin in the order of the log."""
         self.aborted = AbortedIndex() if aborted is None else aborted
+
+    def copy(self) -> Transactions:
+        return Transactions(self.unstable, self.aborted.copy())
 
     def last_stable(self, committed: Offset) -> Offset:
         for transaction in self.unstable:

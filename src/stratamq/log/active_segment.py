@@ -167,7 +167,13 @@ class ActiveSegment(Segment):
             times, TimePoint(self.state.max_timestamp, self.state.max_timestamp_offset)
         )
         sidecar.write_sidecars(self.disk, self.folder, self.base, offsets, times)
-        return SealedSegment(self.disk, self.folder, self.index, self.base, self.end)
+        sealed = SealedSegment(self.disk, self.folder, self.index, self.base, self.end)
+        sealed.known = self.info()._replace(active=False)
+        return sealed
+
+    def is_at_hand(self) -> bool:
+        """Whether the file is open, so that a write to it does not wait for the disk."""
+        return self._held is not None or self.disk.at_hand(self.path) is not None
 
     def floor(self, offset: Offset) -> OffsetPoint | None:
         return self.index.floor_offset(self.base, offset)

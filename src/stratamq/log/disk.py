@@ -80,6 +80,9 @@ class Disk(Protocol):
 
     def open(self, path: Path, *, create: bool = False) -> File: ...
 
+    def at_hand(self, path: Path) -> File | None:
+        """The file if it is open already: never waits for the disk."""
+
     def map(self, path: Path) -> Buffer:
         """The content of a file that never changes again."""
 
@@ -235,6 +238,9 @@ class RealDisk:
             file = self._cache.add(key, lambda: self._with_descriptor(RealFile, path, flags))
         assert isinstance(file, RealFile), "maps have keys of their own"
         return file
+
+    def at_hand(self, path: Path) -> File | None:
+        return cast("RealFile | None", self._cache.find((str(path), False)))
 
     def map(self, path: Path) -> Buffer:
         key = str(path), True

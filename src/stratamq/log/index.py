@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from itertools import repeat
 
 from stratamq.log._entries import key_rows, tag_rows
 from stratamq.log.contract import PlacedBatch
@@ -168,18 +169,15 @@ class ShardIndex:
             self._segment = segment
         keys, tags, some = self._keys, self._tags, False
         new: list[bytes] = []
-        put = rows.put
         for header, _, scan in batches:
             relative = header.base_offset - segment
             if scan.keys:
                 new += key_rows(keys, scan.keys, relative)
             if scan.tags:
                 some = True
-                for key, deltas in tag_rows(tags, scan.tags, relative):
-                    put(key, deltas)
+                rows.put_all(tag_rows(tags, scan.tags, relative))
         new.sort()
-        for key in new:
-            put(key, b"")
+        rows.put_all(zip(new, repeat(b"")))
         return some or bool(new)
 
     def replace_records(
@@ -196,8 +194,7 @@ class ShardIndex:
         for key, _ in tag_rows(prefix, old.scan.tags, relative):
             rows.delete(key)
         if new:
-            for key, deltas in tag_rows(prefix, new.scan.tags, relative):
-                rows.put(key, deltas)
+            rows.put_all(tag_rows(prefix, new.scan.tags, relative))
 
     def drop_segment(self, rows: KVBatch, segment: Offset) -> None:
         for kind in PER_SEGMENT:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -42,6 +42,7 @@ T = TypeVar("T")
 
 REOPEN_ATTEMPTS_MAX = 50
 REOPEN_WAIT_S = 0.02
+STALL_WAIT_S = 0.005
 
 MEMTABLE_BYTES = 4 << 20
 """Small memtables stay in the CPU's cache: hashed keys go in almost twice as fast as at 64 MiB."""
@@ -63,6 +64,8 @@ class KVBatch(Protocol):
 
     def put(self, key: bytes, value: bytes) -> None: ...
 
+    def put_all(self, rows: Iterable[tuple[bytes, bytes]]) -> None: ...
+
     def delete(self, key: bytes) -> None: ...
 
     def delete_range(self, begin: bytes, end: bytes) -> None:
@@ -82,7 +85,11 @@ class KVStore(Protocol):
 
     def batch(self) -> KVBatch: ...
 
-    def write(self, batch: KVBatch, *, sync: bool = False) -> None: ...
+    def write(self, batch: KVBatch, *, sync: bool = False) -> None:
+        """May wait while the store catches up with earlier writes. Other threads go on."""
+
+    def write_at_once(self, batch: KVBatch) -> bool:
+        """As `write`, unless that would wait; whether it was written."""
 
     def reopen(self) -> None:
         """Begin anew with what the disk holds. After a failed write nothing else helps."""
@@ -142,9 +149,8 @@ class RocksKV:
     """KVStore in one column family of a RocksDB.
 
     After it could not open a file, for want of descriptors, RocksDB refuses every write until it is
-    opened again. This class does that itself: within the same write in the default family, where
-    nothing of the old database is left in the batch, else before the next one. While that does not
-    succeed, every call raises TooManyOpenFiles.
+    opened again. This class does that itself, within the same write. While that does not succeed,
+    every call raises TooManyOpenFiles.
     """
 
     def __init__(
@@ -156,7 +162,9 @@ class RocksKV:
         """`close_unused` closes files of others that are open for later use only. KVDamaged when
         the files that are there cannot be opened; they are left as they are."""
         self._path, self._family, self._close_unused = path, family, close_unused
-        self._unsynced = WriteOptions()
+        self._options = WriteOptions()
+        # A writer that RocksDB slows down would wait with the GIL held, and every thread with it.
+        self._options.no_slowdown = True
         self._refuses_writes = False
         self._scans: set[object] = set()  # those under way hold the database
         self._turns = [object()]  # the thread that takes it out opens the database again
@@ -236,33 +244,40 @@ class RocksKV:
         return cursor
 
     def batch(self) -> KVBatch:
-        if self._refuses_writes:
-            self._open_again()
-        return _FamilyBatch(self._handle)
+        return _Batch()
 
     def write(self, batch: KVBatch, *, sync: bool = False) -> None:
-        assert isinstance(batch, _FamilyBatch), "a batch is written by the store that made it"
         if self._refuses_writes:
             self._open_again()
-        failure = self._try(batch, sync)
+        while isinstance(failure := self._try(batch, sync), _Stalled):
+            time.sleep(STALL_WAIT_S)
         if isinstance(failure, TooManyOpenFiles):
             self._refuses_writes = True
-            if self._handle is None:
-                self._open_again()
-                failure = self._try(batch, sync)
-        try:
-            if failure is not None:
-                raise failure
-        finally:
-            del failure  # with its traceback it would keep this batch, and so the database, alive
+            self._open_again()
+            failure = self._try(batch, sync)
+        if failure is not None:
+            raise failure
 
-    def _try(self, batch: _FamilyBatch, sync: bool) -> Exception | None:
+    def write_at_once(self, batch: KVBatch) -> bool:
+        if self._refuses_writes:
+            return False
+        failure = self._try(batch, sync=False)
+        if isinstance(failure, TooManyOpenFiles):
+            self._refuses_writes = True
+        if isinstance(failure, (TooManyOpenFiles, _Stalled)):
+            return False
+        if failure is not None:
+            raise failure
+        return True
+
+    def _try(self, batch: KVBatch, sync: bool) -> StorageError | None:
         """Write; what went wrong, if anything did. An error that is being handled would hold on to
         the database it came from, and keep it from being opened again."""
+        assert isinstance(batch, _Batch), "a batch is written by the store that made it"
         if self._closed:
             self._check_open()
         try:
-            self._db.write(batch.inner, self._unsynced)
+            self._db.write(batch.made_for(self._handle), self._options)
             if sync:
                 # Not by an option of the write: rocksdict holds the GIL for the whole of a write,
                 # and would stop every other thread for as long as the disk takes.
@@ -320,23 +335,59 @@ class RocksKV:
             raise Closed("the key-value store is closed")
 
 
-class _FamilyBatch:
-    """A WriteBatch bound to one column family. `put` is the library's own, called per record."""
+class _Stalled(StorageError):
+    """RocksDB makes writers wait until it has flushed or compacted earlier writes."""
 
-    def __init__(self, handle: ColumnFamily | None) -> None:
-        self.inner = WriteBatch(raw_mode=True)
-        if handle is not None:
-            self.inner.set_default_column_family(handle)
-        self._handle = handle
-        self.put: Callable[[bytes, bytes], None] = self.inner.put
-        self.delete: Callable[[bytes], None] = self.inner.delete
+
+class _End:
+    """The end of a range that is deleted."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+
+
+class _Batch:
+    """Changes in order. RocksDB's own batch is made of them when they are written: it can be
+    written only once, even if that fails, and keeps its database open."""
+
+    __slots__ = ("_changes",)
+
+    def __init__(self) -> None:
+        self._changes: list[tuple[bytes, bytes | _End | None]] = []
 
     def __len__(self) -> int:
-        return len(self.inner)
+        return len(self._changes)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        self._changes.append((key, value))
+
+    def put_all(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
+        self._changes.extend(rows)
+
+    def delete(self, key: bytes) -> None:
+        self._changes.append((key, None))
 
     def delete_range(self, begin: bytes, end: bytes) -> None:
-        # The library's delete_range overlooks the default column family, so it is named again.
-        self.inner.delete_range(begin, end, self._handle)
+        self._changes.append((begin, _End(end)))
+
+    def made_for(self, family: ColumnFamily | None) -> WriteBatch:
+        batch = WriteBatch(raw_mode=True)
+        if family is not None:
+            batch.set_default_column_family(family)
+        put, delete = batch.put, batch.delete
+        for key, value in self._changes:
+            if type(value) is bytes:  # as a rule, and once per record: the quickest test
+                put(key, value)
+            elif value is None:
+                delete(key)
+            elif isinstance(value, _End):
+                # The library's delete_range overlooks the default column family.
+                batch.delete_range(key, value.key, family)
+            else:
+                raise TypeError(f"a value is bytes, not {type(value).__name__}")
+        return batch
 
 
 def _options() -> Options:
@@ -403,6 +454,8 @@ def _failure_of(path: Path, cursor: RdictIter) -> StorageError | None:
 def _translated(path: Path, error: Exception) -> StorageError:
     """RocksDB reports by text alone; this is the only place that reads it."""
     text = str(error)
+    if text.startswith("Result incomplete"):
+        return _Stalled(f"{path}: {text}")
     if "No space left" in text:
         return DiskFull(f"{path}: the disk is full: {text}")
     if "Too many open files" in text:

@@ -10,6 +10,7 @@ one read.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import field
 from itertools import count
 from pathlib import Path
@@ -24,7 +25,7 @@ from stratamq.log.sealed_segment import SealedSegment
 from stratamq.log.segment_recovery import Indexing
 from stratamq.log.sidecar import SIDECARS, collect_points
 from stratamq.model.dataclass import dataclass
-from stratamq.model.errors import CorruptRecord
+from stratamq.model.errors import CorruptRecord, StorageError
 from stratamq.model.types import Offset, Position
 from stratamq.wire.kafka.records import EMPTY_SCAN, read_header
 
@@ -111,7 +112,10 @@ class Rewrite:
         for path in self._paths():
             old.disk.rename(self._cleaned(path), path)
         old.disk.sync_folder(old.folder)
-        return SealedSegment(old.disk, old.folder, old.index, old.base, old.end)
+        new = SealedSegment(old.disk, old.folder, old.index, old.base, old.end)
+        with suppress(OSError, StorageError):
+            new.info()  # here, where waiting for the disk holds up no event loop
+        return new
 
     def _write(self, rewriter: Rewriter, indexing: Indexing) -> None:
         old = self.old

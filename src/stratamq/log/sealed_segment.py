@@ -27,9 +27,10 @@ logger = logging.getLogger(__name__)
 
 
 class SealedSegment(Segment):
-    """Immutable. Its sidecars are mapped when needed, and the disk caches the maps."""
+    """Immutable. Its sidecars are mapped when needed, and the disk caches the maps. `known` is what
+    `info` returns, from the first time on: it takes a look into three files."""
 
-    __slots__ = ("_first_timestamp", "_offsets", "_pinned", "_times", "_trusted")
+    __slots__ = ("_first_timestamp", "_offsets", "_pinned", "_times", "_trusted", "known")
 
     def __init__(
         self, disk: Disk, folder: Path, index: ShardIndex, base: Offset, end: Offset
@@ -42,6 +43,7 @@ class SealedSegment(Segment):
         self._times: TimeSidecar | None = None
         self._trusted = False
         self._first_timestamp: TimestampMs | None = None
+        self.known: SegmentInfo | None = None
 
     def file(self) -> File:
         return self._pinned or self.disk.open(self.path)
@@ -95,12 +97,14 @@ class SealedSegment(Segment):
         return header.max_timestamp if header.last_offset == point.last_offset else None
 
     def info(self) -> SegmentInfo:
-        last = self._time_sidecar().last()
-        youngest = last.timestamp if last else NO_TIMESTAMP
-        written_ms = self.written_ms(youngest)
-        return SegmentInfo(
-            self.base, self.end, self.size, self._first(), youngest, False, written_ms
-        )
+        if self.known is None:
+            last = self._time_sidecar().last()
+            youngest = last.timestamp if last else NO_TIMESTAMP
+            written_ms = self.written_ms(youngest)
+            self.known = SegmentInfo(
+                self.base, self.end, self.size, self._first(), youngest, False, written_ms
+            )
+        return self.known
 
     def unlink(self) -> None:
         """Remove the files. The log goes last: a log without sidecars gets new ones, and a sidecar

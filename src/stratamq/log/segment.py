@@ -99,7 +99,8 @@ class Segment(ABC):
         size, position = self.size, self._hints.get(offset)
         if position is None or not 0 < size - position <= AT_ONCE_BYTES:
             return None
-        chunk = self.file().read_at_once(size - position, position)
+        file = self.disk.at_hand(self.path)
+        chunk = file.read_at_once(size - position, position) if file else None
         data = b"" if chunk is None else reader.plain_batches(chunk, offset, max_bytes, end)
         if data:
             self._remember(_next_offset(data), position + len(data))

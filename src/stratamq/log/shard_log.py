@@ -268,6 +268,7 @@ class FileShardLog:
         return (
             self._guard.ready
             and 0 < active.size <= self._segment_bytes - size_bytes
+            and active.is_at_hand()
             and epoch <= self._epochs.newest
             and (first < 0 or max_timestamp - first <= self._segment_ms)
         )

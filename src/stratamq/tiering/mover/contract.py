@@ -27,7 +27,9 @@ class TierEngine(Protocol):
     def last_stable_offset(self, shard: ShardName) -> Offset: ...
 
     def segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
-        """Those that are kept locally."""
+        """Those that are kept locally. On the event loop, `load_segments` comes before."""
+
+    async def load_segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]: ...
 
     def aborted_transactions(
         self, shard: ShardName, start: Offset, end: Offset

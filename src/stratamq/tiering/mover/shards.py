@@ -134,6 +134,7 @@ class _Run:
         """Do what is quick, and say what is not. Nothing is dropped of which history does not
         have everything: the engine holds us to that."""
         while True:
+            await self._engine().load_segments(self.shard)
             actions = self._decided()
             quick = [action for action in actions if not isinstance(action, Upload)]
             for action in quick:

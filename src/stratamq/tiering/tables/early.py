@@ -113,6 +113,7 @@ class EarlyWriter:
     async def _flush(self, topic: Topic, shard: ShardName, ends: Ends) -> Visible:
         done = Visible()
         for _ in range(ROUNDS_MAX):
+            await self.engine(shard).load_segments(shard)
             planned = self._missing(self.engine(shard), shard, ends)
             if not planned:
                 break
@@ -127,6 +128,7 @@ class EarlyWriter:
 
     async def _merge(self, topic: Topic, shard: ShardName, ends: Ends) -> None:
         for _ in range(ROUNDS_MAX):
+            await self.engine(shard).load_segments(shard)
             segments, files = self.engine(shard).segments(shard), self.around.files.files(shard)
             planned = merges(segments, files, ends, self.merge_files)
             if not planned:

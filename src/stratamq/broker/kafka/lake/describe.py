@@ -77,6 +77,7 @@ class DescribeLake:
             await answer.add(PARTITION_BYTES + len(files) * FILE_BYTES)
             start, committed, _ = await driver.offsets(shard)
             moving = self._lake.moving(shard)
+            segments = await driver.segments(shard)
             cold_end = files[-1].end_offset if files else start
             return LakePartition(
                 partition_index=number,
@@ -84,7 +85,7 @@ class DescribeLake:
                 local_start_offset=local_start,
                 high_watermark=committed,
                 last_stable_offset=handle.last_stable(),
-                local_bytes=sum(segment.size_bytes for segment in driver.segments(shard)),
+                local_bytes=sum(segment.size_bytes for segment in segments),
                 moving=moving.step if moving else None,
                 moving_done=moving.done_bytes if moving else 0,
                 moving_total=moving.total_bytes if moving else 0,
