@@ -36,7 +36,7 @@ from stratamq.engine.executor import (
     tell,
 )
 from stratamq.engine.group import Append, AppendReplica, Group, gather
-from stratamq.engine.limits import EngineLimits
+from stratamq.engine.limits import WORKERS_MAX, EngineLimits
 from stratamq.engine.shard import Shard
 from stratamq.log.contract import Step
 from stratamq.model.clock import Clock
@@ -47,6 +47,8 @@ PIPELINED_BYTES = 1 << 20
 """A drain above this takes half of what is under way at most: while it is written, the event loop
 answers and prepares the other half. Taking all would let each wait for the other in turn."""
 
+
+LANES = WORKERS_MAX
 
 BRIEF_BYTES = 256 << 10
 """As much as comes in one turn of the event loop, finds no other before it and need not be synced
@@ -232,8 +234,9 @@ class IOPool:
         return asyncio.wrap_future(reading, loop=self._loop)
 
     def lane_of(self, name: str) -> int:
-        """Stable, so that a shard keeps its worker over a restart."""
-        return crc32(name.encode()) % len(self._lanes)
+        """Which of LANES follows from the name alone; with fewer workers, each serves several.
+        Files and rows know nothing of lanes: a node may be started with any count of workers."""
+        return crc32(name.encode()) % LANES % len(self._lanes)
 
     def _submit(self, request: Request) -> None:
         lane = self._lanes[request.shard.lane]
