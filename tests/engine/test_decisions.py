@@ -319,7 +319,7 @@ def test_an_index_that_names_a_control_batch_is_not_believed_either() -> None:
     assert found.key is not None
     view, start = view_of(store), Offset(0)
     assert lookups.by_key(view, found.key, start, ReadLimit(), True) == []
-    assert lookups.offsets_of_key(view, found.key) == []
+    assert list(lookups.offsets_of_key(view, found.key)) == []
 
 
 # -- limits ----------------------------------------------------------------------------------------

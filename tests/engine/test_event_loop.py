@@ -29,7 +29,7 @@ from tests.engine.conftest import ENGINES
 from tests.engine.support import EVERYTHING, NOW, S, T, batch, produced, record, spec, write_all
 
 STALLING = {"open", "os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.truncate", "os.listdir"}
-"""What Python tells of calls into the file system."""
+"""Audit events of calls into the file system."""
 
 
 class Watch:
@@ -230,7 +230,7 @@ async def test_a_short_read_of_memory_is_for_the_event_loop(
 async def test_compressed_batches_are_for_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody knows before how many records they become."""
+    """How many records they hold is not known before they are decompressed."""
     engine = EngineMemory(tmp_path)
     await engine.open()
     await engine.create_shard(spec())

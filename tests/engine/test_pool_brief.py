@@ -67,7 +67,7 @@ class Halting(Open):
 
 
 async def test_what_would_have_to_wait_is_finished_by_the_worker() -> None:
-    """Nothing is answered or seen before, and those who come meanwhile come after it."""
+    """Nothing is answered or visible before it, and later appends come after it."""
     commit, target = Halting(), shard(flush="os")
     async with pool_of(commit) as pool:
         first = pool.append(append(target, b"x"))

@@ -236,6 +236,8 @@ def check_segments(state: MetaState) -> None:
     waiting = [one for some in state.pending.values() for one in some.values()]
     sizes = [one.size_bytes for one in kept] + [one.size_bytes for one in waiting]
     assert state.offset_bytes == sum(sizes)
+    begun = [one.shards for one in state.transactions.values()]
+    assert state.transaction_shards == sum(map(len, begun))
     led: Counter[NodeId] = Counter()
     held: Counter[NodeId] = Counter()
     for several in state.segments.values():

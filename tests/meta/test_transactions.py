@@ -103,3 +103,26 @@ async def test_no_more_ids_than_the_limit(tmp_path: Path) -> None:
     with pytest.raises(CapacityExceeded):
         await meta.submit(SaveTransaction(transaction=replace(ONE, transactional_id="y")))
     await meta.close()
+
+
+async def test_no_more_partitions_in_transactions_than_the_limit(tmp_path: Path) -> None:
+    """Those that are in one can always be ended, and others then have their place."""
+    limits = MetaLimits(transaction_shards_max=3)
+    meta = MetaService(RocksMetaStore(tmp_path), limits=limits)
+    await meta.open()
+    one = replace(ONE, shards=frozenset(ShardName(f"t_{n}") for n in range(2)))
+    other = replace(one, transactional_id="y")
+    await meta.submit(SaveTransaction(transaction=one))
+    await meta.submit(SaveTransaction(transaction=replace(one, producer_epoch=4)))
+    with pytest.raises(CapacityExceeded, match="transaction_shards_max is 3; this would make 4"):
+        await meta.submit(SaveTransaction(transaction=other))
+    await meta.close()
+    again = MetaService(RocksMetaStore(tmp_path), limits=limits)
+    await again.open()
+    with pytest.raises(CapacityExceeded):
+        await again.submit(SaveTransaction(transaction=other))
+    ended = replace(one, producer_epoch=4, shards=frozenset())
+    await again.submit(SaveTransaction(transaction=ended))
+    await again.submit(SaveTransaction(transaction=other))
+    assert again.state.transaction_shards == 2
+    await again.close()

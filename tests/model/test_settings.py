@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stratamq.model.errors import InvalidConfig
-from stratamq.model.settings import Setting, parse_all, unknown_name
+from stratamq.model.settings import VALUE_CHARS_MAX, Setting, parse_all, unknown_name
 
 SIZE = Setting(name="size", default=10, minimum=1, maximum=100, doc="A size.")
 FLAG = Setting(name="flag", default=False, doc="A flag.")
@@ -33,6 +33,13 @@ def test_booleans(raw: object, value: bool) -> None:
 def test_what_is_neither_true_nor_false(raw: object) -> None:
     with pytest.raises(InvalidConfig, match="flag"):
         FLAG.parse(raw)
+
+
+def test_text_has_a_limit() -> None:
+    text = Setting(name="schema", default="", doc="A text.")
+    assert text.parse("x" * VALUE_CHARS_MAX)
+    with pytest.raises(InvalidConfig, match=f"schema: {VALUE_CHARS_MAX + 1} characters"):
+        text.parse("x" * (VALUE_CHARS_MAX + 1))
 
 
 def test_choices() -> None:

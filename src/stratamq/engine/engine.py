@@ -36,6 +36,7 @@ from stratamq.engine.handle import Local, Remote
 from stratamq.engine.history import History
 from stratamq.engine.keeper import Keeper
 from stratamq.engine.limits import EngineLimits
+from stratamq.engine.producers_shard import ProducerLimit
 from stratamq.engine.reading import Readers
 from stratamq.engine.registry import Registry
 from stratamq.engine.shard import Shard
@@ -72,7 +73,8 @@ class BatchEngine(StorageEngine):
         self, keeper: Keeper, executor: Executor, clock: Clock, limits: EngineLimits
     ) -> None:
         self.executor, self.clock, self.limits = executor, clock, limits
-        self._registry = Registry(keeper, executor, limits.checkpoint_ms, limits.producers_max)
+        producers = ProducerLimit(limits.producers_max, limits.aborted_transactions_max)
+        self._registry = Registry(keeper, executor, limits.checkpoint_ms, producers)
         self._shard = self._registry.get
         self._readers = Readers(executor, clock, limits, self._registry.index_is_damaged)
         self._scratch = Scratch()  # batches are looked at on the event loop, one at a time
@@ -305,7 +307,8 @@ class BatchEngine(StorageEngine):
     # -- deleting ------------------------------------------------------------------------------
 
     async def delete_by_key(self, shard: ShardName, key: bytes) -> int:
-        return await self._delete(self._shard(shard), housekeeping.of_key(key))
+        find = housekeeping.of_key(key, self.limits.deletion_marks_max)
+        return await self._delete(self._shard(shard), find)
 
     async def delete_by_offset(self, shard: ShardName, offset: Offset) -> bool:
         return bool(await self._delete(self._shard(shard), housekeeping.at_offset(offset)))
@@ -313,10 +316,10 @@ class BatchEngine(StorageEngine):
     async def _delete(self, shard: Shard, find: housekeeping.Find) -> int:
         """As the writer, so that nothing comes between finding and marking. What object storage
         has, and what takes long, is found by a reader: the writer must not wait for it."""
-        readers = self._readers
+        readers, marks_max = self._readers, self.limits.deletion_marks_max
 
         def as_writer() -> int:
-            return housekeeping.delete(shard, find(readers.for_writer(shard)))
+            return housekeeping.delete(shard, find(readers.for_writer(shard)), marks_max)
 
         try:
             return await self._change(shard, as_writer)
@@ -326,7 +329,8 @@ class BatchEngine(StorageEngine):
             generation = shard.generation
             found = await readers.find(shard, find)
             if shard.generation == generation:  # else other records may be at those offsets now
-                return await self._change(shard, partial(housekeeping.delete, shard, found))
+                mark = partial(housekeeping.delete, shard, found, marks_max)
+                return await self._change(shard, mark)
 
     # -- replication ---------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence, Set
 from functools import partial
+from itertools import islice
 
 from stratamq.engine import lookups, retention
 from stratamq.engine.compaction import Plan, Scope, plan, rewriter
@@ -13,7 +14,7 @@ from stratamq.engine.shard import Shard
 from stratamq.engine.view import View
 from stratamq.log.contract import ShardStore, Step
 from stratamq.model.dataclass import dataclass
-from stratamq.model.errors import CorruptRecord
+from stratamq.model.errors import CapacityExceeded, CorruptRecord
 from stratamq.model.types import Offset, TimestampMs
 from stratamq.wire.kafka.records import decode_some
 
@@ -36,8 +37,9 @@ Find = Callable[[View], Sequence[Offset]]
 """Looks for the records that are to be deleted."""
 
 
-def of_key(key: bytes) -> Find:
-    return lambda view: lookups.offsets_of_key(view, key)
+def of_key(key: bytes, found_max: int) -> Find:
+    """Finds one more than `found_max` at most: so many are not deleted, however many there are."""
+    return lambda view: list(islice(lookups.offsets_of_key(view, key), found_max + 1))
 
 
 def at_offset(offset: Offset) -> Find:
@@ -53,12 +55,18 @@ def at_offset(offset: Offset) -> Find:
     return find
 
 
-def delete(shard: Shard, offsets: Iterable[Offset]) -> int:
-    """Those that were not trimmed since they were found; how many."""
-    start = shard.store.start_offset
-    left = [offset for offset in offsets if offset >= start]
+def delete(shard: Shard, offsets: Iterable[Offset], marks_max: int) -> int:
+    """Mark those that were not trimmed since they were found; how many. CapacityExceeded, and none
+    is marked, when the shard would have more marks than `marks_max`."""
+    store = shard.store
+    left = [offset for offset in offsets if offset >= store.start_offset]
+    marks = len(store.deleted()) + len(left)
+    if left and marks > marks_max:
+        raise CapacityExceeded(
+            f"{shard.name}: deletions.per.shard.max is {marks_max}; this would make {marks} or more"
+        )
     if left:
-        shard.store.delete(left)
+        store.delete(left)
     return len(left)
 
 

@@ -29,7 +29,7 @@ class EngineLimits:
     """Limits of one engine. Each says what happens when it is met."""
 
     workers: int = field(default_factory=_workers_default)
-    """Threads that write. A shard always belongs to the same one."""
+    """Threads that write. A shard always belongs to the same one. Nothing stored depends on it."""
 
     queue_requests_max: int = 4096
     """Requests queued or being written, per worker. Full: producers wait."""
@@ -68,6 +68,16 @@ class EngineLimits:
     """Producers that all shards remember, at about half a kilobyte each. Above: the shard that a
     new one writes to forgets those it heard of longest ago, but for its last sixteen and those with
     a transaction under way. The next batch of one that was forgotten counts as its first."""
+
+    aborted_transactions_max: int = 1_000_000
+    """Aborted transactions of one shard that readers may still meet, at 32 bytes each. Above: a
+    batch that begins another transaction is refused with CapacityExceeded, until retention or
+    compaction has removed old ones."""
+
+    deletion_marks_max: int = 100_000
+    """Records of one shard that were deleted by key or offset and are still in its files, at about
+    a hundred bytes each. Above: a deletion is refused with CapacityExceeded, until compaction or
+    retention has removed some."""
 
     compaction_keys_max: int = 1_000_000
     """Distinct keys that one compaction of a shard remembers, at about 200 bytes each. Above: the

@@ -39,7 +39,7 @@ def by_tag(view: View, tag: bytes, offset: Offset, limit: ReadLimit) -> list[Rec
     return _collect(found, limit)
 
 
-def offsets_of_key(view: View, key: bytes) -> list[Offset]:
+def offsets_of_key(view: View, key: bytes) -> Iterator[Offset]:
     """Where every visible record of the key is."""
     candidates = view.store.offsets_by_key(key, view.end)
     if candidates is None:
@@ -47,7 +47,7 @@ def offsets_of_key(view: View, key: bytes) -> list[Offset]:
     else:
         recent = takewhile(lambda candidate: candidate >= view.start, candidates)
         found = _verified(view, recent, lambda record: record.key == key, WINDOW_MIN)
-    return [record.offset for records in found for record in records]
+    return (record.offset for records in found for record in records)
 
 
 def _newest_first(view: View, key: bytes, offset: Offset, wanted: int) -> Iterator[list[Record]]:

@@ -153,7 +153,8 @@ class MemoryKeeper:
 
 
 class EngineMemory(BatchEngine):
-    """All in memory, all on the event loop. Persisted segments go to `{data_dir}/memory`."""
+    """All in memory; the event loop does what is short. Persisted segments go to
+    `{data_dir}/memory`."""
 
     def __init__(
         self,

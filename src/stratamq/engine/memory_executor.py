@@ -29,8 +29,8 @@ T = TypeVar("T")
 
 
 class Gate:
-    """Stands while a thread changes a shard, and until the last writer that came meanwhile is
-    through."""
+    """Exists while a thread changes a shard, and until the last writer that waited for it is
+    done."""
 
     __slots__ = ("lock", "users")
 
@@ -40,8 +40,8 @@ class Gate:
 
 
 class MemoryExecutor:
-    """See Executor for the contract. `waits`: writers that find memory full wait for the persister,
-    if that makes room."""
+    """See Executor for the contract. `waits`: writers that find memory full wait until the
+    persister has moved segments to disk."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class MemoryExecutor:
         return answer
 
     async def _append_with_patience(self, request: Append | AppendReplica) -> AppendResult:
-        """Memory that is full of segments on their way to disk has room again when they are there,
+        """Memory that is full of segments on their way to disk is free again when they are there,
         unless the disk does not take them."""
         while True:
             try:

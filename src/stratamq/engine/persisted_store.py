@@ -54,9 +54,9 @@ class EitherSet(Set[Offset]):
 
 
 class PersistedShardStore:
-    """See ShardStore. All but `copy` and reading is done on the event loop's thread, never while a
-    `copy` is under way; appending alone may happen beside it, since it touches the newest
-    segment."""
+    """See ShardStore. Appending is done on the event loop; other changes on a thread, while which
+    nothing else is done but reading, and never during a `copy`. Appending alone may happen beside
+    that, since it touches the newest segment."""
 
     __slots__ = ("_start", "disk", "memory")
 

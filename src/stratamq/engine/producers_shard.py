@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from stratamq.engine.producers_snapshot import decode, encode, superfluous
-from stratamq.engine.producers_table import Draft, ProducerTable
+from stratamq.engine.producers_table import NO_LIMIT, Draft, ProducerTable
 from stratamq.log.contract import PlacedBatch, ShardStore
 from stratamq.model.errors import CorruptRecord, StorageError
 from stratamq.model.types import NO_TIMESTAMP, Offset, TimestampMs
@@ -32,11 +32,12 @@ PRODUCER_ID_AT = 43
 
 
 class ProducerLimit:
-    """How many producers all shards of an engine remember, at about half a kilobyte each. The
-    writers of its shards count at the same time."""
+    """How many producers all shards of an engine remember, at about half a kilobyte each, and how
+    many aborted transactions each of them. The writers of its shards count at the same time."""
 
-    def __init__(self, producers_max: int = PRODUCERS_MAX) -> None:
+    def __init__(self, producers_max: int = PRODUCERS_MAX, aborted_max: int = NO_LIMIT) -> None:
         self._max, self._count = producers_max, 0
+        self.aborted_max = aborted_max
         self._lock = threading.Lock()
 
     def change(self, by: int) -> int:
@@ -80,7 +81,7 @@ class ShardProducers:
             self._limit.change(self._counted - before)
 
     def draft(self, now_ms: TimestampMs) -> Draft:
-        return Draft(self.table, now_ms)
+        return Draft(self.table, now_ms, self._limit.aborted_max)
 
     # -- following the log ---------------------------------------------------------------------
 

@@ -18,12 +18,15 @@ from stratamq.engine.producers import (
     with_marker,
 )
 from stratamq.engine.transactions import Begun, Ended, Transactions
-from stratamq.model.errors import InvalidInput
+from stratamq.model.errors import CapacityExceeded, InvalidInput
 from stratamq.model.producer import ProducerState
 from stratamq.model.types import Offset, TimestampMs
 from stratamq.wire.kafka.records import BatchHeader, Buffer, ControlType
 from stratamq.wire.kafka.records.control import EndMark, read_mark
 from stratamq.wire.kafka.records.layout import CONTROL_BIT
+
+NO_LIMIT = (1 << 63) - 1
+"""What is in the log is followed, whatever the limit was when it was written."""
 
 
 class ProducerTable:
@@ -96,10 +99,12 @@ class ProducerTable:
 class Draft:
     """What the table will be once the batches of a commit are stored."""
 
-    __slots__ = ("_changed", "_events", "_now_ms", "_table")
+    __slots__ = ("_aborted_max", "_changed", "_events", "_now_ms", "_table")
 
-    def __init__(self, table: ProducerTable, now_ms: TimestampMs) -> None:
-        self._table, self._now_ms = table, now_ms
+    def __init__(
+        self, table: ProducerTable, now_ms: TimestampMs, aborted_max: int = NO_LIMIT
+    ) -> None:
+        self._table, self._now_ms, self._aborted_max = table, now_ms, aborted_max
         self._changed: dict[int, Producer] = {}
         self._events: list[Begun | Ended] = []
 
@@ -116,7 +121,19 @@ class Draft:
         batch = repeated(known, header)
         if batch is None:
             check_batch(known, header)
+            if header.is_transactional and (known is None or known.transaction_start is None):
+                self._check_aborted()
         return batch
+
+    def _check_aborted(self) -> None:
+        """A transaction that begins may be aborted. Then readers have to know of it for as long as
+        its records are there, so none begins where too many were aborted before."""
+        aborted = len(self._table.transactions.aborted)
+        if aborted >= self._aborted_max:
+            raise CapacityExceeded(
+                f"transactions.aborted.per.shard.max is {self._aborted_max}, and {aborted} "
+                "aborted transactions still have records here"
+            )
 
     def add(self, header: BatchHeader, data: Buffer) -> None:
         """A batch at its final place, whoever put it there."""

@@ -1,8 +1,8 @@
 """On which thread a shard is read, and through which view.
 
 Segments on local disk are read by the executor's readers, and memory by the event loop as long as
-that is short. Object storage is read on threads of its own, so that a store that hangs keeps nobody
-from reading or writing what is here. Which of the two it will be is decided before: by the offset,
+that is short. Object storage is read on threads of its own, so that a store that hangs holds up
+no read or write of local segments. Which of the two it will be is decided before: by the offset,
 and look-ups in a shard with history always go the long way. A segment that is offloaded in between
 sends its reader there.
 """

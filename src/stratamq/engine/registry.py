@@ -14,7 +14,7 @@ from stratamq.engine.commit import ALONE, answer
 from stratamq.engine.contract import ShardSpec
 from stratamq.engine.executor import Executor, answer_future
 from stratamq.engine.keeper import Keeper, each
-from stratamq.engine.producers_shard import PRODUCERS_MAX, ProducerLimit
+from stratamq.engine.producers_shard import ProducerLimit
 from stratamq.engine.shard import Shard
 from stratamq.model.damage import report_damage
 from stratamq.model.errors import (
@@ -61,11 +61,11 @@ class Registry:
         keeper: Keeper,
         executor: Executor,
         checkpoint_ms: int,
-        producers_max: int = PRODUCERS_MAX,
+        producers: ProducerLimit,
     ) -> None:
         self._keeper, self._executor = keeper, executor
         self._checkpoint_ms = checkpoint_ms
-        self._producers = ProducerLimit(producers_max)
+        self._producers = producers
         self._shards: dict[ShardName, Shard] = {}
         self._unavailable: dict[ShardName, str] = {}
         self._poisoned: set[ShardName] = set()

@@ -23,6 +23,11 @@ FIRST = EpochStart(LeaderEpoch(-1), Offset(-1))
 
 History = tuple[EpochStart, ...]
 
+EPOCHS_MAX = 10_000
+"""Leaders that a shard remembers. Above: the oldest is forgotten, and a question where it ended
+is answered as for an epoch before the log. The next one is not given its records: that would let
+a replica keep records that its leader never had."""
+
 
 class EpochCheckpoint:
     """The history of one shard, its `newest` epoch, and its file, which is durable when `save`
@@ -52,7 +57,7 @@ def extended(history: History, epoch: LeaderEpoch, start: Offset) -> History:
     wrote nothing is forgotten."""
     if epoch < 0 or (history and epoch <= history[-1].epoch):
         return history
-    return (*cut_end(history, start), EpochStart(epoch, start))
+    return (*cut_end(history, start), EpochStart(epoch, start))[-EPOCHS_MAX:]
 
 
 def with_all(history: History, others: Iterable[EpochStart]) -> History:

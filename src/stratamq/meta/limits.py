@@ -19,7 +19,7 @@ from stratamq.meta.entities import OFFSET_BYTES
 from stratamq.meta.resource_configs import AlterResourceConfig
 from stratamq.meta.state import MetaState, Offsets
 from stratamq.meta.tier import CommitFiles
-from stratamq.meta.transactions import SaveTransaction
+from stratamq.meta.transactions import SaveTransaction, TransactionMeta
 from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import CapacityExceeded
 
@@ -34,6 +34,7 @@ class MetaLimits:
     groups_max: int = 100_000
     offset_bytes_max: int = 128 << 20
     transactions_max: int = 100_000
+    transaction_shards_max: int = 1_000_000
     acls_max: int = 10_000
     credentials_max: int = 100_000
     quotas_max: int = 10_000
@@ -59,8 +60,8 @@ def check_limits(state: MetaState, command: Command, limits: MetaLimits) -> None
             _check_offsets(state, offsets, {}, limits)
         case SaveGroup(group=group) if group not in state.members:
             _check("groups_max", len(state.members) + 1, limits.groups_max)
-        case SaveTransaction(transaction=one) if one.transactional_id not in state.transactions:
-            _check("transactions_max", len(state.transactions) + 1, limits.transactions_max)
+        case SaveTransaction(transaction=one):
+            _check_transaction(state, one, limits)
         case CreateAcl(rule=rule) if rule not in state.acls:
             _check("acls_max", len(state.acls) + 1, limits.acls_max)
         case SaveCredential(credential=credential) if credential.key not in state.credentials:
@@ -74,6 +75,17 @@ def check_limits(state: MetaState, command: Command, limits: MetaLimits) -> None
             _check("files_max", there + len(add) - len(gone), limits.files_max)
         case _:
             pass
+
+
+def _check_transaction(state: MetaState, one: TransactionMeta, limits: MetaLimits) -> None:
+    """One that has no more partitions than before can always go on, to its end above all."""
+    old = state.transactions.get(one.transactional_id)
+    if old is None:
+        _check("transactions_max", len(state.transactions) + 1, limits.transactions_max)
+    growth = len(one.shards) - (0 if old is None else len(old.shards))
+    if growth > 0:
+        wanted = state.transaction_shards + growth
+        _check("transaction_shards_max", wanted, limits.transaction_shards_max)
 
 
 def _check_offsets(

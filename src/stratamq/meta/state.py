@@ -64,7 +64,8 @@ class NodeLoad:
 
 @dataclass(frozen=True, slots=True)
 class MetaState:
-    """See the laws above. `ids`, `loads` and `offset_bytes` are derived from the other tables."""
+    """See the laws above. `ids`, `loads`, `offset_bytes` and `transaction_shards` are derived from
+    the other tables."""
 
     revision: int = 0
     topics: PMap[TopicId, TopicMeta] = field(default_factory=PMap)
@@ -86,6 +87,8 @@ class MetaState:
     loads: Mapping[NodeId, NodeLoad] = field(default_factory=dict)
     offset_bytes: int = 0
     """Memory of all offsets of groups, those of open transactions too."""
+    transaction_shards: int = 0
+    """Shards of all open transactions; one counts once for each of them."""
 
     def topic(self, topic_id: TopicId) -> TopicMeta:
         try:
@@ -167,7 +170,7 @@ def _moved(state: MetaState, event: Event) -> MetaState:
         case PendingOffset() as pending:
             return _pending_moved(state, pending, present)
         case TransactionMeta() as one:
-            return replace(state, transactions=_table(state.transactions, one.key, one, present))
+            return _transaction_moved(state, one, present)
         case ProducerIds() as ids:
             return replace(state, next_producer_id=ids.next_id)
         case AclRule() as rule:
@@ -236,6 +239,16 @@ def _pending_moved(state: MetaState, pending: PendingOffset, present: bool) -> M
     )
 
 
+def _transaction_moved(state: MetaState, one: TransactionMeta, present: bool) -> MetaState:
+    old = state.transactions.get(one.key)
+    shards = state.transaction_shards - (0 if old is None else len(old.shards))
+    return replace(
+        state,
+        transactions=_table(state.transactions, one.key, one, present),
+        transaction_shards=shards + len(one.shards) if present else shards,
+    )
+
+
 def _groups_moved(
     groups: PMap[str, Offsets], events: Sequence[Event]
 ) -> tuple[PMap[str, Offsets], int]:
@@ -300,6 +313,7 @@ def restored(entities: Iterable[Entity], revision: int) -> MetaState:
     kinds = _Kinds(entities)
     topics, segments = kinds.of(TopicMeta), kinds.of(SegmentMeta)
     offsets, pending = kinds.of(GroupOffset), kinds.of(PendingOffset)
+    transactions = kinds.of(TransactionMeta)
     state = MetaState(
         revision=revision,
         topics=PMap({one.key: one for one in topics}),
@@ -311,7 +325,7 @@ def restored(entities: Iterable[Entity], revision: int) -> MetaState:
         groups=_gathered(offsets, lambda one: one.group, _by_shard),
         members=PMap({one.key: one for one in kinds.of(GroupMeta)}),
         pending=_gathered(pending, lambda one: one.producer_id, _by_place),
-        transactions=PMap({one.key: one for one in kinds.of(TransactionMeta)}),
+        transactions=PMap({one.key: one for one in transactions}),
         next_producer_id=max((one.next_id for one in kinds.of(ProducerIds)), default=0),
         acls=PMap({one: one for one in kinds.of(AclRule)}),
         credentials=PMap({one.key: one for one in kinds.of(Credential)}),
@@ -321,6 +335,7 @@ def restored(entities: Iterable[Entity], revision: int) -> MetaState:
         loads=_loads(segments),
         offset_bytes=sum(one.size_bytes for one in offsets)
         + sum(one.size_bytes for one in pending),
+        transaction_shards=sum(len(one.shards) for one in transactions),
     )
     kinds.check_taken()
     return state

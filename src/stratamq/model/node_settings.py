@@ -67,7 +67,8 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             default=0,
             minimum=0,
             maximum=16,
-            doc="Threads that write; a shard always has the same one. 0: one per core, at most 16.",
+            doc="Threads that write; a shard always has the same one. 0: one per core, at most 16. "
+            "Another count at the next start is fine: no file depends on it.",
         ),
         Setting(
             name="io.queue.requests.max",
@@ -282,6 +283,22 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             doc="Producers that all partitions of a storage type remember, about half a kilobyte "
             "each. When it is reached, the partition that a new one writes to forgets those it "
             "heard of longest ago; their next batch counts as their first.",
+        ),
+        Setting(
+            name="transactions.aborted.per.shard.max",
+            default=1_000_000,
+            minimum=1,
+            doc="Aborted transactions of one shard that readers may still meet, 32 bytes each. "
+            "Above: a batch that begins one more is refused with KAFKA_STORAGE_ERROR until "
+            "retention has removed some.",
+        ),
+        Setting(
+            name="deletions.per.shard.max",
+            default=100_000,
+            minimum=1,
+            doc="Records of one shard that were deleted by key or offset and are still in its "
+            "files, 100 bytes each. Above: a deletion is refused, until compaction or retention "
+            "has removed some.",
         ),
         Setting(
             name="checkpoint.interval.ms",

@@ -18,6 +18,9 @@ Value = bool | int | str
 NAME_CHARS_MAX = 100
 """Longer names are nobody's typing error."""
 
+VALUE_CHARS_MAX = 256 << 10
+"""A schema is the longest value. Configs stay in memory, with those of all topics."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
@@ -65,6 +68,10 @@ class Setting:
 
     def _parse_text(self, raw: object) -> str:
         text = str(raw).strip()
+        if len(text) > VALUE_CHARS_MAX:
+            raise InvalidConfig(
+                f"{self.name}: {len(text)} characters, and {VALUE_CHARS_MAX} is the most"
+            )
         if self.many:
             return self._parse_list(text)
         if self.choices and text not in self.choices:

@@ -36,4 +36,12 @@ TRANSACTIONS: tuple[Setting, ...] = (
         minimum=1,
         doc="Transactional ids there may be. Met: one more has to wait until another expires.",
     ),
+    Setting(
+        name="meta.transaction.partitions.max",
+        default=1_000_000,
+        minimum=1,
+        doc="Partitions of all open transactions, one counted for each transaction that has it. "
+        "When it is reached, partitions are not added: COORDINATOR_NOT_AVAILABLE, and clients "
+        "retry.",
+    ),
 )
