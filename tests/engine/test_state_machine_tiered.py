@@ -57,7 +57,7 @@ class SameAnswersTiered(SameAnswers):
         """Not below what object storage has; that it is refused has its own test."""
         place = max(self.place(part), *(_settled(engine) for engine in self.others))
         place = min(place, self.memory.offsets(S).end)
-        self.all_do(lambda engine: engine.truncate(S, Offset(place)))
+        self.cut_at(Offset(place))
 
     @rule(
         many=st.lists(keyed, min_size=1, max_size=4),
