@@ -74,12 +74,12 @@ async def test_what_would_have_to_wait_is_finished_by_the_worker() -> None:
         await asyncio.to_thread(commit.finishing.wait, 10)
         second = pool.append(append(target, b"y"))
         assert not first.done()
-        assert target.high_watermark == 0
+        assert target.commits.high_watermark == 0
         commit.allowed.set()
         assert [(await one).base_offset for one in (first, second)] == [0, 1]
     assert commit.finished_by != HERE
     assert len(commit.commits) == 2
-    assert target.high_watermark == 2
+    assert target.commits.high_watermark == 2
 
 
 @pytest.mark.parametrize("error", [DiskFull("no space"), RuntimeError("unforeseen")])
@@ -90,7 +90,7 @@ async def test_what_cannot_be_finished_fails(error: Exception) -> None:
     async with pool_of(commit) as pool:
         with pytest.raises(type(error)):
             await pool.append(append(target, b"x"))
-    assert target.high_watermark == 0
+    assert target.commits.high_watermark == 0
 
 
 async def test_producers_are_saved_by_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +119,7 @@ async def test_a_small_batch_is_written_at_once() -> None:
         write = pool.append(append(target, b"x", b"y"))
         assert (await write)[:2] == (0, 1)
     assert commit.threads == {HERE}
-    assert target.high_watermark == 2
+    assert target.commits.high_watermark == 2
 
 
 async def test_what_comes_in_one_turn_is_committed_together() -> None:
