@@ -33,7 +33,8 @@ LIMITS = (
     *("--topic-flush", "os", "--log-level", "info"),
     *("--kafka-request-bytes-max", str(64 * MIB), "--kafka-response-bytes-max", str(64 * MIB)),
     *("--memory-bytes-max", str(16 * MIB), "--groups-bytes-max", str(8 * MIB)),
-    *("--batch-decompressed-bytes-max", str(16 * MIB), "--meta-topics-max", "40"),
+    *("--batch-decompressed-bytes-max", str(16 * MIB), "--produce-records-max", "50000"),
+    *("--meta-topics-max", "40"),
     *("--group-initial-rebalance-delay-ms", "0"),
 )
 """A node that is to take no more than that. See docs/runbook.md."""

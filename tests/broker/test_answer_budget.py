@@ -52,7 +52,7 @@ async def test_small_answers_are_not_counted() -> None:
 async def test_answers_that_grow_together_do_not_wait_for_each_other() -> None:
     """Ten answers of 1 MiB in a budget of 4: all of them are made, and never much more than that
     is held."""
-    budget = AnswerBudget(4 * MIB, answer_bytes_max=2 * MIB)
+    budget = AnswerBudget(8 * MIB, answer_bytes_max=2 * MIB)
     most, made = 0, 0
 
     async def work() -> None:
@@ -73,7 +73,7 @@ async def test_answers_that_grow_together_do_not_wait_for_each_other() -> None:
 
 
 async def test_even_the_oldest_waits_for_clients_that_do_not_read() -> None:
-    budget = AnswerBudget(MIB)
+    budget = AnswerBudget(2 * MIB)
     budget.take(MIB)  # sent, and not read
     begun = asyncio.Event()
 
@@ -91,7 +91,7 @@ async def test_even_the_oldest_waits_for_clients_that_do_not_read() -> None:
 
 
 async def test_who_gives_up_waiting_holds_nothing() -> None:
-    budget = AnswerBudget(MIB)
+    budget = AnswerBudget(2 * MIB)
     budget.take(MIB)
 
     async def work() -> None:
@@ -107,7 +107,7 @@ async def test_who_gives_up_waiting_holds_nothing() -> None:
 
 async def test_those_who_wait_are_woken_one_at_a_time_and_in_order() -> None:
     """Hundreds that look whenever a byte is free would use up the event loop."""
-    budget = AnswerBudget(4 * MIB)
+    budget = AnswerBudget(8 * MIB)
     budget.take(4 * MIB)
     woken: list[int] = []
 
@@ -124,7 +124,7 @@ async def test_those_who_wait_are_woken_one_at_a_time_and_in_order() -> None:
         budget.give(2 * MIB)
         await until(lambda: len(woken) == 2)
         assert woken == [0, 2], "each wakes the next, as long as something is left"
-        assert budget.left_bytes == 0
+        assert budget.used_bytes == 4 * MIB
         budget.give(2 * MIB)
         await until(lambda: len(woken) == 4)
         over.set()
@@ -133,7 +133,7 @@ async def test_those_who_wait_are_woken_one_at_a_time_and_in_order() -> None:
 
 async def test_the_oldest_is_woken_when_clients_have_read() -> None:
     """Though what is left is too little for it; and when it is made, so is the next."""
-    budget = AnswerBudget(4 * MIB, answer_bytes_max=8 * MIB)
+    budget = AnswerBudget(8 * MIB, answer_bytes_max=8 * MIB)
     budget.take(4 * MIB)  # sent, and not read
     made: list[int] = []
 
@@ -148,3 +148,20 @@ async def test_the_oldest_is_woken_when_clients_have_read() -> None:
         await asyncio.sleep(0)
         budget.give(2 * MIB)  # each needs more than that
     assert made == [0, 1, 2]
+
+
+async def test_long_answers_leave_half_of_it_to_fetches() -> None:
+    budget = AnswerBudget(4 * MIB, answer_bytes_max=4 * MIB)
+    begun = asyncio.Event()
+
+    async def work() -> None:
+        await budget.begin().add(MIB)
+        await begun.wait()
+
+    tasks = [asyncio.create_task(work()) for _ in range(10)]
+    await until(lambda: budget.used_bytes == 2 * MIB)
+    with budget.reserved(MIB) as granted:
+        assert granted == MIB
+    begun.set()
+    await asyncio.wait(tasks)
+    assert budget.used_bytes == 0

@@ -110,8 +110,8 @@ KAFKA_FRONT: tuple[Setting, ...] = (
         name="kafka.response.bytes.max",
         default=256 * MIB,
         minimum=MIB,
-        doc="Bytes of all answers on their way. When it is reached, fetches and other answers over "
-        "16 KiB wait.",
+        doc="Bytes of all answers on their way. When it is reached, fetches wait; when half of it "
+        "is, so do other answers over 16 KiB.",
     ),
     Setting(
         name="kafka.answer.bytes.max",

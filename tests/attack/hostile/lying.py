@@ -130,8 +130,9 @@ def unpacking_bombs(target: Target) -> None:
 
 @attack
 def very_many_records(target: Target) -> None:
-    answer = target.ask(produce(swarm(300_000), topic=STORED), 9)
-    assert answer.responses[0].partition_responses[0].error_code == 0
+    for records, code in ((40_000, 0), (300_000, ErrorCode.MESSAGE_TOO_LARGE)):
+        answer = target.ask(produce(swarm(records), topic=STORED), 9)
+        assert answer.responses[0].partition_responses[0].error_code == code
 
 
 @attack

@@ -27,6 +27,8 @@ class AnswerBudget:
 
     def __init__(self, bytes_max: int, answer_bytes_max: int = ANSWER_BYTES_MAX) -> None:
         self._max = bytes_max
+        self._long_max = bytes_max // 2
+        """When so much is used, long answers wait: the rest is for fetches."""
         self._answer_max = answer_bytes_max
         self._used = 0
         self._long: dict[asyncio.Task[object], int] = {}
@@ -83,7 +85,7 @@ class AnswerBudget:
         oldest = next(iter(self._long), None)
         if oldest in self._held_up and self._may_exceed(oldest):
             _end_wait(self._held_up[oldest])
-        while self._line and self._next is None and self._used < self._max:
+        while self._line and self._next is None and self._used < self._long_max:
             turn = self._line.popleft()
             if _end_wait(turn):
                 self._next = turn
@@ -106,7 +108,7 @@ class AnswerBudget:
             self._long[task] = 0
             task.add_done_callback(self._made)
         put = self._line.append
-        while self._used + size_bytes > self._max and not self._may_exceed(task):
+        while self._used + size_bytes > self._long_max and not self._may_exceed(task):
             turn = self._held_up[task] = asyncio.get_running_loop().create_future()
             put(turn)
             try:
@@ -121,7 +123,7 @@ class AnswerBudget:
 
     def _may_exceed(self, task: asyncio.Task[object]) -> bool:
         unread = self._used - self._long_bytes
-        return next(iter(self._long)) is task and unread < self._max
+        return next(iter(self._long)) is task and unread < self._long_max
 
     def _made(self, task: asyncio.Task[object]) -> None:
         size_bytes = self._long.pop(task)

@@ -43,6 +43,10 @@ from stratamq.wire.kafka.records import BatchHeader
 from stratamq.wire.kafka.records.layout import TRANSACTIONAL_BIT
 
 BEGUN_ACKS = (1, -1)
+WRITTEN_AT_ONCE = 256
+"""Batches of a request that are with the engine at a time. Its workers take what comes in order, so
+others would wait for all of them."""
+
 BEGUN_MAX = 64
 """Batches that are looked at in one turn. A request with more is not begun at once."""
 
@@ -183,6 +187,9 @@ class Produce:
         for at, one in enumerate(looked):
             if at % BEGUN_MAX == BEGUN_MAX - 1:
                 await next_turn()
+            before = begun[at - WRITTEN_AT_ONCE] if at >= WRITTEN_AT_ONCE else None
+            if isinstance(before, asyncio.Task):
+                await asyncio.wait([before])
             if isinstance(one, Looked):
                 begun.append(asyncio.create_task(self._write(one, request, version)))
             else:
