@@ -14,7 +14,11 @@ from typing import Any
 import pytest
 
 from stratamq.engine import exporting, housekeeping
+from stratamq.engine.high_watermarks import HighWatermarks
+from stratamq.engine.layout import HIGH_WATERMARKS
 from stratamq.engine.limits import EngineLimits
+from stratamq.engine.memory import EngineMemory
+from stratamq.engine.persisted_store import PersistedShardStore
 from stratamq.engine.registry import REBUILD_WAIT_S
 from stratamq.engine.segment import EngineSegment
 from stratamq.engine.segment_keeper import SegmentKeeper
@@ -73,6 +77,7 @@ async def test_a_recovery_that_its_caller_gives_up_goes_on_alone(
         for number in range(10):
             await engine.append_replica(S, batch(b"%d" % number, base=number))
         await engine.advance_high_watermark(S, Offset(10))
+        await engine._registry._save_watermarks()
         shard = engine._registry.get(S)
         begun, go_on, calls = threading.Event(), threading.Event(), []
         keeper = keeper_of(engine)
@@ -101,6 +106,8 @@ async def test_a_recovery_that_its_caller_gives_up_goes_on_alone(
         await asyncio.gather(*others)
         assert calls == [S]
         assert shard.commits.high_watermark == 5
+        saved = HighWatermarks(RealDisk(), tmp_path / "segments" / HIGH_WATERMARKS).load()
+        assert saved == {S: 5}, "before the shard takes writes"
         assert not engine.unavailable_shards()
         await engine.append_replica(S, batch(*[b"new"] * 5, base=5))
     async with opened(tmp_path) as engine:
@@ -449,3 +456,29 @@ async def test_whoever_meets_a_damaged_index_has_it_rebuilt(
             await calls.get(by, lambda: engine.read_by_key(S, b"key"))()
         assert met == [by]
         kv.damaged = False
+
+
+async def test_a_persisted_shard_that_fails_at_the_close_costs_no_other_its_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = EngineMemory(tmp_path, limits=LIMITS)
+    await engine.open()
+    for name in (S, T):
+        await engine.create_shard(spec(name, memory_persist=True))
+        for value in TEN:
+            await engine.write(name, record(value))
+    sick, real = engine._registry.get(S).store, PersistedShardStore.roll
+
+    def roll(store: PersistedShardStore) -> None:
+        if store is sick:
+            raise StorageError("it does not roll")
+        real(store)
+
+    monkeypatch.setattr(PersistedShardStore, "roll", roll)
+    with pytest.raises(StorageError, match="does not roll"):
+        await engine.close()
+    monkeypatch.undo()
+    again = EngineMemory(tmp_path, limits=LIMITS)
+    await again.open()
+    assert values(await read_all(again, T)) == TEN
+    await again.close()
