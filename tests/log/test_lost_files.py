@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from stratamq.log import names
+from stratamq.log.file_list import FileList
 from stratamq.log.sidecar import SPAN_MAX
 from stratamq.model.errors import CorruptRecord, OutOfResources, StorageError
 from stratamq.model.types import Offset
@@ -317,3 +318,12 @@ def test_a_new_shard_has_no_list() -> None:
     log = open_log(disk, rig.kv)
     commit(log, batches_from(0, (3,)))
     assert names.FILE_LIST not in disk.names(FOLDER)
+
+
+def test_a_list_that_is_written_again_without_segments_misses_none() -> None:
+    """A restart removes all segments before it begins a new one; a crash may come in between."""
+    rig = build()
+    rig.log._files.note(f"removed {info.base_offset}" for info in rig.log.segments())
+    rig.log._files.write_again()
+    again = FileList(rig.disk, FOLDER)
+    assert (again.segments, again.lost, again.complete, again.damage) == ({}, {}, True, [])

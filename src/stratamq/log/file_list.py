@@ -189,7 +189,8 @@ class FileList:
             lines += [f"sealed {base} {size}" for size in sizes]
         lines += [f"lost {start} {end}" for start, end in sorted(self.lost.items())]
         lines += [f"beside {name}" for name in sorted(self.beside)]
-        data = encode_lines(lines)
+        # A list without a line would look lost, and as if a first segment were missing.
+        data = encode_lines(lines or [f"removed {EARLIEST}"])
         replace_file(self._disk, self._path, data)
         self._size, self._lines = len(data), len(lines)
         self.removed.clear()
