@@ -15,7 +15,7 @@ import pytest
 
 from stratamq.engine import producers_shard
 from stratamq.engine.brief import BUDGET_BYTES
-from stratamq.engine.contract import ReadLimit, ShardSpec, StorageEngine
+from stratamq.engine.contract import AppendResult, ReadLimit, ShardSpec, StorageEngine
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory import EngineMemory
 from stratamq.engine.memory_store import MemoryShardStore
@@ -261,9 +261,15 @@ async def test_writers_of_a_shard_that_a_thread_changes_come_after_it_in_order(
     for number in range(3):
         await engine.append_batch(S, produced(b"%d" % number, sequence=number))
     await asyncio.to_thread(held.wait, 10)
+    answers: list[object] = []
+    handle = engine.handle(S)
+    handle.append(batch(b"begun"), None, answers.append)
+    handle.append(batch(b"too"), None, answers.append)
     late = [asyncio.create_task(engine.write(S, record(b"%d" % n))) for n in range(5)]
     assert await engine.write(T, record(b"another shard")) == 0
+    assert not answers
     assert not any(one.done() for one in late)
     allowed.set()
-    assert await asyncio.gather(*late) == [3, 4, 5, 6, 7]
+    assert await asyncio.gather(*late) == [5, 6, 7, 8, 9]
+    assert [one.base_offset for one in answers if isinstance(one, AppendResult)] == [3, 4]
     await engine.close()
