@@ -7,6 +7,7 @@ are not concerned serve, nothing wrong is read, no offset is given out twice, no
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -198,6 +199,31 @@ async def check_topics_again(folder: Path, harmed: str, marks: bool) -> None:
             elif topic.name in ("bad", "good"):
                 for offset, text in (await look(topic)).items():
                     assert text == EXPECTED[offset] or (marks and offset == DELETED)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("storage", ["segment", "memory"])
+async def test_a_pipe_in_the_place_of_a_file_stalls_nothing(
+    originals: dict[str, Path], tmp_path: Path, storage: str, kind: str
+) -> None:
+    folder = tmp_path / "data"
+    shutil.copytree(originals[storage], folder)
+    shard = shard_of(folder, "first")
+    path = file_of(shard, kind)
+    path.unlink()
+    os.mkfifo(path)
+    await check_topics(folder, shard.name.rpartition("_")[0], marks_may_be_lost=True)
+
+
+async def test_a_pipe_in_the_place_of_the_watermarks_stalls_nothing(
+    originals: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "data"
+    shutil.copytree(originals["segment"], folder)
+    path = folder / "segments" / "high-watermarks"
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    await check_topics(folder, "")
 
 
 INDEX_FILES = ["CURRENT", "MANIFEST-*", "*.sst", "OPTIONS-*", "IDENTITY", "manifest-size"]

@@ -141,3 +141,16 @@ def test_the_twin_answers_like_the_real_thing(tmp_path: Path, seed: int) -> None
         choice = rng.random()
         answers = [step(disk, tmp_path, Random(choice)) for disk in (real, sim)]
         assert answers[0] == answers[1], f"call {number}"
+
+
+# -- what is not a file --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["pipe", "folder"])
+def test_only_regular_files_are_opened(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    """Opening a pipe would wait for another process, for ever."""
+    path, disk = tmp_path / "file", RealDisk()
+    make(path)
+    for use in (disk.open, disk.map, disk.size):
+        with pytest.raises(OSError, match=r"not a regular file|Is a directory"):
+            use(path)

@@ -34,7 +34,11 @@ class HighWatermarks:
         self._marks.clear()
         self._size = self._lines = 0
         if self._disk.exists(self._path):
-            data = read_all(self._disk, self._path)
+            try:
+                data = read_all(self._disk, self._path)
+            except OSError as error:
+                report_damage(f"{self._path}: {error}; watermarks are lost")
+                return self._marks
             found = decode_lines(data)
             damaged = [*found.damaged, *_unended_line(data)]
             for at in damaged:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import stat
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -120,6 +121,23 @@ class Disk(Protocol):
         """The same for folders. The first error is raised."""
 
 
+def open_regular(path: Path, flags: int) -> int:
+    """A descriptor of a regular file. Anything else in its place is refused: opening a pipe waits
+    for another process, and the thread that waits would serve no shard any more."""
+    fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+    try:
+        check_regular(path, os.fstat(fd))
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def check_regular(path: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+
+
 class RealFile:
     """A file descriptor. Owned by reference: the last holder to drop it closes it, so that evicting
     an open file from a cache never takes it away from a reader.
@@ -133,7 +151,7 @@ class RealFile:
     def __init__(self, path: Path, flags: int) -> None:
         self.close: Callable[[int], None] = os.close
         self._fd = -1
-        self._fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
+        self._fd = open_regular(path, flags)
 
     def __del__(self) -> None:
         if self._fd >= 0:
@@ -250,7 +268,9 @@ class RealDisk:
         return cast(Buffer, content)
 
     def size(self, path: Path) -> int:
-        return path.stat().st_size
+        found = path.stat()
+        check_regular(path, found)
+        return found.st_size
 
     def modified_ms(self, path: Path) -> int:
         return path.stat().st_mtime_ns // 1_000_000
@@ -335,7 +355,7 @@ class RealDisk:
 
 def _mapped(path: Path) -> Buffer:
     """The file's content. An empty file cannot be mapped."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = open_regular(path, os.O_RDONLY)
     try:
         size = os.fstat(fd).st_size
         return mmap.mmap(fd, size, prot=mmap.PROT_READ) if size else b""

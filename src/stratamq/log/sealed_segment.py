@@ -117,12 +117,15 @@ class SealedSegment(Segment):
             self.disk.unlink(self.sidecar(suffix))
 
     def has_sidecars(self) -> bool:
-        """Whether both are there and of a possible size."""
+        """Whether both are there, are files and are of a possible size."""
         entries = (sidecar.OFFSET_ENTRY, sidecar.TIME_ENTRY)
-        return all(
-            self.disk.exists(path) and not self.disk.size(path) % entry.size
-            for path, entry in zip(map(self.sidecar, SIDECARS), entries, strict=True)
-        )
+        try:
+            return not any(
+                self.disk.size(path) % entry.size
+                for path, entry in zip(map(self.sidecar, SIDECARS), entries, strict=True)
+            )
+        except OSError:
+            return False
 
     def rebuild_sidecars(self) -> None:
         points = collect_points(self.batches())
