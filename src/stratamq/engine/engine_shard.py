@@ -73,7 +73,7 @@ class EngineShard(ShardHandle):
 
     def append(self, data: Buffer | AcceptedBatch, acks: Acks | None, done: Done) -> None:
         shard, engine = self._shard, self._engine
-        if shard.gone or shard.poison is not None:
+        if shard.gone or shard.poisoned:
             shard.check_writable()
         if isinstance(self.leader, Remote):
             raise NotLeader(f"node {self.leader.node} leads {self.name}")

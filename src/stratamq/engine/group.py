@@ -62,9 +62,6 @@ class Append:
         self.future: Future[AppendResult] | None = None
         self.done: Done | None = None
 
-    def join(self, group: Group) -> None:
-        self.answer = group.place(self)
-
 
 class AppendReplica:
     """A leader's batches, which have their places already."""
@@ -77,9 +74,6 @@ class AppendReplica:
         self.size_bytes = sum(batch.header.size_bytes for batch in batches)
         self.answer: AppendResult | BaseException | None = None
         self.future: Future[AppendResult] | None = None
-
-    def join(self, group: Group) -> None:
-        self.answer = group.take(self.batches)
 
 
 class Group:
@@ -118,9 +112,12 @@ class Group:
         """Give the request its place behind those before it; a refusal concerns it alone."""
         shard = self.shard
         try:
-            if shard.gone or shard.poison is not None:
+            if shard.gone or shard.poisoned:
                 shard.check_writable()
-            request.join(self)
+            if isinstance(request, Append):
+                request.answer = self.place(request)
+            else:
+                request.answer = self.take(request.batches)
         except StrataError as error:
             request.answer = error
         else:
@@ -224,8 +221,10 @@ class Group:
         """After the commit, on the event loop: readers may see it."""
         if self.error is None and self.batches:
             shard = self.shard
-            shard.stored_bytes += sum([request.size_bytes for request in self.members])
-            answer(shard.commits.stored(self.end))
+            for request in self.members:
+                shard.stored_bytes += request.size_bytes
+            if due := shard.commits.stored(self.end):
+                answer(due)
             if shard.watchers and not shard.replicated:
                 shard.moved()
 

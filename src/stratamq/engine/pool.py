@@ -149,29 +149,26 @@ class IOPool:
         return future
 
     def begin(self, request: Append) -> None:
-        shard = request.shard
-        if not shard.syncs:
-            lane = self._lanes[shard.lane]
-            if lane.requests == len(lane.here) and not self._is_full(lane, request.size_bytes):
-                self._collect(lane, request)
-                return
-        self._submit(request)
+        """Where nothing is before it and no sync is promised, the request waits for the rest of
+        this turn of the event loop: others may come, and one commit serves them all."""
+        lane = self._lanes[request.shard.lane]
+        size_bytes = request.size_bytes
+        busy = request.shard.syncs or lane.requests != len(lane.here)
+        if busy or self._is_full(lane, size_bytes):
+            self._submit(request)
+            return
+        assert self._loop is not None, "started first"
+        lane.requests += 1
+        lane.bytes += size_bytes
+        lane.here.append(request)
+        if len(lane.here) == 1:
+            self._loop.call_soon(self._serve_here, lane)
 
     def _future(self) -> Future[Any]:
         assert self._loop is not None, "started first"
         return self._loop.create_future()
 
     # -- the short way -------------------------------------------------------------------------
-
-    def _collect(self, lane: Lane, request: Append) -> None:
-        """Wait for the rest of this turn of the event loop: others may come, and one commit serves
-        them all."""
-        assert self._loop is not None, "started first"
-        lane.requests += 1
-        lane.bytes += request.size_bytes
-        lane.here.append(request)
-        if len(lane.here) == 1:
-            self._loop.call_soon(self._serve_here, lane)
 
     def _serve_here(self, lane: Lane) -> None:
         """The lane's worker is idle and stays so: whoever else comes passes these on first."""
@@ -204,8 +201,9 @@ class IOPool:
         return True
 
     def _save_producers_later(self, groups: Sequence[Group]) -> None:
-        for shard in [group.shard for group in groups if group.shard.producers.is_due()]:
-            self._submit(Task(shard, partial(save_producers, [shard])))
+        for group in groups:
+            if group.shard.producers.is_due():
+                self._submit(Task(group.shard, partial(save_producers, [group.shard])))
 
     def _pass_on(self, lane: Lane) -> None:
         """To the worker, before anybody who came later."""

@@ -77,6 +77,7 @@ class Shard:
         "lane",
         "lock",
         "name",
+        "poisoned",
         "policy",
         "producers",
         "replicated",
@@ -102,6 +103,7 @@ class Shard:
         self.taken_out: set[Offset] = set()
         self.untimed: tuple[Offset, TimestampMs] | None = None
         self._poison: str | None = None
+        self.poisoned = False
         self._poisoned_names: set[ShardName] = set()
         self.flush_timer: TimerHandle | None = None
         self.watchers: dict[object, Callable[[], None]] = {}
@@ -164,7 +166,7 @@ class Shard:
 
     @poison.setter
     def poison(self, reason: str | None) -> None:
-        self._poison = reason
+        self._poison, self.poisoned = reason, reason is not None
         if reason is None:
             self._poisoned_names.discard(self.name)
         else:
