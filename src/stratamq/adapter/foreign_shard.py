@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from stratamq.engine.acks import Acks
 from stratamq.engine.contract import AcceptedBatch, Done, FetchResult, Unsubscribe
-from stratamq.engine.handle import ShardHandle
+from stratamq.engine.handle import ShardHandle, ShardPosition
 from stratamq.model.producer import AbortedTransaction
 from stratamq.model.shard import ShardOffsets
 from stratamq.model.types import EARLIEST, NO_EPOCH, NO_OFFSET, LeaderEpoch, Offset, ShardName
@@ -42,8 +42,8 @@ class ForeignShard(ShardHandle):
     def local_start(self) -> Offset:
         return self._offsets.start
 
-    def stored_bytes(self) -> int:
-        return 0
+    def position(self) -> ShardPosition:
+        return ShardPosition(self._offsets, self._offsets.high_watermark, 0)
 
     def subscribe(self, callback: Callable[[], None]) -> Unsubscribe:
         return lambda: None
@@ -63,7 +63,7 @@ class ForeignShard(ShardHandle):
             done(error)
 
     def fetch_at_once(
-        self, offset: Offset, bytes_max: int, end: Offset | None = None
+        self, offset: Offset, bytes_max: int, position: ShardPosition, *, stable: bool
     ) -> FetchResult | None:
         return None
 

@@ -17,7 +17,7 @@ from stratamq.engine.contract import (
     Unsubscribe,
 )
 from stratamq.engine.group import Append
-from stratamq.engine.handle import Local, Remote, ShardHandle
+from stratamq.engine.handle import Local, Remote, ShardHandle, ShardPosition
 from stratamq.engine.shard import Shard
 from stratamq.log import epochs as epoch_history
 from stratamq.model.errors import NotLeader, ShardNotFound, StrataError
@@ -56,8 +56,13 @@ class EngineShard(ShardHandle):
     def local_start(self) -> Offset:
         return self._live().store.local_start
 
-    def stored_bytes(self) -> int:
-        return self._shard.stored_bytes
+    def position(self) -> ShardPosition:
+        shard = self._live()
+        offsets = shard.offsets()
+        start, committed, _ = offsets
+        transactions = shard.producers.table.transactions
+        stable = transactions.last_stable(committed) if transactions.unstable else committed
+        return ShardPosition(offsets, max(start, stable), shard.stored_bytes)
 
     def subscribe(self, callback: Callable[[], None]) -> Unsubscribe:
         return self._live().watch(callback)
@@ -99,16 +104,13 @@ class EngineShard(ShardHandle):
     # -- reading -------------------------------------------------------------------------------
 
     def fetch_at_once(
-        self, offset: Offset, bytes_max: int, end: Offset | None = None
+        self, offset: Offset, bytes_max: int, position: ShardPosition, *, stable: bool
     ) -> FetchResult | None:
         shard = self._live()
         if shard.expires or shard.store.deleted():
             return None
-        offsets = shard.offsets()
-        if end is None or end > offsets.high_watermark:
-            end = offsets.high_watermark
-        if not offsets.start <= offset < end:
-            return None
+        offsets, last_stable, _ = position
+        end = last_stable if stable else offsets.high_watermark
         data = shard.store.read_at_once(offset, bytes_max, end)
         if not data:
             return None

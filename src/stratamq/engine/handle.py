@@ -40,6 +40,16 @@ class Remote(NamedTuple):
     node: NodeId | None
 
 
+class ShardPosition(NamedTuple):
+    """Where a shard stands, all at one moment. `stored_bytes` counts what was appended since the
+    shard was opened: the difference between two of them is what a waiting consumer could read in
+    addition."""
+
+    offsets: ShardOffsets
+    last_stable: Offset
+    stored_bytes: int
+
+
 class ShardHandle(ABC):
     """Every call raises ShardNotFound once the shard was deleted.
 
@@ -70,9 +80,7 @@ class ShardHandle(ABC):
         """What is below it is on object storage only."""
 
     @abstractmethod
-    def stored_bytes(self) -> int:
-        """Bytes that were appended since the shard was opened. The difference between two calls is
-        what a waiting consumer could read in addition."""
+    def position(self) -> ShardPosition: ...
 
     @abstractmethod
     def subscribe(self, callback: Callable[[], None]) -> Unsubscribe:
@@ -98,10 +106,11 @@ class ShardHandle(ABC):
 
     @abstractmethod
     def fetch_at_once(
-        self, offset: Offset, bytes_max: int, end: Offset | None = None
+        self, offset: Offset, bytes_max: int, position: ShardPosition, *, stable: bool
     ) -> FetchResult | None:
         """As `fetch`, where the batches are in memory and nothing in them is hidden from consumers;
-        None otherwise."""
+        None otherwise. `position` is the shard's at this moment, `offset` lies within it; with
+        `stable`, the last stable offset is the end."""
 
     @abstractmethod
     async def fetch(self, offset: Offset, bytes_max: int, end: Offset | None = None) -> FetchResult:

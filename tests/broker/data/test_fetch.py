@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.topics import uuid_of
 from stratamq.engine.engine_shard import EngineShard
+from stratamq.engine.handle import ShardPosition
 from stratamq.model.producer import AbortedTransaction
 from stratamq.model.record import Record
 from stratamq.model.types import Offset
@@ -177,14 +179,18 @@ async def test_a_fetch_that_gathers_reads_again_only_when_something_came(
     """Once at first and once at the end: what comes between is counted, not read."""
     await rig.core.topics.create("t")
     await write(rig, b"a")
-    reads, fetch_at_once = 0, EngineShard.fetch_at_once
+    reads = 0
 
-    def counted(*args: Any) -> Any:
-        nonlocal reads
-        reads += 1
-        return fetch_at_once(*args)
+    def counted(fetch: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **more: Any) -> Any:
+            nonlocal reads
+            reads += 1
+            return fetch(*args, **more)
 
-    monkeypatch.setattr(EngineShard, "fetch_at_once", counted)
+        return call
+
+    for way in ("fetch", "fetch_at_once"):
+        monkeypatch.setattr(EngineShard, way, counted(getattr(EngineShard, way)))
     waiting = asyncio.create_task(fetched(rig, request(part(), max_wait_ms=500, min_bytes=MIB)))
     await until(lambda: reads == 1)
     await write(rig, b"b")
@@ -274,6 +280,12 @@ def undecided(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
     def aborted(shard: EngineShard, start: Offset, end: Offset) -> list[AbortedTransaction]:
         return [AbortedTransaction(producer_id=end, first_offset=start, last_offset=end)]
 
+    real = EngineShard.position
+
+    def position(shard: EngineShard) -> ShardPosition:
+        return real(shard)._replace(last_stable=Offset(at))
+
+    monkeypatch.setattr(EngineShard, "position", position)
     monkeypatch.setattr(EngineShard, "last_stable", lambda shard: Offset(at))
     monkeypatch.setattr(EngineShard, "aborted", aborted)
 
@@ -360,7 +372,7 @@ async def test_a_topic_made_again_during_a_fetch_is_not_taken_for_the_one_asked_
         await write(rig, b"new", b"new")
         return await fetch(*args)
 
-    monkeypatch.setattr(EngineShard, "fetch_at_once", lambda *args: None)
+    monkeypatch.setattr(EngineShard, "fetch_at_once", lambda *args, **more: None)
     monkeypatch.setattr(EngineShard, "fetch", made_again)
     (answer,) = await fetched(rig, asked, version)
     assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

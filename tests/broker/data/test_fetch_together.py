@@ -37,7 +37,7 @@ def test_no_more_than_fit_together(limits: list[int], left: int, count: int) -> 
 
 def by_threads(monkeypatch: pytest.MonkeyPatch, fetch: Callable[..., Any]) -> None:
     """Nothing is in memory, and this is how a thread reads."""
-    monkeypatch.setattr(EngineShard, "fetch_at_once", lambda *args: None)
+    monkeypatch.setattr(EngineShard, "fetch_at_once", lambda *args, **more: None)
     monkeypatch.setattr(EngineShard, "fetch", fetch)
 
 

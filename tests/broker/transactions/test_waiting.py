@@ -27,7 +27,10 @@ async def test_it_is_woken_though_it_was_not_at_the_end(
     plain = Producer(-1, -1)
     await rig.produce(plain, b"a", b"b", sequence=-1, transactional=False, transactional_id=None)
     stable = Offset(1)
-    monkeypatch.setattr(EngineShard, "last_stable", lambda shard: stable)
+    position = EngineShard.position
+    monkeypatch.setattr(
+        EngineShard, "position", lambda shard: position(shard)._replace(last_stable=stable)
+    )
     fetch = Fetch(rig.services, AnswerBudget(1 << 20))
     part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     asked = FetchRequest(

@@ -96,8 +96,9 @@ class Fetch:
         return WaitingFetch(self, first, request, deadline, finish).cancel
 
     def _is_small(self, request: FetchRequest) -> bool:
-        session = self._sessions.get(request.session_id)
-        count = 0 if session is None else len(session.partitions)
+        count = 0
+        if request.session_id and (session := self._sessions.get(request.session_id)) is not None:
+            count = len(session.partitions)
         for topic in request.topics:
             count += len(topic.partitions)
         return count <= BEGUN_MAX
@@ -174,7 +175,9 @@ class Fetch:
 
     def _response(self, plan: FetchPlan, done: FetchPass, version: int) -> Steps[FetchResponse]:
         """One step for each partition."""
-        session = plan.session or self._sessions.get(plan.session_id)
+        session = plan.session
+        if session is None and plan.session_id:
+            session = self._sessions.get(plan.session_id)
         responses: list[FetchableTopicResponse] = []
         partitions: list[FetchablePartitionResponse] = []
         last: tuple[str, bytes] | None = None

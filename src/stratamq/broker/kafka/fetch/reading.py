@@ -22,9 +22,8 @@ from stratamq.broker.kafka.partitions import Partitions, ServedPartition
 from stratamq.broker.kafka.topics import Refused
 from stratamq.broker.kafka.turns import paced
 from stratamq.engine.contract import FetchResult
-from stratamq.engine.handle import ShardHandle
+from stratamq.engine.handle import ShardHandle, ShardPosition
 from stratamq.model.errors import OffsetOutOfRange, StrataError
-from stratamq.model.shard import ShardOffsets
 from stratamq.model.types import LeaderEpoch, Offset
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.fetch import (
@@ -52,15 +51,13 @@ class Diverging(StrataError):
 
 class Standing(NamedTuple):
     """A partition that may be read, as it stood when it was looked at. The consumer sees what is
-    below `end`; `stored_bytes` is for counting what comes later."""
+    below `end`."""
 
     served: ServedPartition
     shard: ShardHandle
     wanted: FetchPartition
-    offsets: ShardOffsets
-    last_stable: Offset
+    position: ShardPosition
     end: Offset
-    stored_bytes: int
 
     @property
     def is_caught_up(self) -> bool:
@@ -161,14 +158,12 @@ class FetchPass:
         served.lead(shard, wanted.current_leader_epoch)
         if wanted.last_fetched_epoch >= 0:
             _check_same_log(shard, wanted)
-        offsets = shard.offsets()
-        start, high_watermark, _ = offsets
+        position = shard.position()
+        start, high_watermark, _ = position.offsets
         if not start <= wanted.fetch_offset <= high_watermark:
             raise OffsetOutOfRange(served.topic.name, wanted.fetch_offset, start, high_watermark)
-        stable = shard.last_stable()
-        end = stable if self._committed else high_watermark
-        found = Standing(served, shard, wanted, offsets, stable, end, shard.stored_bytes())
-        self.standing[at] = found
+        end = position.last_stable if self._committed else high_watermark
+        self.standing[at] = found = Standing(served, shard, wanted, position, end)
         if wanted.fetch_offset < end:
             self._todo.append((at, found))
         else:
@@ -186,8 +181,8 @@ class FetchPass:
     # -- reading -------------------------------------------------------------------------------
 
     def read_at_once(self) -> bool:
-        """Read what is in memory, in the order of the request. False: the rest takes a thread, or
-        object storage."""
+        """Read what is in memory, in the order of the request and in the same turn of the loop in
+        which it was looked at. False: the rest takes a thread, or object storage."""
         todo = self._todo
         while todo:
             at, one = todo[0]
@@ -195,8 +190,9 @@ class FetchPass:
             fetched = None
             if limit > 0:
                 try:
+                    offset = Offset(one.wanted.fetch_offset)
                     fetched = one.shard.fetch_at_once(
-                        Offset(one.wanted.fetch_offset), limit, one.end if self._committed else None
+                        offset, limit, one.position, stable=self._committed
                     )
                 except StrataError as error:
                     todo.popleft()
@@ -215,18 +211,21 @@ class FetchPass:
         self._todo = deque((at, one) for at, one in self._todo if not one.is_cold)
         for at, one in cold:
             self._pick_up(at, one)
-        while not self.read_at_once():
+        while self._todo:
             limits = [
                 one.wanted.partition_max_bytes for _, one in islice(self._todo, READ_TOGETHER)
             ]
             wave = [self._todo.popleft() for _ in range(fitting(limits, self._left_bytes))]
             left_bytes = self._left_bytes
-            found = await asyncio.gather(*(self._fetch(one, left_bytes) for _, one in wave))
+            found = await asyncio.gather(*(self._within(one, left_bytes) for _, one in wave))
             for (at, one), fetched in zip(wave, found, strict=True):
                 self._take(at, one, fetched)
 
+    async def _within(self, one: Standing, left_bytes: int) -> ColdAnswer | None:
+        limit = min(one.wanted.partition_max_bytes, left_bytes)
+        return await self._fetch(one, limit) if limit > 0 else None
+
     async def _fetch(self, one: Standing, limit: int) -> ColdAnswer:
-        limit = min(one.wanted.partition_max_bytes, limit)
         end = one.end if self._committed else None
         try:
             return await one.shard.fetch(Offset(one.wanted.fetch_offset), limit, end)
@@ -283,11 +282,12 @@ class FetchPass:
         aborted: Sequence[AbortedTransaction] | None = None
         if self._committed:
             aborted = _aborted(one, fetched.next_offset) if fetched and data else []
+        (start, high_watermark, _), last_stable, _ = one.position
         self.answers[at] = FetchablePartitionResponse(
             partition_index=one.wanted.partition,
-            high_watermark=one.offsets.high_watermark,
-            last_stable_offset=min(one.last_stable, one.offsets.high_watermark),
-            log_start_offset=one.offsets.start,
+            high_watermark=high_watermark,
+            last_stable_offset=min(last_stable, high_watermark),
+            log_start_offset=start,
             aborted_transactions=aborted,
             records=data,
         )

@@ -99,7 +99,7 @@ class WaitingFetch:
         for at, one in islice(rest, SUBSCRIBED_AT_ONCE):
             try:
                 self._ends.append(one.shard.subscribe(partial(self._move, at)))
-                if one.shard.offsets() != one.offsets:
+                if one.shard.offsets() != one.position.offsets:
                     self._move(at)
             except StrataError:
                 self._move(at)  # it was deleted meanwhile: the next look says so
@@ -155,11 +155,11 @@ class WaitingFetch:
         for at in self._changed:
             one = first.standing[at]
             try:
-                if one.shard.offsets() == one.offsets:
-                    continue
+                now = one.shard.position()
             except StrataError:
                 return True
-            stored += max(one.shard.stored_bytes() - one.stored_bytes, 1)
+            if now.offsets != one.position.offsets:
+                stored += max(now.stored_bytes - one.position.stored_bytes, 1)
         return bool(stored) and first.found_bytes + stored >= self._request.min_bytes
 
     def _look_at_changes(self, again: FetchPass) -> bool:

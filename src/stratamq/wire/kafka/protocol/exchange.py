@@ -47,7 +47,7 @@ from stratamq.wire.kafka.protocol.registry import (
     Served,
     api_versions_response,
 )
-from stratamq.wire.kafka.protocol.repeats import without_repeats
+from stratamq.wire.kafka.protocol.repeats import may_repeat, without_repeats
 from stratamq.wire.kafka.protocol.runtime import ELEMENTS_MAX, RESPONSE_ELEMENTS_MAX
 from stratamq.wire.kafka.protocol.schema import Buffer, message_of
 
@@ -84,7 +84,7 @@ def decode_request(
     """
     header, kind, frame, at = _decode_head(frame, served)
     body, elements = decode_counted(kind, header.api_version, frame, at, exact, elements_max)
-    if elements > 1:
+    if elements > 1 and may_repeat(body):
         for _ in without_repeats(body):
             pass
     return Request(header, body, elements)

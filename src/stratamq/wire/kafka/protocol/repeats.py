@@ -143,6 +143,20 @@ ANSWERED_EACH: Mapping[type, str] = {
 """Requests with lists in which repetitions stay, and what keeps their answers small."""
 
 
+def may_repeat(request: object) -> bool:
+    """Whether any list has two elements: most requests name one thing."""
+    for one in NAMED.get(type(request), ()):
+        items = getattr(request, one.field)
+        if not items:
+            continue
+        if len(items) > 1:
+            return True
+        for inner in one.within:
+            if inner.within or len(getattr(items[0], inner.field) or ()) > 1:
+                return True
+    return False
+
+
 def without_repeats(request: object) -> Steps[None]:
     """Make one of the elements that name the same thing, in place. In steps: it yields now and
     then."""
