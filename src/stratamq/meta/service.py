@@ -10,16 +10,22 @@ from typing import NamedTuple, TypeVar
 
 from stratamq.meta.apply import apply
 from stratamq.meta.commands import Command
+from stratamq.meta.entities import GroupMeta, GroupOffset, NodeMeta, PendingOffset
 from stratamq.meta.events import Event, Update
 from stratamq.meta.limits import MetaLimits, check_limits
 from stratamq.meta.state import MetaState, Offsets
 from stratamq.meta.store import MetaStore
+from stratamq.meta.transactions import TransactionMeta
 from stratamq.meta.watch import Watch
 from stratamq.model.errors import Closed, StorageError, StrataError
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+PASSING = (GroupOffset, GroupMeta, PendingOffset, TransactionMeta, NodeMeta)
+"""Rows that change all the time with what clients do. All others are lasting: topics, shards,
+segments, files on the object store, producer ids, rights and configs."""
 
 
 class _Request(NamedTuple):
@@ -28,10 +34,12 @@ class _Request(NamedTuple):
 
 
 class _Outcome(NamedTuple):
-    """What a round of requests leads to. `answers` are revisions and refusals, one per request."""
+    """What a round of requests leads to. `answers` are revisions and refusals, one per request;
+    `lasting`: rows have changed that must not be lost unnoticed."""
 
     state: MetaState
     events: tuple[Event, ...]
+    lasting: bool
     answers: tuple[int | StrataError, ...]
 
 
@@ -41,10 +49,19 @@ class MetaService:
     Requests are applied in the order they came. Those that wait at the same time share one durable
     write. The state that others see is never ahead of the store. After a failed write the service
     does not guess: it reads its state from the store again before it does anything else.
+
+    `on_lasting` is called with the revision when lasting rows have changed and are durable.
     """
 
-    def __init__(self, store: MetaStore, *, limits: MetaLimits | None = None) -> None:
+    def __init__(
+        self,
+        store: MetaStore,
+        *,
+        limits: MetaLimits | None = None,
+        on_lasting: Callable[[int], None] | None = None,
+    ) -> None:
         self._store = store
+        self._on_lasting = on_lasting
         self._limits = limits or MetaLimits()
         self._state = MetaState()
         self._pending: list[_Request] = []
@@ -156,6 +173,8 @@ class MetaService:
         previous, self._state = self._state.revision, outcome.state
         if outcome.state.revision == previous:
             return
+        if outcome.lasting and self._on_lasting is not None:
+            self._on_lasting(outcome.state.revision)
         update = Update(previous, outcome.state.revision, outcome.events)
         for watch in list(self._watches):
             watch.push(update)
@@ -183,7 +202,8 @@ def _outcome(state: MetaState, requests: Sequence[_Request], limits: MetaLimits)
             continue
         events += more
         answers.append(state.revision)
-    return _Outcome(state, tuple(events), tuple(answers))
+    lasting = any(not isinstance(event.entity, PASSING) for event in events)
+    return _Outcome(state, tuple(events), lasting, tuple(answers))
 
 
 def _applied(

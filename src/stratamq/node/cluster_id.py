@@ -10,6 +10,7 @@ from stratamq.engine.layout import stored_shards
 from stratamq.log import names
 from stratamq.log.disk import RealDisk, replace_file
 from stratamq.model.damage import report_damage
+from stratamq.node.own_file import read_own_file
 
 FILE = "cluster.id"
 
@@ -22,8 +23,8 @@ def cluster_id(data_dir: Path) -> str:
     and one that is missing beside stored records is reported: clients and uploads know the
     cluster by it. The folder's lock must be held."""
     path = data_dir / FILE
-    if path.exists():
-        kept = path.read_bytes()
+    kept = read_own_file(path)
+    if kept is not None:
         if VALID.fullmatch(kept):
             return kept.decode().strip()
         report_damage(f"{path}: not a cluster's id; set aside, and a new one is made")

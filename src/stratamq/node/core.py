@@ -47,7 +47,9 @@ from stratamq.node.cluster_id import cluster_id
 from stratamq.node.damage_file import damage_file
 from stratamq.node.descriptors import descriptors
 from stratamq.node.lock import DataDirLock
+from stratamq.node.meta_revision import MetaRevisionFile
 from stratamq.node.tiering import Tiering, make_service
+from stratamq.node.unknown_shards import report_unknown_shards
 from stratamq.tiering.context import TierContext
 
 log = logging.getLogger(__name__)
@@ -73,7 +75,10 @@ class NodeCore:
         self.descriptors = descriptors(config)
         self.lock = DataDirLock(config.data_dir)
         store = RocksMetaStore(config.data_dir / make.META_FOLDER)
-        self.meta = MetaService(store, limits=make.meta_limits(config))
+        self.meta_revision = MetaRevisionFile(config.data_dir)
+        self.meta = MetaService(
+            store, limits=make.meta_limits(config), on_lasting=self.meta_revision.moved
+        )
         reconcile_s = make.seconds(config, "meta.reconcile.interval.ms")
         self.configs = ConfigCacheManager(self.meta, self.node_id, config, reconcile_s=reconcile_s)
         self.broker_cache = BrokerCacheManager(self.meta, reconcile_s=reconcile_s)
@@ -138,9 +143,10 @@ class NodeCore:
             started.callback(self.lock.release)
             started.enter_context(damage_file(self.config.data_dir))
             await asyncio.to_thread(cluster_id, self.config.data_dir)
+            started.push_async_callback(self.meta_revision.stop)
             started.push_async_callback(self.meta.close)  # also when opening fails half-way
             await self.meta.open()
-            self._check_metadata()
+            await self._check_metadata()
             await self.meta.submit(RegisterNode(node_id=self.node_id, address=self._address()))
             for cache in (self.configs, self.broker_cache, self.storage_cache, self.tier_cache):
                 await cache.start()
@@ -149,6 +155,7 @@ class NodeCore:
             started.push_async_callback(self.groups.close)
             started.push_async_callback(self.drivers.close)
             await self.topics.restore()
+            await report_unknown_shards(self.config.data_dir, self.meta.state, self.drivers)
             started.push_async_callback(self.tiering.stop)
             await self.tiering.start()
             self.housekeeper.start()
@@ -164,12 +171,14 @@ class NodeCore:
         files from the metadata."""
         await self.topics.retry_shards(repair=True)
 
-    def _check_metadata(self) -> None:
-        """Shards without any metadata mean that the metadata was lost. A node that started would
-        show its users nothing, and let them create their topics again."""
+    async def _check_metadata(self) -> None:
+        """Metadata that is older than it was, and shards without any, mean that metadata was lost.
+        A node that started would not show users all of their topics, and let them create those
+        again."""
+        meta = self.config.data_dir / make.META_FOLDER
+        await self.meta_revision.check(meta, self.meta.state)
         found = next(stored_shards(self.config.data_dir), None)
         if found is not None and not self.meta.state.revision:
-            meta = self.config.data_dir / make.META_FOLDER
             raise StorageError(
                 f"{meta} is empty, but {found} holds records: bring the metadata back, or move the"
                 " records to another folder"

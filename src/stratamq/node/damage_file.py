@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from stratamq.model.damage import LOGGER, forget_reports
+from stratamq.node.own_file import check_own_file
 
 FILE = "damage.jsonl"
 BYTES_MAX = 1 << 20
@@ -40,6 +41,7 @@ class DamageFile(logging.Handler):
 @contextmanager
 def damage_file(data_dir: Path) -> Iterator[None]:
     """Keep the file while the node runs; its lines stay when the node stops."""
+    check_own_file(data_dir / FILE)
     (data_dir / FILE).unlink(missing_ok=True)
     forget_reports()
     handler = DamageFile(data_dir)

@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 
 from stratamq.model.errors import StorageError
+from stratamq.node.own_file import check_own_file
 
 LOCK_FILE = "LOCK"
 
@@ -39,7 +40,13 @@ class DataDirLock:
         assert self._descriptor is None, "acquired once"
         self._data_dir.mkdir(parents=True, exist_ok=True)
         path = self._data_dir / LOCK_FILE
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        check_own_file(path)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise StorageError(
+                f"{path} cannot be opened: {os.strerror(error.errno or 0)}"
+            ) from None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

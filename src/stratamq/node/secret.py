@@ -6,6 +6,7 @@ import secrets
 from pathlib import Path
 
 from stratamq.log.disk import RealDisk, replace_file
+from stratamq.node.own_file import read_own_file
 
 FILE = "sasl.secret"
 SECRET_BYTES = 32
@@ -14,7 +15,8 @@ SECRET_BYTES = 32
 def sasl_secret(data_dir: Path) -> bytes:
     """Read it; where there is none, make one and keep it. The folder's lock must be held."""
     path = data_dir / FILE
-    if path.exists() and len(kept := path.read_bytes()) == SECRET_BYTES:
+    kept = read_own_file(path)
+    if kept is not None and len(kept) == SECRET_BYTES:
         return kept
     made = secrets.token_bytes(SECRET_BYTES)
     replace_file(RealDisk(), path, made)

@@ -1,0 +1,33 @@
+"""The node's own small files, where a folder or a pipe has their name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import stratamq
+from stratamq.model.errors import StorageError
+from stratamq.node.secret import sasl_secret
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+@pytest.mark.parametrize("name", ["LOCK", "cluster.id", "meta-revision", "damage.jsonl"])
+async def test_a_start_is_refused_by_a_sentence_that_names_it(
+    tmp_path: Path, name: str, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / name)
+    with pytest.raises(StorageError, match=f"{name} is a (folder|pipe).*: move it away"):
+        await stratamq.aopen(tmp_path)
+    (tmp_path / name).rename(tmp_path / "away")
+    async with stratamq.aopen(tmp_path) as node:
+        await node.create_topic("t")
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_the_same_for_the_secret(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "sasl.secret")
+    with pytest.raises(StorageError, match=r"sasl\.secret is a (folder|pipe).*: move it away"):
+        sasl_secret(tmp_path)
