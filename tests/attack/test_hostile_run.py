@@ -103,7 +103,7 @@ def attacked(node: Node, seconds: float, seed: int) -> Any:
         attackers.kill()
     assert report, "the attackers failed"
     found = json.loads(report)
-    assert not found["failures"], "\n".join(found["failures"])
+    assert not found["failures"], "\n".join([*found["failures"], node.logged()[-5000:]])
     assert set(found["runs"]) == set(ATTACKS), "each at least once"
     return found["runs"]
 

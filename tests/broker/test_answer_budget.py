@@ -9,7 +9,7 @@ import pytest
 
 from stratamq.broker.kafka.answer_budget import UNCOUNTED_BYTES, AnswerBudget
 from stratamq.model.errors import AnswerTooLarge
-from tests.waiting import until
+from tests.waiting import let_run, until
 
 MIB = 1 << 20
 
@@ -164,4 +164,53 @@ async def test_long_answers_leave_half_of_it_to_fetches() -> None:
         assert granted == MIB
     begun.set()
     await asyncio.wait(tasks)
+    assert budget.used_bytes == 0
+
+
+@pytest.mark.parametrize("older", [False, True])
+async def test_parts_of_one_answer_may_wait_at_the_same_time(older: bool) -> None:
+    """A request is worked on by several tasks, and all count for its answer."""
+    budget = AnswerBudget(4 * MIB)
+    budget.take(4 * MIB)
+    done: list[int] = []
+
+    async def answer_with_parts() -> None:
+        answer = budget.begin()
+
+        async def part(number: int) -> None:
+            await answer.add(MIB // 2)
+            done.append(number)
+
+        await asyncio.gather(*map(part, range(4)))
+
+    async def other() -> None:
+        await budget.begin().add(MIB)
+
+    waiting = [asyncio.create_task(other())] if older else []
+    waiting.append(asyncio.create_task(answer_with_parts()))
+    await let_run()
+    assert not done
+    budget.give(4 * MIB)
+    async with asyncio.timeout(10):
+        await asyncio.gather(*waiting)
+    assert sorted(done) == [0, 1, 2, 3]
+    await until(lambda: budget.used_bytes == 0)
+
+
+async def test_parts_that_outlive_their_answer_are_not_counted() -> None:
+    """As after a time-out: the client has its answer, and the work goes on."""
+    budget = AnswerBudget(4 * MIB)
+    budget.take(4 * MIB)
+    parts: list[asyncio.Task[None]] = []
+
+    async def answered_too_early() -> None:
+        answer = budget.begin()
+        parts.extend(asyncio.create_task(answer.add(MIB)) for _ in range(3))
+        await let_run()
+
+    await asyncio.create_task(answered_too_early())
+    await let_run()
+    budget.give(4 * MIB)
+    async with asyncio.timeout(10):
+        await asyncio.gather(*parts)
     assert budget.used_bytes == 0

@@ -39,8 +39,8 @@ class AnswerBudget:
         taken what it needs: hundreds that look at once would keep the event loop busy."""
         self._next: asyncio.Future[None] | None = None
         """Of the one that was woken and has not run yet."""
-        self._held_up: dict[asyncio.Task[object], asyncio.Future[None]] = {}
-        """Their places in the line."""
+        self._held_up: dict[asyncio.Task[object], dict[asyncio.Future[None], None]] = {}
+        """Their places in the line. An answer may have several: its parts are made by tasks."""
 
     @property
     def used_bytes(self) -> int:
@@ -84,7 +84,8 @@ class AnswerBudget:
     def _wake(self) -> None:
         oldest = next(iter(self._long), None)
         if oldest in self._held_up and self._may_exceed(oldest):
-            _end_wait(self._held_up[oldest])
+            for turn in self._held_up[oldest]:
+                _end_wait(turn)
         while self._line and self._next is None and self._used < self._long_max:
             turn = self._line.popleft()
             if _end_wait(turn):
@@ -109,12 +110,18 @@ class AnswerBudget:
             task.add_done_callback(self._made)
         put = self._line.append
         while self._used + size_bytes > self._long_max and not self._may_exceed(task):
-            turn = self._held_up[task] = asyncio.get_running_loop().create_future()
+            turn = asyncio.get_running_loop().create_future()
+            self._held_up.setdefault(task, {})[turn] = None
             put(turn)
             try:
                 await self._woken(turn)
             finally:
-                del self._held_up[task]
+                del self._held_up[task][turn]
+                if not self._held_up[task]:
+                    del self._held_up[task]
+            if task not in self._long:  # the answer was given without this part
+                self._wake()
+                return
             put = self._line.appendleft  # it was the first in line, and needs more than is left
         self._long[task] += size_bytes
         self._long_bytes += size_bytes
@@ -123,7 +130,7 @@ class AnswerBudget:
 
     def _may_exceed(self, task: asyncio.Task[object]) -> bool:
         unread = self._used - self._long_bytes
-        return next(iter(self._long)) is task and unread < self._long_max
+        return next(iter(self._long), None) is task and unread < self._long_max
 
     def _made(self, task: asyncio.Task[object]) -> None:
         size_bytes = self._long.pop(task)
