@@ -10,22 +10,16 @@ from typing import NamedTuple, TypeVar
 
 from stratamq.meta.apply import apply
 from stratamq.meta.commands import Command
-from stratamq.meta.entities import GroupMeta, GroupOffset, NodeMeta, PendingOffset
 from stratamq.meta.events import Event, Update
 from stratamq.meta.limits import MetaLimits, check_limits
 from stratamq.meta.state import MetaState, Offsets
 from stratamq.meta.store import MetaStore
-from stratamq.meta.transactions import TransactionMeta
 from stratamq.meta.watch import Watch
 from stratamq.model.errors import Closed, StorageError, StrataError
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-PASSING = (GroupOffset, GroupMeta, PendingOffset, TransactionMeta, NodeMeta)
-"""Rows that change all the time with what clients do. All others are lasting: topics, shards,
-segments, files on the object store, producer ids, rights and configs."""
 
 
 class _Request(NamedTuple):
@@ -34,12 +28,10 @@ class _Request(NamedTuple):
 
 
 class _Outcome(NamedTuple):
-    """What a round of requests leads to. `answers` are revisions and refusals, one per request;
-    `lasting`: rows have changed that must not be lost unnoticed."""
+    """What a round of requests leads to. `answers` are revisions and refusals, one per request."""
 
     state: MetaState
     events: tuple[Event, ...]
-    lasting: bool
     answers: tuple[int | StrataError, ...]
 
 
@@ -50,7 +42,7 @@ class MetaService:
     write. The state that others see is never ahead of the store. After a failed write the service
     does not guess: it reads its state from the store again before it does anything else.
 
-    `on_lasting` is called with the revision when lasting rows have changed and are durable.
+    `on_durable` is called with each state that has become durable, by the event loop.
     """
 
     def __init__(
@@ -58,10 +50,10 @@ class MetaService:
         store: MetaStore,
         *,
         limits: MetaLimits | None = None,
-        on_lasting: Callable[[int], None] | None = None,
+        on_durable: Callable[[MetaState], None] = lambda state: None,
     ) -> None:
         self._store = store
-        self._on_lasting = on_lasting
+        self._on_durable = on_durable
         self._limits = limits or MetaLimits()
         self._state = MetaState()
         self._pending: list[_Request] = []
@@ -171,10 +163,9 @@ class MetaService:
 
     def _publish(self, outcome: _Outcome) -> None:
         previous, self._state = self._state.revision, outcome.state
+        self._on_durable(outcome.state)
         if outcome.state.revision == previous:
             return
-        if outcome.lasting and self._on_lasting is not None:
-            self._on_lasting(outcome.state.revision)
         update = Update(previous, outcome.state.revision, outcome.events)
         for watch in list(self._watches):
             watch.push(update)
@@ -202,8 +193,7 @@ def _outcome(state: MetaState, requests: Sequence[_Request], limits: MetaLimits)
             continue
         events += more
         answers.append(state.revision)
-    lasting = any(not isinstance(event.entity, PASSING) for event in events)
-    return _Outcome(state, tuple(events), lasting, tuple(answers))
+    return _Outcome(state, tuple(events), tuple(answers))
 
 
 def _applied(

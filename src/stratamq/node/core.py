@@ -77,7 +77,7 @@ class NodeCore:
         store = RocksMetaStore(config.data_dir / make.META_FOLDER)
         self.meta_revision = MetaRevisionFile(config.data_dir)
         self.meta = MetaService(
-            store, limits=make.meta_limits(config), on_lasting=self.meta_revision.moved
+            store, limits=make.meta_limits(config), on_durable=self.meta_revision.moved
         )
         reconcile_s = make.seconds(config, "meta.reconcile.interval.ms")
         self.configs = ConfigCacheManager(self.meta, self.node_id, config, reconcile_s=reconcile_s)
