@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stratamq.broker.kafka.contract import Caller
-from stratamq.broker.kafka.produce_answers import Unanswered
+from stratamq.broker.kafka.produce.answers import Unanswered
 from stratamq.server.kafka.refusals import Refusals
 from stratamq.wire.kafka.protocol import APIS, ErrorCode
 from stratamq.wire.kafka.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse

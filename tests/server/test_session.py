@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from stratamq.broker.kafka.contract import Caller
-from stratamq.broker.kafka.produce_answers import Unanswered
+from stratamq.broker.kafka.produce.answers import Unanswered
 from stratamq.net.limits import ConnectionLimits
 from stratamq.server.kafka.server import ServerLimits
 from stratamq.server.kafka.throttle import Usage

@@ -19,7 +19,7 @@ from stratamq.broker.kafka.leader_epochs import LeaderEpochs
 from stratamq.broker.kafka.list_offsets import ListOffsets
 from stratamq.broker.kafka.metadata import Metadata
 from stratamq.broker.kafka.partitions import Partitions
-from stratamq.broker.kafka.produce import Produce
+from stratamq.broker.kafka.produce.api import Produce
 from stratamq.broker.kafka.producers import Producers
 from stratamq.broker.kafka.quotas.api import ClientQuotas
 from stratamq.broker.kafka.quotas.keeper import QuotaKeeper

@@ -17,7 +17,7 @@ from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.fetch import Fetch
 from stratamq.broker.kafka.groups.family import Groups
 from stratamq.broker.kafka.metadata import Metadata
-from stratamq.broker.kafka.produce import Produce
+from stratamq.broker.kafka.produce.api import Produce
 from stratamq.model.clock import ManualClock
 from stratamq.model.config import load
 from stratamq.node.core import NodeCore

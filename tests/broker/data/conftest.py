@@ -16,7 +16,7 @@ from stratamq.broker.kafka.fetch import Fetch
 from stratamq.broker.kafka.leader_epochs import LeaderEpochs
 from stratamq.broker.kafka.list_offsets import ListOffsets
 from stratamq.broker.kafka.metadata import Metadata
-from stratamq.broker.kafka.produce import Produce
+from stratamq.broker.kafka.produce.api import Produce
 from stratamq.model.clock import ManualClock
 from stratamq.model.config import load
 from stratamq.node.core import NodeCore

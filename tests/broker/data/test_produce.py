@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stratamq.broker.kafka.contract import Caller
-from stratamq.broker.kafka.produce_answers import Unanswered
+from stratamq.broker.kafka.produce.answers import Unanswered
 from stratamq.broker.kafka.topics import uuid_of
 from stratamq.model.record import Record
 from stratamq.wire.kafka.protocol import Buffer, ErrorCode

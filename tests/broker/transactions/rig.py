@@ -11,7 +11,7 @@ from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.fetch import Fetch
 from stratamq.broker.kafka.groups.family import Groups
 from stratamq.broker.kafka.list_offsets import ListOffsets
-from stratamq.broker.kafka.produce import Produce
+from stratamq.broker.kafka.produce.api import Produce
 from stratamq.broker.kafka.producers import Producers
 from stratamq.broker.kafka.transactions.family import Transactions
 from stratamq.broker.kafka.transactions.machine import Producer

@@ -8,7 +8,7 @@ metadata of topics or shards changes; then everything is found again when it is 
 from __future__ import annotations
 
 from stratamq.adapter.drivers import StorageDriverManager
-from stratamq.broker.kafka.produce_rules import ProduceRules, rules_of
+from stratamq.broker.kafka.produce.rules import ProduceRules, rules_of
 from stratamq.broker.kafka.topics import Refused, find
 from stratamq.engine.handle import Local, ShardHandle
 from stratamq.meta.caches import BrokerCacheManager, StorageCacheManager

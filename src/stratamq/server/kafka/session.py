@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from stratamq.broker.kafka.contract import ANONYMOUS, Beginner, Caller
-from stratamq.broker.kafka.produce_answers import Unanswered
+from stratamq.broker.kafka.produce.answers import Unanswered
 from stratamq.broker.kafka.turns import CLIENT, TURN_S, Client, in_turns, turns
 from stratamq.net.connection import Connection, Hold
 from stratamq.server.kafka.answers import NOTHING, Answers, Slot

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from stratamq.broker.kafka.produce_answers import Unanswered
+from stratamq.broker.kafka.produce.answers import Unanswered
 from stratamq.broker.kafka.security.rights import Rights
 from stratamq.broker.kafka.security.verdicts import Verdict, each, listed, parted, refused, split
 from stratamq.model.access import Operation

@@ -2,7 +2,7 @@
 
 Batches of one connection are handed over in the order in which its requests were taken: that is
 what keeps a producer's batches in order. Most are handed over at once. A request whose batches take
-long to look at (`produce_intake`) holds up those after it on its connection, until its batches are
+long to check (`checking`) holds up those after it on its connection, until its batches are
 on their way.
 """
 
@@ -12,19 +12,18 @@ import asyncio
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from stratamq.broker.kafka import batches
-from stratamq.broker.kafka import produce_rules as rules
 from stratamq.broker.kafka.contract import Answered, Caller, Cancel, Handled, Services, nothing
 from stratamq.broker.kafka.partitions import ServedPartition
-from stratamq.broker.kafka.produce_answers import (
+from stratamq.broker.kafka.produce import rules
+from stratamq.broker.kafka.produce.answers import (
     ACKS,
-    Begun,
+    PendingProduce,
     Ready,
     refusal,
     response_of,
     stored_at,
 )
-from stratamq.broker.kafka.produce_intake import Allowance, Batch, BatchIntake
+from stratamq.broker.kafka.produce.checking import Allowance, Batch, BatchChecker, check_header
 from stratamq.broker.kafka.topics import Refused
 from stratamq.broker.kafka.turns import in_turns, next_turn
 from stratamq.engine.contract import AcceptedBatch
@@ -48,10 +47,10 @@ WRITTEN_AT_ONCE = 256
 others would wait for all of them."""
 
 BEGUN_MAX = 64
-"""Batches that are looked at in one turn. A request with more is not begun at once."""
+"""Batches that are checked in one turn. A request with more is not begun at once."""
 
 
-class Looked(NamedTuple):
+class CheckedBatch(NamedTuple):
     """A batch that can be handed over."""
 
     batch: Batch
@@ -77,9 +76,9 @@ class Produce:
     def __init__(self, services: Services, verifier: Verifier | None = None) -> None:
         self._services = services
         self._verifier = verifier
-        self._intake = BatchIntake(services)
+        self._checker = BatchChecker(services)
         self._declined: ProduceRequest | None = None
-        self._looking: dict[int, asyncio.Event] = {}
+        self._checking: dict[int, asyncio.Event] = {}
         """By connection: set when the batches of its last request are on their way."""
 
     def handlers(self) -> Mapping[type, Handled]:
@@ -89,7 +88,7 @@ class Produce:
         pass
 
     async def stop(self) -> None:
-        self._intake.stop()
+        self._checker.stop()
 
     # -- the short way: no coroutine -----------------------------------------------------------
 
@@ -97,7 +96,7 @@ class Produce:
         """Batches that nobody has to be asked about are with the engine when this returns."""
         if request.acks not in BEGUN_ACKS or request.transactional_id is not None:
             return None
-        allowance = self._intake.allowance()
+        allowance = self._checker.allowance()
         ready: list[Ready | PartitionProduceResponse] = []
         for wanted in request.topic_data:
             if len(ready) + len(wanted.partition_data) > BEGUN_MAX:
@@ -107,7 +106,7 @@ class Produce:
                 if one is None:
                     return None
                 ready.append(one)
-        Begun(request, len(ready), answered).begin(ready)
+        PendingProduce(request, len(ready), answered).begin(ready)
         return nothing
 
     def _ready(
@@ -127,7 +126,7 @@ class Produce:
             batch = self._checked(found, partition.records, request.acks, version)
             if batch.header.attributes & TRANSACTIONAL_BIT:
                 return None
-            data = self._intake.look_briefly(batch, allowance)
+            data = self._checker.check_at_once(batch, allowance)
             if data is None:
                 self._declined = request
                 return None
@@ -140,8 +139,8 @@ class Produce:
     def produce(self, request: ProduceRequest, caller: Caller) -> Awaitable[ProduceResponse | None]:
         """Not a coroutine: requests of a connection get in line in the order in which they came.
         The batches of each are on their way to the engine before those of the next are."""
-        before, mine = self._looking.get(caller.connection), asyncio.Event()
-        self._looking[caller.connection] = mine
+        before, mine = self._checking.get(caller.connection), asyncio.Event()
+        self._checking[caller.connection] = mine
         tried, self._declined = self._declined is request, None
         return self._produce(request, caller, before, mine, tried)
 
@@ -153,22 +152,22 @@ class Produce:
         mine: asyncio.Event,
         tried: bool,
     ) -> ProduceResponse | None:
-        allowance = self._intake.allowance()
+        allowance = self._checker.allowance()
         try:
             if before is not None:
                 await before.wait()
-            looked = []
+            checked = []
             for at, one in enumerate(_batches(request)):
                 if at % BEGUN_MAX == BEGUN_MAX - 1:
                     await next_turn()
-                looked.append(
-                    await self._looked(*one, request.acks, caller.version, allowance, tried)
+                checked.append(
+                    await self._check(*one, request.acks, caller.version, allowance, tried)
                 )
-            writes = await self._begun(looked, request, caller.version)
+            writes = await self._begun(checked, request, caller.version)
         finally:
             mine.set()
-            if self._looking.get(caller.connection) is mine:
-                del self._looking[caller.connection]
+            if self._checking.get(caller.connection) is mine:
+                del self._checking[caller.connection]
         answers = [
             one if isinstance(one, PartitionProduceResponse) else await one for one in writes
         ]
@@ -176,28 +175,28 @@ class Produce:
 
     async def _begun(
         self,
-        looked: Sequence[Looked | PartitionProduceResponse],
+        checked: Sequence[CheckedBatch | PartitionProduceResponse],
         request: ProduceRequest,
         version: int,
     ) -> Sequence[Awaitable[PartitionProduceResponse] | PartitionProduceResponse]:
         """All batches are on their way when this returns; a single one is when it is awaited."""
-        if len(looked) == 1 and isinstance(looked[0], Looked):
-            return [self._write(looked[0], request, version)]
+        if len(checked) == 1 and isinstance(checked[0], CheckedBatch):
+            return [self._write(checked[0], request, version)]
         begun: list[Awaitable[PartitionProduceResponse] | PartitionProduceResponse] = []
-        for at, one in enumerate(looked):
+        for at, one in enumerate(checked):
             if at % BEGUN_MAX == BEGUN_MAX - 1:
                 await next_turn()
             before = begun[at - WRITTEN_AT_ONCE] if at >= WRITTEN_AT_ONCE else None
             if isinstance(before, asyncio.Task):
                 await asyncio.wait([before])
-            if isinstance(one, Looked):
+            if isinstance(one, CheckedBatch):
                 begun.append(asyncio.create_task(self._write(one, request, version)))
             else:
                 begun.append(one)
         await asyncio.sleep(0)
         return begun
 
-    async def _looked(
+    async def _check(
         self,
         wanted: TopicProduceData,
         partition: PartitionProduceData,
@@ -205,8 +204,8 @@ class Produce:
         version: int,
         allowance: Allowance,
         tried: bool,
-    ) -> Looked | PartitionProduceResponse:
-        """`tried`: that a brief look is not enough for the request was found out before."""
+    ) -> CheckedBatch | PartitionProduceResponse:
+        """`tried`: that the event loop is not enough for the request was found out before."""
         try:
             if acks not in ACKS:
                 raise Refused(ErrorCode.INVALID_REQUIRED_ACKS)
@@ -217,17 +216,17 @@ class Produce:
             if tried:
                 allowance.count(batch.header)
             else:
-                data = self._intake.look_briefly(batch, allowance)
+                data = self._checker.check_at_once(batch, allowance)
             if data is None:
-                data = await self._intake.look(batch, allowance)
-            return Looked(batch, partition, data)
+                data = await self._checker.check_by_thread(batch, allowance)
+            return CheckedBatch(batch, partition, data)
         except StrataError as error:
             return refusal(partition, error)
 
     async def _write(
-        self, looked: Looked, request: ProduceRequest, version: int
+        self, checked: CheckedBatch, request: ProduceRequest, version: int
     ) -> PartitionProduceResponse:
-        (_, shard, header, _), partition, data = looked
+        (_, shard, header, _), partition, data = checked
         try:
             if self._verifier is not None and header.is_transactional:
                 await self._verifier.admit(request.transactional_id, shard.name, header, version)
@@ -245,7 +244,7 @@ class Produce:
         shard = partition.shard
         assert shard is not None, "found for use"
         partition.lead(shard)
-        header, data = batches.checked(data, version)
+        header, data = check_header(data, version)
         if partition.rules.replicas_min > 1:
             rules.check_replicas(partition.rules, acks, partition.isr_size)
         return Batch(partition, shard, header, data)

@@ -1,11 +1,11 @@
-"""What is looked at in a producer's batch before it is stored, where, and how much of it.
+"""What is checked in a producer's batch before it is stored, where, and how much of it.
 
-Every record of a batch is looked at. For most batches that takes less than a millisecond and is
+Every record of a batch is checked. For most batches that takes less than a millisecond and is
 done on the event loop. A batch of a few bytes may unpack to megabytes, though, and some topics have
 each batch packed again: what takes long is done by a thread, one batch after the other.
 
 A request pays for all of its batches together: what they count and unpack to is limited before it
-is looked at.
+is checked.
 """
 
 from __future__ import annotations
@@ -17,27 +17,42 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
-from stratamq.broker.kafka import produce_rules as rules
 from stratamq.broker.kafka.contract import Services
 from stratamq.broker.kafka.partitions import ServedPartition
+from stratamq.broker.kafka.produce import rules
 from stratamq.broker.kafka.topics import Refused
 from stratamq.broker.kafka.turns import NO_CLIENT, turns
 from stratamq.engine.contract import AcceptedBatch
 from stratamq.engine.handle import ShardHandle
 from stratamq.model.config import NodeConfig
-from stratamq.model.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp
+from stratamq.model.errors import (
+    BatchTooLarge,
+    InvalidRecord,
+    InvalidTimestamp,
+    UnsupportedFormat,
+)
 from stratamq.model.settings import Value
 from stratamq.model.topic import LONG_MAX
 from stratamq.wire.kafka.protocol import Buffer, ErrorCode
-from stratamq.wire.kafka.records import BatchHeader, Scratch
-from stratamq.wire.kafka.records.layout import CODEC_MASK
+from stratamq.wire.kafka.records import (
+    HEADER_BYTES,
+    BatchHeader,
+    Compression,
+    Scratch,
+    read_header,
+)
+from stratamq.wire.kafka.records.layout import CODEC_MASK, CONTROL_BIT, LENGTH_END
 
-BRIEF_BYTES = (1 << 20) + (64 << 10)
-"""What is looked at on the event loop: the largest batch that is taken by default, as it came or
+AT_ONCE_BYTES = (1 << 20) + (64 << 10)
+"""What is checked on the event loop: the largest batch that is taken by default, as it came or
 unpacked."""
 
-PACKED_BRIEF_BYTES = BRIEF_BYTES // 4
+PACKED_AT_ONCE_BYTES = AT_ONCE_BYTES // 4
 """A compressed batch above this most likely unpacks to more, and is not tried."""
+
+
+ZSTD_SINCE = 7
+"""Version of Produce; before it, consumers were not known to read zstd."""
 
 
 class Batch(NamedTuple):
@@ -82,7 +97,7 @@ class Allowance:
         return min(self._batch_max, self._unpacked_max - self._unpacked)
 
     def count(self, header: BatchHeader) -> None:
-        """One more batch, before any of it is looked at."""
+        """One more batch, before any of it is checked."""
         self._batches -= 1
         self._records -= max(header.record_count, 0)
         if self._batches < 0:
@@ -97,8 +112,8 @@ class Allowance:
             self._unpacked += accepted.unpacked_bytes
 
 
-class BatchIntake:
-    """Looks at batches, one at a time per request. A batch that was looked at elsewhere than on
+class BatchChecker:
+    """Checks batches, one at a time per request. A batch that was checked elsewhere than on
     the event loop is as good as any other: `append_batch` takes both."""
 
     def __init__(self, services: Services) -> None:
@@ -118,22 +133,22 @@ class BatchIntake:
     def stop(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def look_briefly(self, batch: Batch, allowance: Allowance) -> Buffer | AcceptedBatch | None:
+    def check_at_once(self, batch: Batch, allowance: Allowance) -> Buffer | AcceptedBatch | None:
         """On the event loop; None where that would take long, or would come on top of much else."""
         allowance.count(batch.header)
         packed = batch.header.attributes & CODEC_MASK
-        if len(batch.data) > (PACKED_BRIEF_BYTES if packed else BRIEF_BYTES):
+        if len(batch.data) > (PACKED_AT_ONCE_BYTES if packed else AT_ONCE_BYTES):
             return None
         if not batch.partition.rules.are_plain and _is_unpacked_anyway(batch):
             return None
         if not packed:
-            return batch.shard.accept(batch.data, BRIEF_BYTES, self._scratch)
+            return batch.shard.accept(batch.data, AT_ONCE_BYTES, self._scratch)
         if turns().is_used_up:
             return None
-        return self._look_at_packed(batch, allowance)
+        return self._check_packed(batch, allowance)
 
-    def _look_at_packed(self, batch: Batch, allowance: Allowance) -> Buffer | AcceptedBatch | None:
-        limit = min(BRIEF_BYTES, allowance.unpacked_bytes)
+    def _check_packed(self, batch: Batch, allowance: Allowance) -> Buffer | AcceptedBatch | None:
+        limit = min(AT_ONCE_BYTES, allowance.unpacked_bytes)
         began = time.perf_counter()
         try:
             accepted = batch.shard.accept(batch.data, limit, self._scratch)
@@ -144,15 +159,15 @@ class BatchIntake:
         allowance.unpacked(accepted)
         return accepted
 
-    async def look(self, batch: Batch, allowance: Allowance) -> Buffer | AcceptedBatch:
-        """By the thread. It was looked at briefly before, and counted there."""
+    async def check_by_thread(self, batch: Batch, allowance: Allowance) -> Buffer | AcceptedBatch:
+        """By the thread. It was tried on the event loop before, and counted there."""
         loop = asyncio.get_running_loop()
-        look = partial(self._in_thread, batch, allowance.unpacked_bytes)
-        accepted = await loop.run_in_executor(self._thread, look)
+        check = partial(self._check_in_thread, batch, allowance.unpacked_bytes)
+        accepted = await loop.run_in_executor(self._thread, check)
         allowance.unpacked(accepted)
         return accepted
 
-    def _in_thread(self, batch: Batch, limit: int) -> Buffer | AcceptedBatch:
+    def _check_in_thread(self, batch: Batch, limit: int) -> Buffer | AcceptedBatch:
         now_ms, held_to = self._services.clock.now_ms(), batch.partition.rules
         try:
             rules.check_timestamps(held_to, batch.header, batch.data, now_ms, limit)
@@ -163,6 +178,27 @@ class BatchIntake:
 
 
 def _is_unpacked_anyway(batch: Batch) -> bool:
-    """Whether the topic asks for more than a look."""
+    """Whether the topic asks for more than a check."""
     rules = batch.partition.rules
     return rules.before_ms != LONG_MAX or rules.codec not in (None, batch.header.compression)
+
+
+def check_header(records: Buffer | None, version: int) -> tuple[BatchHeader, Buffer]:
+    """Exactly one batch, of today's format, that a client may write."""
+    if not records:
+        raise _invalid("a partition without a batch")
+    try:
+        header = read_header(records)
+    except UnsupportedFormat as error:
+        raise _invalid(str(error)) from None
+    if HEADER_BYTES <= header.batch_length + LENGTH_END < len(records):
+        raise _invalid("more than one batch for a partition")
+    if header.attributes & CONTROL_BIT:
+        raise _invalid("only the transaction coordinator writes control records")
+    if version < ZSTD_SINCE and header.compression is Compression.ZSTD:
+        raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    return header, records
+
+
+def _invalid(why: str) -> Refused:
+    return Refused(ErrorCode.INVALID_RECORD, why)

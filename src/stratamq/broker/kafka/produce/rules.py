@@ -112,7 +112,7 @@ def at_fault(
     decompressed_max: int,
 ) -> RecordsRefused:
     """The same with the records that are at fault, as far as they can be found within the limit.
-    It is looked for only when a batch was refused."""
+    It is checked for only when a batch was refused."""
     find = partial(find_faults, header, data, decompressed_max)
     try:
         if isinstance(error, InvalidTimestamp):

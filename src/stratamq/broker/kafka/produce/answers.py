@@ -7,10 +7,10 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
-from stratamq.broker.kafka import produce_rules as rules
 from stratamq.broker.kafka.contract import Answered
 from stratamq.broker.kafka.errors import code_of
-from stratamq.broker.kafka.produce_intake import BRIEF_BYTES
+from stratamq.broker.kafka.produce import rules
+from stratamq.broker.kafka.produce.checking import AT_ONCE_BYTES
 from stratamq.broker.kafka.topics import Refused
 from stratamq.broker.kafka.turns import at_once
 from stratamq.engine.acks import Acks
@@ -52,7 +52,7 @@ class Ready(NamedTuple):
     data: Buffer | AcceptedBatch
 
 
-class Begun:
+class PendingProduce:
     """A request whose batches are with the engine. It is answered when the last of them is."""
 
     __slots__ = ("_acks", "_answered", "_answers", "_missing", "_request")
@@ -100,10 +100,10 @@ def stored_at(partition: int, stored: AppendResult) -> PartitionProduceResponse:
 
 
 def refusal(partition: PartitionProduceData, error: BaseException) -> PartitionProduceResponse:
-    """What is wrong with the batch, or with us, as the client is told."""
+    """What is wrong with the batch, or with us, as the client sees it."""
     if isinstance(error, InvalidRecord | InvalidTimestamp) and partition.records:
         header = read_header(partition.records)
-        error = rules.at_fault(header, partition.records, error, BRIEF_BYTES)
+        error = rules.at_fault(header, partition.records, error, AT_ONCE_BYTES)
     if isinstance(error, rules.RecordsRefused):
         return _rejected(partition.index, error)
     return PartitionProduceResponse(
