@@ -179,8 +179,10 @@ class SegmentKeeper:
         """Keep the damaged one for inspection, and no more than one."""
         index, aside = self._data_dir / INDEX_FOLDER, self._data_dir / INDEX_DAMAGED
         try:
-            if self._disk.exists(aside):
+            if self._disk.is_folder(aside):
                 self._disk.remove_folder(aside)
+            else:
+                self._disk.unlink(aside)  # a plain file can be in the place of the index
             self._disk.rename(index, aside)
             self._disk.sync_folder(self._data_dir)
         except OSError as error:

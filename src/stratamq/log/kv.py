@@ -9,7 +9,6 @@ as well, together with everything written before it.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from rocksdict import (
+    AccessType,
     ColumnFamily,
     DBRecoveryMode,
     Options,
@@ -27,7 +27,8 @@ from rocksdict import (
     WriteOptions,
 )
 
-from stratamq.log.disk import RealDisk, replace_file
+from stratamq.log.disk import RealDisk
+from stratamq.log.kv_files import SyncedWrites, check_files, note_manifest, read_synced
 from stratamq.model.errors import (
     Closed,
     DiskFull,
@@ -46,12 +47,6 @@ STALL_WAIT_S = 0.005
 
 MEMTABLE_BYTES = 4 << 20
 """Small memtables stay in the CPU's cache: hashed keys go in almost twice as fast as at 64 MiB."""
-
-MANIFEST_NOTE = "manifest-size"
-_MANIFEST_LINE = re.compile(r"(MANIFEST-\d+) (\d+)\n")
-
-DATABASE_FILES = ("MANIFEST-", "IDENTITY", "OPTIONS-")
-"""How the names of files begin that every RocksDB has. Its tables end with `.sst`."""
 
 OPENING_THREADS = 4
 """RocksDB would start sixteen to open its files, also where there are none yet."""
@@ -148,9 +143,9 @@ def patiently(opening: Callable[[], T]) -> T:
 class RocksKV:
     """KVStore in one column family of a RocksDB.
 
-    After it could not open a file, for want of descriptors, RocksDB refuses every write until it is
-    opened again. This class does that itself, within the same write. While that does not succeed,
-    every call raises TooManyOpenFiles.
+    After a failed write RocksDB refuses every other one until it is opened again. This class does
+    that itself, before the next write; where only descriptors were wanting, within the same one.
+    While that does not succeed, the database is open for reading, or else each call tries again.
     """
 
     def __init__(
@@ -158,40 +153,56 @@ class RocksKV:
         path: Path,
         family: str = "default",
         close_unused: Callable[[], object] = lambda: None,
+        *,
+        check_rows: bool = False,
     ) -> None:
-        """`close_unused` closes files of others that are open for later use only. KVDamaged when
-        the files that are there cannot be opened; they are left as they are."""
+        """`close_unused` closes files of others that are open for later use only. With
+        `check_rows`, every row is read before anything is written. KVDamaged when the files that
+        are there are not whole; they are left as they are."""
         self._path, self._family, self._close_unused = path, family, close_unused
+        self._check_rows = check_rows
         self._options = WriteOptions()
         # A writer that RocksDB slows down would wait with the GIL held, and every thread with it.
         self._options.no_slowdown = True
-        self._refuses_writes = False
+        self._refuses_writes = False  # until it is opened again
         self._scans: set[object] = set()  # those under way hold the database
         self._turns = [object()]  # the thread that takes it out opens the database again
-        self._closed = True
+        self._openings = 0
+        self._closed = False
+        self._is_open = False
+        self._synced = SyncedWrites(path)
         self._open()
 
     def _open(self) -> None:
+        path = self._path
         try:
-            self._open_files()
+            if self._openings and not (path / "CURRENT").exists():
+                raise KVDamaged(f"{path / 'CURRENT'} is missing")
+            check_database(path, rows=self._check_rows)
+            path.mkdir(parents=True, exist_ok=True)
+            RealDisk().sync_folder(path.parent)
+            self._use(_opened(path, self._family, AccessType.read_write()))
         except StorageError:
             raise
         except Exception as error:
-            raise _translated(self._path, error) from error
+            raise _translated(path, error) from error
+        if self._closed:  # by another thread meanwhile
+            self._release()
+            raise Closed("the key-value store is closed")
+        self._refuses_writes = False
+        self._openings += 1
+        # RocksDB has written all it found into tables, and synced them.
+        self._synced.open(self._db.latest_sequence_number())
+        with suppress(OSError):  # the database is whole without it
+            note_manifest(path)
 
-    def _open_files(self) -> None:
-        path, family = self._path, self._family
-        path.mkdir(parents=True, exist_ok=True)
-        RealDisk().sync_folder(path.parent)
-        _check_files(path)
-        self._db = Rdict(str(path), options=_options(), column_families=_families(path, family))
-        self._cf: Rdict = self._db
+    def _use(self, db: Rdict) -> None:
+        self._db = self._cf = db
         self._handle: ColumnFamily | None = None
-        if family != "default":
-            self._cf = self._db.get_column_family(family)
-            self._handle = self._db.get_column_family_handle(family)
-        self._closed = False
-        _note_manifest(path)
+        if self._family != "default":
+            self._cf = db.get_column_family(self._family)
+            self._handle = db.get_column_family_handle(self._family)
+        self._is_open = True
 
     def get(self, key: bytes) -> bytes | None:
         self._check_open()
@@ -248,12 +259,11 @@ class RocksKV:
 
     def write(self, batch: KVBatch, *, sync: bool = False) -> None:
         if self._refuses_writes:
-            self._open_again()
+            self.reopen()
         while isinstance(failure := self._try(batch, sync), _Stalled):
             time.sleep(STALL_WAIT_S)
         if isinstance(failure, TooManyOpenFiles):
-            self._refuses_writes = True
-            self._open_again()
+            self.reopen()
             failure = self._try(batch, sync)
         if failure is not None:
             raise failure
@@ -262,8 +272,6 @@ class RocksKV:
         if self._refuses_writes:
             return False
         failure = self._try(batch, sync=False)
-        if isinstance(failure, TooManyOpenFiles):
-            self._refuses_writes = True
         if isinstance(failure, (TooManyOpenFiles, _Stalled)):
             return False
         if failure is not None:
@@ -274,39 +282,65 @@ class RocksKV:
         """Write; what went wrong, if anything did. An error that is being handled would hold on to
         the database it came from, and keep it from being opened again."""
         assert isinstance(batch, _Batch), "a batch is written by the store that made it"
-        if self._closed:
-            self._check_open()
+        self._check_open()
         try:
             self._db.write(batch.made_for(self._handle), self._options)
-            if sync:
-                # Not by an option of the write: rocksdict holds the GIL for the whole of a write,
-                # and would stop every other thread for as long as the disk takes.
-                self._db.flush_wal(True)
         except Exception as error:
-            return _translated(self._path, error)
+            failure = _translated(self._path, error)
+            self._refuses_writes |= not isinstance(failure, _Stalled)
+            return failure
+        if not sync:
+            return None
+        try:
+            number = self._db.latest_sequence_number()
+            # Not by an option of the write: rocksdict holds the GIL for the whole of a write,
+            # and would stop every other thread for as long as the disk takes.
+            self._db.flush_wal(True)
+        except Exception as error:
+            # Never as DiskFull, which says that nothing was written.
+            self._refuses_writes = True
+            return StorageError(f"{self._path}: written, but not synced: {error}")
+        self._synced.note(number)
         return None
 
-    def _open_again(self) -> None:
+    def reopen(self) -> None:
+        """Threads that ask for it at the same time have it done once."""
+        openings = self._openings
+        turn = self._take_turn()
         try:
-            turn = self._turns.pop()
-        except IndexError:
-            raise TooManyOpenFiles("the key-value store is being opened again") from None
-        try:
-            self._close_unused()
-            self.reopen()
+            if self._openings == openings:
+                self._open_again()
         finally:
             self._turns.append(turn)
 
-    def reopen(self) -> None:
+    def _take_turn(self) -> object:
+        for _ in range(REOPEN_ATTEMPTS_MAX):
+            with suppress(IndexError):
+                return self._turns.pop()
+            time.sleep(REOPEN_WAIT_S)
+        raise StorageError(f"{self._path} is being opened again")
+
+    def _open_again(self) -> None:
+        """Where it cannot be opened for writing, on a full disk for example, reads go on."""
+        if self._closed:
+            raise Closed("the key-value store is closed")
+        self._refuses_writes = True
         with suppress(StorageError):
             self._release()
-        patiently(self._open)
-        self._refuses_writes = False
+        self._close_unused()
+        try:
+            patiently(self._open)
+        except KVDamaged:
+            raise
+        except StorageError:
+            with suppress(Exception):
+                self._use(_opened(self._path, self._family, AccessType.read_only()))
+            raise
 
     def close(self) -> None:
         """TimedOut when a scan goes on: until it ends, the database is open, and may write to its
         files. May be repeated."""
-        self._refuses_writes = False
+        self._closed = True
         self._release()
         for _ in range(REOPEN_ATTEMPTS_MAX):
             if not self._scans:
@@ -316,21 +350,23 @@ class RocksKV:
 
     def _release(self) -> None:
         """In any case, also where the last writes cannot be flushed."""
-        if self._closed:
+        if not self._is_open:
             return
-        self._closed = True
+        self._is_open = False
         self._handle = None  # a living handle would keep the database locked
+        self._synced.close()
         failure = _close(self._path, self._cf)
         if self._db is not self._cf:
             failure = _close(self._path, self._db) or failure
         if failure is not None:
             raise failure
-        with suppress(OSError):  # the database is whole without it
-            _note_manifest(self._path)
+        if not self._refuses_writes:
+            with suppress(OSError):
+                note_manifest(self._path)
 
     def _check_open(self) -> None:
-        if self._closed and self._refuses_writes:
-            self._open_again()
+        if not self._closed and not self._is_open:
+            self.reopen()
         if self._closed:
             raise Closed("the key-value store is closed")
 
@@ -405,32 +441,40 @@ def _options() -> Options:
     return options
 
 
-def _check_files(path: Path) -> None:
-    """Without CURRENT, or with a MANIFEST that was cut at a record's end, RocksDB would begin an
-    older or empty database and remove the tables that it does not know of."""
-    left = sorted(file.name for file in path.iterdir() if file.name.startswith(DATABASE_FILES))
-    tables = sorted(file.name for file in path.glob("*.sst"))
+def check_database(path: Path, *, rows: bool) -> None:
+    """Raise KVDamaged where files, or writes that were synced, are missing, and with `rows` where a
+    row cannot be read. Only reads: RocksDB writes nothing to a database that it opens so."""
+    check_files(path)
     if not (path / "CURRENT").exists():
-        if left or tables:
-            raise KVDamaged(f"{path}: CURRENT is missing, but {(left + tables)[0]} is there")
         return
-    noted = path / MANIFEST_NOTE
-    if noted.exists() and (note := _MANIFEST_LINE.fullmatch(noted.read_text(errors="replace"))):
-        manifest, size = path / note[1], int(note[2])
-        if manifest.exists() and manifest.stat().st_size < size:
-            raise KVDamaged(f"{manifest} is shorter than it was ({size} bytes)")
+    db = _opened(path, None, AccessType.read_only())
+    try:
+        found, synced = db.latest_sequence_number(), read_synced(path)
+        failure = _unreadable_row(path, db) if rows else None
+    finally:
+        db.close()
+    if found < synced:
+        raise KVDamaged(f"{path}: {found} writes were found, and {synced} had been synced")
+    if failure is not None:
+        raise failure
 
 
-def _note_manifest(path: Path) -> None:
-    """The MANIFEST is only ever appended to: the size that is noted here is its least."""
-    manifest = (path / "CURRENT").read_text().strip()
-    size = (path / manifest).stat().st_size
-    replace_file(RealDisk(), path / MANIFEST_NOTE, f"{manifest} {size}\n".encode())
+def _unreadable_row(path: Path, db: Rdict) -> StorageError | None:
+    cursor = db.iter()
+    cursor.seek_to_first()
+    while cursor.valid():
+        cursor.next()
+    return _failure_of(path, cursor)
 
 
-def _families(path: Path, family: str) -> dict[str, Options] | None:
-    known = Rdict.list_cf(str(path), _options()) if (path / "CURRENT").exists() else ["default"]
-    return {name: _options() for name in {*known, family}} if family != "default" else None
+def _opened(path: Path, family: str | None, access: AccessType) -> Rdict:
+    """With all its column families, which RocksDB asks for, and with `family`."""
+    try:
+        known = Rdict.list_cf(str(path), _options()) if (path / "CURRENT").exists() else []
+        families = {name: _options() for name in {*known, "default", family or "default"}}
+        return Rdict(str(path), _options(), families, access)
+    except Exception as error:
+        raise _translated(path, error) from error
 
 
 def _close(path: Path, part: Rdict) -> StorageError | None:

@@ -79,10 +79,10 @@ class KVMetaStore:
 
 
 class RocksMetaStore(KVMetaStore):
-    """KVMetaStore in a RocksDB of its own."""
+    """KVMetaStore in a RocksDB of its own. A damaged one is refused before anything is written."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(lambda: RocksKV(path))
+        super().__init__(lambda: RocksKV(path, check_rows=True))
 
 
 def _entities(kv: KVStore) -> Iterator[Entity]:

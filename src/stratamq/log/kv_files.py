@@ -1,0 +1,122 @@
+"""The files of a RocksDB, as they are checked before it is opened for writing.
+
+RocksDB takes the part of a database that it finds for the whole. Without CURRENT, with a MANIFEST
+that was cut at a record's end, or with a write-ahead log that is lost or cut, it opens an older
+database, writes that down and removes the files of the rest. Two notes beside its files say what
+has been there:
+
+| file            | content                                                                  |
+|-----------------|--------------------------------------------------------------------------|
+| `manifest-size` | `MANIFEST-000005 1234`: that file has at least so many bytes              |
+| `synced-writes` | number of the last write that was synced (20 digits), CRC-32 (8, hex)    |
+
+Without a note, nothing is compared.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from contextlib import suppress
+from pathlib import Path
+
+from stratamq.log.disk import RealDisk, replace_file
+from stratamq.model.damage import report_damage
+from stratamq.model.errors import KVDamaged
+
+MANIFEST_NOTE = "manifest-size"
+SYNCED_NOTE = "synced-writes"
+_MANIFEST_LINE = re.compile(r"(MANIFEST-\d+) (\d+)\n")
+_SYNCED_LINE = re.compile(rb"(\d{20}) ([0-9a-f]{8})\n")
+
+DATABASE_FILES = re.compile(r"(MANIFEST-|IDENTITY|OPTIONS-|CURRENT).*|\d+\.(sst|log)")
+"""Names of what a RocksDB cannot be without: its tables end with `.sst`, its write-ahead logs with
+`.log`."""
+
+
+def check_files(path: Path) -> None:
+    """Raise KVDamaged unless the names and sizes are those of a whole database, or of none yet."""
+    if not os.path.lexists(path):
+        return
+    if not path.is_dir():
+        raise KVDamaged(f"{path} is not a folder")
+    found = sorted(file.name for file in path.iterdir())
+    for name in found:
+        # Opening a pipe would wait for ever.
+        if not (path / name).is_file() and not (path / name).is_dir():
+            raise KVDamaged(f"{path / name} is not a regular file")
+    files = [name for name in found if DATABASE_FILES.fullmatch(name)]
+    if "CURRENT" not in files:
+        left = files or [name for name in found if name == SYNCED_NOTE and read_synced(path)]
+        if left:
+            raise KVDamaged(f"{path}: CURRENT is missing, but {left[0]} is there")
+        return
+    noted = path / MANIFEST_NOTE
+    if not noted.exists():
+        return
+    if not any(name.endswith(".log") for name in files):
+        raise KVDamaged(f"{path}: the write-ahead log is missing")
+    if note := _MANIFEST_LINE.fullmatch(noted.read_text(errors="replace")):
+        manifest, size = path / note[1], int(note[2])
+        if manifest.exists() and manifest.stat().st_size < size:
+            raise KVDamaged(f"{manifest} is shorter than it was ({size} bytes)")
+
+
+def note_manifest(path: Path) -> None:
+    """The MANIFEST is only ever appended to: the size that is noted here is its least."""
+    manifest = (path / "CURRENT").read_text().strip()
+    size = (path / manifest).stat().st_size
+    replace_file(RealDisk(), path / MANIFEST_NOTE, f"{manifest} {size}\n".encode())
+
+
+def read_synced(path: Path) -> int:
+    """The number of the last write that was synced; 0 where that is not known."""
+    try:
+        line = (path / SYNCED_NOTE).read_bytes()
+    except FileNotFoundError:
+        return 0
+    note = _SYNCED_LINE.fullmatch(line)
+    if note is None or zlib.crc32(note[1]) != int(note[2], 16):
+        report_damage(f"{path / SYNCED_NOTE}: damaged; written again")
+        return 0
+    return int(note[1])
+
+
+class SyncedWrites:
+    """Notes the number of each write that was synced.
+
+    The note is overwritten in place after the sync, and is not synced itself: it survives a crash
+    of the process. After a power cut it may be an older one, which is as true. The database, once
+    it is opened again, has at least that many writes, or it has lost some.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._fd, self._number = path / SYNCED_NOTE, -1, 0
+
+    def open(self, number: int) -> None:
+        """All of `number` writes are synced. Where no note can be made, the last one stays."""
+        self.close()
+        with suppress(OSError):
+            if not self._path.exists():
+                replace_file(RealDisk(), self._path, _synced_line(number))
+            self._fd = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)
+            os.ftruncate(self._fd, len(_synced_line(number)))
+            self._number = -1
+            self.note(number)
+
+    def note(self, number: int) -> None:
+        if number > self._number and self._fd >= 0:
+            self._number = number
+            with suppress(OSError):
+                os.pwrite(self._fd, _synced_line(number), 0)
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+def _synced_line(number: int) -> bytes:
+    digits = b"%020d" % number
+    return b"%s %08x\n" % (digits, zlib.crc32(digits))
