@@ -7,13 +7,16 @@ import os
 import resource
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import stratamq
 from stratamq.cli import doctor
 from stratamq.cli.doctor import Verdict
 from stratamq.cli.java import java_major, parse_java_version
+from stratamq.log.kv import RocksKV
 from stratamq.model.config import NodeConfig, load
 
 
@@ -49,8 +52,10 @@ def test_a_running_node_is_seen(tmp_path: Path) -> None:
     assert doctor.check_lock(config(tmp_path)).verdict is Verdict.OK
     with (tmp_path / "LOCK").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert doctor.check_lock(config(tmp_path)).verdict is Verdict.FAIL
-    assert doctor.check_lock(config(tmp_path)).verdict is Verdict.OK
+        running = doctor.check_lock(config(tmp_path))
+        assert running.verdict is Verdict.OK
+        assert "a node is running" in running.text
+    assert "no node" in doctor.check_lock(config(tmp_path)).text
 
 
 @pytest.mark.parametrize(
@@ -135,3 +140,64 @@ def test_a_shard_without_its_spec_and_what_a_node_has_found(tmp_path: Path) -> N
     assert "a finding" in finding.text
     assert str(shard / "shard.json") in finding.text
     assert (shard / "00000000000000000000.log").read_bytes() == b"records"
+
+
+DATABASES = ["meta", "rocksdb", "index", "memory/index", "offsets"]
+
+
+def halved_log(path: Path) -> None:
+    log = next(path.glob("*.log"))
+    os.truncate(log, log.stat().st_size // 2)
+
+
+def pipe(path: Path) -> None:
+    (path / "CURRENT").unlink()
+    os.mkfifo(path / "CURRENT")
+
+
+def without_current(path: Path) -> None:
+    (path / "CURRENT").unlink()
+
+
+def plain_file(path: Path) -> None:
+    shutil.rmtree(path)
+    path.write_text("")
+
+
+def dead_link(path: Path) -> None:
+    shutil.rmtree(path)
+    path.symlink_to("nowhere")
+
+
+@pytest.mark.parametrize("harm", [halved_log, pipe, without_current, plain_file, dead_link])
+@pytest.mark.parametrize("name", DATABASES)
+def test_a_damaged_database(tmp_path: Path, name: str, harm: Callable[[Path], None]) -> None:
+    path = tmp_path / "data" / name
+    kv = RocksKV(tmp_path / "running")
+    for number in range(20):
+        rows = kv.batch()
+        rows.put(b"%d" % number, bytes(100))
+        kv.write(rows, sync=True)
+    shutil.copytree(tmp_path / "running", path)
+    assert doctor.check_damage(config(tmp_path / "data")).verdict is Verdict.OK
+    harm(path)
+    finding = doctor.check_damage(config(tmp_path / "data"))
+    assert finding.verdict is Verdict.FAIL
+    assert name in finding.text
+    assert doctor.check_clock(config(tmp_path / "data")).verdict is Verdict.OK
+    kv.close()
+
+
+@pytest.mark.parametrize("name", ["segments", "memory"])
+def test_a_folder_of_shards_that_is_none(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).symlink_to("nowhere")
+    assert f"{name} is not a folder" in doctor.check_damage(config(tmp_path)).text
+
+
+async def test_a_running_node_without_damage_is_well(tmp_path: Path) -> None:
+    async with stratamq.aopen(tmp_path) as node:
+        for storage in ("segment", "rocksdb", "memory"):
+            topic = await node.create_topic(storage, storage=storage)
+            await topic.produce("one")
+        assert "is running" in doctor.check_lock(config(tmp_path)).text
+        assert doctor.check_damage(config(tmp_path)).text == "none known"

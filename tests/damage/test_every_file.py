@@ -6,6 +6,7 @@ are not concerned serve, nothing wrong is read, no offset is given out twice, no
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -18,6 +19,7 @@ import pytest
 
 import stratamq
 from stratamq.model.errors import OffsetOutOfRange, StrataError
+from stratamq.node.damage_file import read_damage
 from tests.waiting import every
 
 RECORDS = 60
@@ -226,7 +228,7 @@ async def test_a_pipe_in_the_place_of_the_watermarks_stalls_nothing(
     await check_topics(folder, "")
 
 
-INDEX_FILES = ["CURRENT", "MANIFEST-*", "*.sst", "OPTIONS-*", "IDENTITY", "manifest-size"]
+INDEX_FILES = ["CURRENT", "MANIFEST-*", "*.sst", "OPTIONS-*", "IDENTITY", "*-size", "synced-writes"]
 
 
 @pytest.mark.parametrize("harm", HARMS)
@@ -278,10 +280,85 @@ async def test_a_file_of_the_metadata(
     shutil.copytree(originals["segment"], folder)
     harm(next((folder / "meta").glob(pattern)))
     before = {path: path.read_bytes() for path in folder.rglob("*.log") if path.is_file()}
+    meta = content(folder / "meta")
     with pytest.raises(StrataError, match="meta"):
         async with node(folder):
             pass
     assert {path: path.read_bytes() for path in before} == before
+    assert content(folder / "meta") == meta
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a killed node has left: the newest rows of its databases are in write-ahead logs."""
+    home = tmp_path_factory.mktemp("killed")
+
+    async def fill_and_copy() -> None:
+        async with node(home / "running") as opened:
+            topic = await opened.create_topic("rows", storage="rocksdb")
+            for value in VALUES:
+                await topic.produce(value)
+            shutil.copytree(home / "running", home / "data")
+
+    asyncio.run(fill_and_copy())
+    return home / "data"
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+async def read_rows(folder: Path) -> list[str | None]:
+    async with node(folder) as opened:
+        return [one.text for one in await (await opened.topic("rows")).read(0)]
+
+
+@pytest.mark.parametrize("harm", HARMS)
+async def test_a_write_ahead_log_of_the_rocksdb_engine(
+    killed: Path, tmp_path: Path, harm: Harm
+) -> None:
+    """Every row of it was acknowledged: the topics are refused until the file is back."""
+    folder = tmp_path / "data"
+    shutil.copytree(killed, folder)
+    log = next((folder / "rocksdb").glob("*.log"))
+    whole = log.read_bytes()
+    harm(log)
+    left = content(folder / "rocksdb")
+    with pytest.raises(StrataError, match="rocksdb"):
+        await read_rows(folder)
+    assert content(folder / "rocksdb") == left
+    assert any("rocksdb" in finding for finding in read_damage(folder))
+    log.write_bytes(whole)
+    assert await read_rows(folder) == VALUES
+
+
+@pytest.mark.parametrize("harm", HARMS)
+async def test_a_write_ahead_log_of_the_metadata(killed: Path, tmp_path: Path, harm: Harm) -> None:
+    folder = tmp_path / "data"
+    shutil.copytree(killed, folder)
+    log = next((folder / "meta").glob("*.log"))
+    whole = log.read_bytes()
+    harm(log)
+    left = content(folder / "meta")
+    with pytest.raises(StrataError, match="meta"):
+        await read_rows(folder)
+    assert content(folder / "meta") == left
+    log.write_bytes(whole)
+    assert await read_rows(folder) == VALUES
+
+
+async def test_an_index_that_is_no_folder_is_rebuilt(
+    originals: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "data"
+    shutil.copytree(originals["segment"], folder)
+    for _ in range(2):
+        shutil.rmtree(folder / "index")
+        (folder / "index").write_text("mine")
+        async with node(folder) as opened:
+            assert {topic.name for topic in await opened.topics()} >= {"bad", "good"}
+            assert await look(await opened.topic("bad")) == EXPECTED
+        assert (folder / "index-damaged").read_text() == "mine"
 
 
 async def test_metadata_that_is_gone_is_not_begun_again(

@@ -19,9 +19,10 @@ from typing import NamedTuple
 import typer
 
 from stratamq.cli.java import JAVA_MAJOR_MIN, java_major
-from stratamq.engine.inspection import inspect
+from stratamq.engine.inspection import inspect, inspect_database
 from stratamq.model.config import NodeConfig
 from stratamq.node import descriptors
+from stratamq.node.composition import META_FOLDER, OFFSETS_FOLDER
 from stratamq.node.damage_file import read_damage
 from stratamq.node.server import is_in_use
 
@@ -72,8 +73,8 @@ def check_data_dir(config: NodeConfig) -> Finding:
 
 def check_lock(config: NodeConfig) -> Finding:
     if is_in_use(config.data_dir):
-        return Finding(Verdict.FAIL, f"another node is running on {config.data_dir}")
-    return Finding(Verdict.OK, "no other node uses the data folder")
+        return Finding(Verdict.OK, f"a node is running on {config.data_dir}")
+    return Finding(Verdict.OK, "no node uses the data folder")
 
 
 def check_free_space(config: NodeConfig) -> Finding:
@@ -109,7 +110,10 @@ def check_clock(config: NodeConfig) -> Finding:
 
 def check_damage(config: NodeConfig) -> Finding:
     """What a node has found since its last start, and what can be seen in its folders."""
-    found = [*read_damage(config.data_dir), *inspect(config.data_dir)]
+    folder, is_running = config.data_dir, is_in_use(config.data_dir)
+    found = [*read_damage(folder), *inspect(folder, is_running=is_running)]
+    for name in (META_FOLDER, OFFSETS_FOLDER):
+        found += inspect_database(folder / name, is_running=is_running, rows=True)
     if not found:
         return Finding(Verdict.OK, "none known")
     lines = "".join(f"\n        {text}" for text in dict.fromkeys(found))
@@ -144,4 +148,4 @@ def _newest_write(folder: Path) -> float:
     """The latest change of what lies directly in the data folder; 0 when there is nothing."""
     if not folder.is_dir():
         return 0
-    return max((each.stat().st_mtime for each in folder.iterdir()), default=0)
+    return max((each.lstat().st_mtime for each in folder.iterdir()), default=0)

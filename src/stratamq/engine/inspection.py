@@ -1,25 +1,41 @@
-"""Looking at the folders of shards without opening or changing anything: for `stratamq doctor`.
+"""Looking at stored data without changing anything: for `stratamq doctor`.
 
-Cheap, and so not complete: names, sizes, lists and checksums of small files. Batches are checked by
-readers, and by recovery.
+Cheap, and so not complete: of shards the names, sizes, lists and checksums of small files; of
+databases whether all files and all synced writes are there. Batches are checked by readers, and by
+recovery.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from stratamq.engine.layout import HIGH_WATERMARKS, shard_roots
+from stratamq.engine.layout import (
+    HIGH_WATERMARKS,
+    INDEX_FOLDER,
+    MEMORY_FOLDER,
+    ROCKSDB_FOLDER,
+    SEGMENTS_FOLDER,
+    shard_roots,
+)
 from stratamq.engine.shard_folders import SHARD_NAME, ShardFolders
 from stratamq.log import names
 from stratamq.log.disk import RealDisk
 from stratamq.log.file_list import FileList
+from stratamq.log.kv import check_database
+from stratamq.log.kv_files import check_files
 from stratamq.model.errors import StorageError
 from stratamq.model.types import EARLIEST, Offset, ShardName
 
 
-def inspect(data_dir: Path) -> Iterator[str]:
+def inspect(data_dir: Path, *, is_running: bool) -> Iterator[str]:
     """A sentence for each thing that is not as it was written."""
+    for name in (SEGMENTS_FOLDER, MEMORY_FOLDER, f"{MEMORY_FOLDER}/{SEGMENTS_FOLDER}"):
+        if os.path.lexists(data_dir / name) and not (data_dir / name).is_dir():
+            yield f"{data_dir / name} is not a folder"
+    for name in (ROCKSDB_FOLDER, INDEX_FOLDER, f"{MEMORY_FOLDER}/{INDEX_FOLDER}"):
+        yield from inspect_database(data_dir / name, is_running=is_running)
     for root in shard_roots(data_dir):
         folders = ShardFolders(RealDisk(), root)
         for folder in sorted(root.iterdir()):
@@ -30,6 +46,18 @@ def inspect(data_dir: Path) -> Iterator[str]:
                 yield f"{folder}: no shard has this name"
             elif not folders.is_unfinished(folder):
                 yield from _inspect_shard(folders, folder)
+
+
+def inspect_database(path: Path, *, is_running: bool, rows: bool = False) -> Iterator[str]:
+    """With `rows`, all of them are read. Of a database in use, only the names and sizes of files
+    can be looked at: the node itself reports what it finds inside."""
+    try:
+        if is_running:
+            check_files(path)
+        else:
+            check_database(path, rows=rows)
+    except (OSError, StorageError) as error:
+        yield str(error)
 
 
 def _inspect_shard(folders: ShardFolders, folder: Path) -> Iterator[str]:

@@ -10,6 +10,7 @@ from stratamq.log import names
 SEGMENTS_FOLDER = "segments"
 MEMORY_FOLDER = "memory"
 ROCKSDB_FOLDER = "rocksdb"
+INDEX_FOLDER = "index"
 HIGH_WATERMARKS = "high-watermarks"
 
 

@@ -18,7 +18,14 @@ from stratamq.engine.rocksdb_table import ShardTable
 from stratamq.log.contract import ShardStore
 from stratamq.log.kv import KVStore, RocksKV, make_writable, sync_all
 from stratamq.model.clock import Clock, SystemClock
-from stratamq.model.errors import OutOfResources, ShardUnavailable, StorageError, StrataError
+from stratamq.model.damage import report_damage
+from stratamq.model.errors import (
+    KVDamaged,
+    OutOfResources,
+    ShardUnavailable,
+    StorageError,
+    StrataError,
+)
 from stratamq.model.types import Offset, ShardName
 
 COLUMN_FAMILY = "broker"
@@ -32,7 +39,11 @@ class RocksKeeper:
         self._open_kv, self._clock = open_kv, clock
 
     def open(self) -> Opened:
-        self._kv = self._open_kv()
+        try:
+            self._kv = self._open_kv()
+        except KVDamaged as error:
+            report_damage(f"{error}; the topics of EngineRocksDB are refused")
+            raise
         try:
             self._table = ShardTable(self._kv)
             return self._open_all()

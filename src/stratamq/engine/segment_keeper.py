@@ -22,7 +22,7 @@ from stratamq.engine.file_remover import FileRemover
 from stratamq.engine.group import Group
 from stratamq.engine.high_watermarks import HighWatermarks
 from stratamq.engine.keeper import Kept, Opened, each
-from stratamq.engine.layout import HIGH_WATERMARKS, SEGMENTS_FOLDER
+from stratamq.engine.layout import HIGH_WATERMARKS, INDEX_FOLDER, SEGMENTS_FOLDER
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.shard_folders import SHARD_NAME, ShardFolders, as_storage_error
 from stratamq.engine.sync_threads import SyncThreads
@@ -42,7 +42,6 @@ from stratamq.model.errors import (
 )
 from stratamq.model.types import Offset, ShardName
 
-INDEX_FOLDER = "index"
 INDEX_DAMAGED = "index-damaged"
 
 WAVE_FILES_MAX = 256

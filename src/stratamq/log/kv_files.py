@@ -42,10 +42,10 @@ def check_files(path: Path) -> None:
     if not path.is_dir():
         raise KVDamaged(f"{path} is not a folder")
     found = sorted(file.name for file in path.iterdir())
-    for name in found:
-        # Opening a pipe would wait for ever.
-        if not (path / name).is_file() and not (path / name).is_dir():
-            raise KVDamaged(f"{path / name} is not a regular file")
+    for file in (path / name for name in found):
+        # Opening a pipe would wait for ever. A running database removes files meanwhile.
+        if not file.is_file() and not file.is_dir() and os.path.lexists(file):
+            raise KVDamaged(f"{file} is not a regular file")
     files = [name for name in found if DATABASE_FILES.fullmatch(name)]
     if "CURRENT" not in files:
         left = files or [name for name in found if name == SYNCED_NOTE and read_synced(path)]
@@ -78,7 +78,7 @@ def read_synced(path: Path) -> int:
         return 0
     note = _SYNCED_LINE.fullmatch(line)
     if note is None or zlib.crc32(note[1]) != int(note[2], 16):
-        report_damage(f"{path / SYNCED_NOTE}: damaged; written again")
+        report_damage(f"{path / SYNCED_NOTE}: damaged; writes that were lost cannot be noticed")
         return 0
     return int(note[1])
 
