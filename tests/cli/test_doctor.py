@@ -55,7 +55,7 @@ def test_a_running_node_is_seen(tmp_path: Path) -> None:
         running = doctor.check_lock(config(tmp_path))
         assert running.verdict is Verdict.OK
         assert "a node is running" in running.text
-    assert "no node" in doctor.check_lock(config(tmp_path)).text
+    assert "no other node" in doctor.check_lock(config(tmp_path)).text
 
 
 @pytest.mark.parametrize(

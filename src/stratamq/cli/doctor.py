@@ -74,7 +74,7 @@ def check_data_dir(config: NodeConfig) -> Finding:
 def check_lock(config: NodeConfig) -> Finding:
     if is_in_use(config.data_dir):
         return Finding(Verdict.OK, f"a node is running on {config.data_dir}")
-    return Finding(Verdict.OK, "no node uses the data folder")
+    return Finding(Verdict.OK, "no other node uses the data folder")
 
 
 def check_free_space(config: NodeConfig) -> Finding:
