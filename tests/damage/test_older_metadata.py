@@ -95,6 +95,9 @@ async def test_a_log_of_the_metadata_that_was_cut_short_is_refused(tmp_path: Pat
     shutil.copy(running / FILE, killed / FILE)
     (wal,) = (killed / "meta").glob("*.log")
     os.truncate(wal, wal.stat().st_size // 2)
+    with pytest.raises(StorageError, match="had been synced"):
+        await stratamq.aopen(killed)
+    (killed / "meta" / "synced-writes").unlink()
     with pytest.raises(StorageError, match="is older than it was"):
         await stratamq.aopen(killed)
 
