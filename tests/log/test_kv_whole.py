@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from rocksdict import Options, Rdict
 
+from stratamq.log import kv as kv_module
 from stratamq.log.kv import KVStore, RocksKV, make_writable, sync_all
 from stratamq.model.errors import Closed, KVDamaged, StorageError
 
@@ -31,10 +32,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 FAMILIES = pytest.mark.parametrize("family", ["default", "rows"])
 
 
-def killed(path: Path, family: str = "default") -> RocksKV | None:
+def killed(path: Path, family: str = "default") -> None:
     """What a killed process has left, with all its writes in the write-ahead log."""
     subprocess.run([sys.executable, "-c", KILLED, path, family], check=False)
-    return None
 
 
 def count(kv: KVStore) -> int:
@@ -156,9 +156,12 @@ class Thief:
     away the lock."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._db = path, None
+        self._path = path
+        self._db: Rdict | None = None
+        self.calls = 0
 
     def __call__(self) -> None:
+        self.calls += 1
         self._db = self._db or Rdict(str(self._path), Options(raw_mode=True))
 
     def give_back(self) -> None:
@@ -168,8 +171,9 @@ class Thief:
 
 @pytest.mark.parametrize("use", [lambda kv: put(kv, b"c"), make_writable, sync_all])
 def test_a_store_that_could_not_be_opened_again_is_readable_and_then_writable(
-    tmp_path: Path, use: Callable[[KVStore], object]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: Callable[[KVStore], object]
 ) -> None:
+    monkeypatch.setattr(kv_module, "REOPEN_PAUSE_S", 0)
     thief = Thief(tmp_path)
     kv = RocksKV(tmp_path, close_unused=thief)
     put(kv, b"a")
@@ -188,7 +192,28 @@ def test_a_store_that_could_not_be_opened_again_is_readable_and_then_writable(
         kv.reopen()
 
 
-def test_a_store_whose_files_are_gone_does_not_begin_an_empty_one(tmp_path: Path) -> None:
+def test_writers_of_a_store_that_cannot_be_opened_do_not_each_try_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kv_module, "REOPEN_PAUSE_S", 1000)
+    thief = Thief(tmp_path)
+    kv = RocksKV(tmp_path, close_unused=thief)
+    with pytest.raises(StorageError):
+        kv.reopen()
+    for _ in range(3):
+        with pytest.raises(StorageError, match="lock"):
+            put(kv, b"a")
+    assert thief.calls == 1
+    thief.give_back()
+    make_writable(kv)  # by housekeeping
+    put(kv, b"a")
+    kv.close()
+
+
+def test_a_store_whose_files_are_gone_does_not_begin_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kv_module, "REOPEN_PAUSE_S", 0)
     kv = RocksKV(tmp_path / "kv", close_unused=lambda: (tmp_path / "kv").rename(tmp_path / "away"))
     put(kv, b"a")
     with pytest.raises(KVDamaged):

@@ -45,6 +45,10 @@ REOPEN_ATTEMPTS_MAX = 50
 REOPEN_WAIT_S = 0.02
 STALL_WAIT_S = 0.005
 
+REOPEN_PAUSE_S = 0.5
+"""After a database could not be opened again, calls fail for so long without another attempt:
+readers can use it meanwhile, and many writers on a full disk cost little."""
+
 MEMTABLE_BYTES = 4 << 20
 """Small memtables stay in the CPU's cache: hashed keys go in almost twice as fast as at 64 MiB."""
 
@@ -168,6 +172,8 @@ class RocksKV:
         self._scans: set[object] = set()  # those under way hold the database
         self._turns = [object()]  # the thread that takes it out opens the database again
         self._openings = 0
+        self._failure: StorageError | None = None  # of the last attempt to open it again
+        self._retry_at_s = 0.0
         self._closed = False
         self._is_open = False
         self._synced = SyncedWrites(path)
@@ -259,11 +265,11 @@ class RocksKV:
 
     def write(self, batch: KVBatch, *, sync: bool = False) -> None:
         if self._refuses_writes:
-            self.reopen()
+            self._reopen_if_due()
         while isinstance(failure := self._try(batch, sync), _Stalled):
             time.sleep(STALL_WAIT_S)
         if isinstance(failure, TooManyOpenFiles):
-            self.reopen()
+            self._reopen_if_due()
             failure = self._try(batch, sync)
         if failure is not None:
             raise failure
@@ -303,6 +309,11 @@ class RocksKV:
         self._synced.note(number)
         return None
 
+    def _reopen_if_due(self) -> None:
+        if self._failure is not None and time.monotonic() < self._retry_at_s:
+            raise type(self._failure)(str(self._failure))
+        self.reopen()
+
     def reopen(self) -> None:
         """Threads that ask for it at the same time have it done once."""
         openings = self._openings
@@ -330,12 +341,15 @@ class RocksKV:
         self._close_unused()
         try:
             patiently(self._open)
-        except KVDamaged:
+        except StorageError as error:
+            self._failure = type(error)(str(error))  # without the traceback
+            if not isinstance(error, TooManyOpenFiles):  # descriptors come back at any moment
+                self._retry_at_s = time.monotonic() + REOPEN_PAUSE_S
+            if not isinstance(error, KVDamaged):
+                with suppress(StorageError):
+                    self._use(_opened(self._path, self._family, AccessType.read_only()))
             raise
-        except StorageError:
-            with suppress(Exception):
-                self._use(_opened(self._path, self._family, AccessType.read_only()))
-            raise
+        self._failure = None
 
     def close(self) -> None:
         """TimedOut when a scan goes on: until it ends, the database is open, and may write to its
@@ -366,7 +380,7 @@ class RocksKV:
 
     def _check_open(self) -> None:
         if not self._closed and not self._is_open:
-            self.reopen()
+            self._reopen_if_due()
         if self._closed:
             raise Closed("the key-value store is closed")
 
