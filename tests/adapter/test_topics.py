@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.adapter.shards import TopicTimeouts
+from stratamq.adapter.shards import SHARDS_AT_ONCE, TopicTimeouts
 from stratamq.engine.contract import OffsetStrategy
 from stratamq.log.disk import RealDisk
 from stratamq.meta.commands import CommitOffset, CreateTopic
@@ -28,7 +28,7 @@ from stratamq.model.record import Record
 from stratamq.model.shard import shard_name
 from stratamq.model.topic import StorageType, Topic
 from stratamq.model.types import NodeId, Offset, TimestampMs, TopicId
-from tests.adapter.support import LATE_S, Crash, World
+from tests.adapter.support import LATE_S, ME, Crash, World
 from tests.waiting import every, let_pass, let_run, until
 
 Operation = Callable[[World], Awaitable[object]]
@@ -78,6 +78,29 @@ async def test_the_steps_come_in_their_order(tmp_path: Path) -> None:
         *["create_shard"] * 3,
         "ConfirmTopic",
     ]
+
+
+IN_MEMORY = {"storage.type": "EngineMemory"}
+MANY = 2 * SHARDS_AT_ONCE + 1
+
+
+async def test_many_shards_are_registered_some_at_a_time(world: World) -> None:
+    """Commands, events and tasks of all of them at once would hold up the event loop."""
+    nodes = [(ME,)] * MANY
+    world.faults.calls.clear()
+    await world.manager.create("big", partitions=MANY, config=IN_MEMORY, placement=nodes)
+    assert world.faults.calls.count("CreateSegment+CreateShard") == 3
+    assert await world.check_whole(StorageType.MEMORY) == {"big": MANY}
+    await world.manager.add_partitions("big", MANY + SHARDS_AT_ONCE + 1)
+    assert await world.check_whole(StorageType.MEMORY) == {"big": MANY + SHARDS_AT_ONCE + 1}
+
+
+@pytest.mark.parametrize("part", [1, 2, 3])
+async def test_what_was_registered_before_a_failure_is_taken_back(world: World, part: int) -> None:
+    world.faults.choose(part, "fail_before", StorageError("no more"))
+    with pytest.raises(StorageError, match="no more"):
+        await world.manager.create("big", partitions=MANY, config=IN_MEMORY)
+    assert await world.check_whole(StorageType.MEMORY) == {}
 
 
 async def test_a_topic_can_be_used_when_create_returns(world: World) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from stratamq.node import garbage
 from stratamq.node.garbage import long_lived_frozen
-from tests.waiting import until
+from tests.waiting import let_pass, let_run, until
 
 
 class Link:
@@ -43,6 +43,7 @@ async def test_old_cycles_are_freed_when_twice_as_much_is_frozen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(garbage, "FROZEN_MIN", 0)
+    monkeypatch.setattr(garbage, "REVIEW_WAIT_S", 0.01)
     with long_lived_frozen():
         old = cycle()
         gc.collect()  # it is frozen with everything else
@@ -54,3 +55,23 @@ async def test_old_cycles_are_freed_when_twice_as_much_is_frozen(
         gc.collect()
         await until(lambda: dead() is None)
         assert kept
+
+
+async def test_objects_that_come_at_once_have_one_review_and_that_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(garbage, "FROZEN_MIN", 0)
+    reviews: list[int] = []
+    monkeypatch.setattr(garbage.Frozen, "review", lambda self: reviews.append(1))
+    kept: list[object] = []
+    with long_lived_frozen():
+        for _ in range(3):
+            kept += [[number] for number in range(2 * gc.get_freeze_count())]
+            gc.collect()
+        let_pass(garbage.REVIEW_WAIT_S - 1)
+        await let_run()
+        assert not reviews, "nothing is stopped while they come"
+        let_pass(2)
+        await until(lambda: reviews)
+        await let_run()
+    assert reviews == [1]

@@ -396,3 +396,23 @@ def test_no_thread_finds_what_a_path_meant_before(tmp_path: Path) -> None:
     for one in watched:
         assert int(read_all(disk, one.path)) == one.newest
     assert not [name for name in open_below(tmp_path) if name.endswith(" (deleted)")]
+
+
+def test_a_rename_or_removal_costs_what_the_folder_holds(tmp_path: Path) -> None:
+    """Not a pass over all open files, of which a node has one per shard."""
+    disk = RealDisk(1000)
+    passes: list[str] = []
+    whole = disk._cache.below
+    disk._cache.below = lambda folder: passes.append(folder) or whole(folder)  # type: ignore
+    disk.make_folder(tmp_path / "shard" / "inner")
+    held = [disk.open(tmp_path / "shard" / name, create=True) for name in ("a", "inner/b")]
+    disk.rename(tmp_path / "shard", tmp_path / "gone")
+    assert len(disk._cache) == 0
+    disk.make_folder(tmp_path / "shard")
+    assert disk.open(tmp_path / "shard" / "a", create=True) not in held
+    assert disk.open(tmp_path / "gone" / "a").size() == 0
+    disk.rename(tmp_path / "gone" / "a", tmp_path / "gone" / "c")
+    disk.remove_folder(tmp_path / "gone")
+    disk.remove_folder(tmp_path / "gone")
+    assert len(disk._cache) == 1
+    assert not passes

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.meta.caches import BrokerCacheManager, StorageCacheManager
+from stratamq.meta.caches import EVENTS_AT_ONCE, BrokerCacheManager, StorageCacheManager
 from stratamq.meta.commands import (
     ConfirmTopic,
     CreateSegment,
@@ -218,4 +218,25 @@ async def test_a_cache_outlives_the_service_quietly(service: MetaService) -> Non
     await service.close()
     await let_run(0.01)
     assert cache.topic("orders").topic_id == T1
+    await cache.stop()
+
+
+async def test_a_long_update_lets_others_run_between(
+    service: MetaService, broker: BrokerCacheManager
+) -> None:
+    """The end of a topic with very many partitions is one update."""
+    await service.submit(*creating(topic(partitions=EVENTS_AT_ONCE)))
+    await service.submit(ConfirmTopic(topic_id=T1))
+    await service.submit(DeleteTopic(topic_id=T1))
+    cache = StorageCacheManager(service, reconcile_s=60)
+    await cache.start()
+    gone = asyncio.create_task(service.submit(RemoveTopic(topic_id=T1)))
+    seen: set[int] = set()
+    while cache.shards():
+        await asyncio.sleep(0)
+        if 0 < len(cache.shards()) < EVENTS_AT_ONCE:
+            seen.add(len(cache.shards()))
+            assert cache.revision < service.state.revision, "not before it is whole"
+    await cache.wait_for_revision(await gone, 60)
+    assert seen, "it is not taken in at one go"
     await cache.stop()

@@ -35,8 +35,9 @@ T = TypeVar("T")
 Placement = Sequence[tuple[NodeId, ...]]
 """The nodes of each partition; the first of them leads."""
 
-SHARDS_AT_ONCE = 64
-"""Shards made or deleted at the same time: each may cost threads, files and syncs."""
+SHARDS_AT_ONCE = 256
+"""Shards made or deleted at the same time: each may cost threads, files and syncs. No more of them
+keep the event loop busy at a time either: a topic may have very many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,19 +69,25 @@ class ShardManager:
     async def create(
         self, topic: Topic, partitions: range, placement: Placement | None = None
     ) -> None:
+        """Registered some at a time: what a failure leaves registered, the caller takes back."""
         driver = await self._drivers.driver(storage_name(topic.config))
+        for start in range(0, len(partitions), SHARDS_AT_ONCE):
+            some = slice(start, start + SHARDS_AT_ONCE)
+            await self._register(topic, partitions[some], placement and placement[some])
+        await self._create_each(driver, topic, partitions)
+
+    async def _register(self, topic: Topic, partitions: range, placement: Placement | None) -> None:
+        """On return this node knows the shards."""
         shard_s = self._timeouts.shard_s
         async with in_time(shard_s, f"registering the shards of topic {topic.name!r}"):
             state = await self._meta.snapshot()
-            await self._meta.submit(*_registrations(state, topic, partitions, placement))
-            for partition in partitions:
-                await self._cache.wait_for_shard(shard_name(topic.topic_id, partition), shard_s)
-        await self._create_each(driver, specs_of(topic, partitions))
+            commands = _registrations(state, topic, partitions, placement)
+            await self._cache.wait_for_revision(await self._meta.submit(*commands), shard_s)
 
     async def configure(self, topic: Topic) -> None:
         """Hand the topic's configs to shards the storage has already."""
         driver = await self._drivers.driver(storage_name(topic.config))
-        await self._create_each(driver, specs_of(topic, range(topic.partitions)))
+        await self._create_each(driver, topic, range(topic.partitions))
 
     async def delete(self, topic: Topic, shards: Iterable[ShardName]) -> None:
         """From the storage and from the groups. The Meta Service must not offer them any more."""
@@ -111,7 +118,7 @@ class ShardManager:
             level = logging.ERROR if repair else logging.DEBUG
             log.log(level, "topic %s: shard %s: %s", topic.name, spec.name, error)
 
-    async def _create_each(self, driver: StorageAdapter, specs: Iterable[ShardSpec]) -> None:
+    async def _create_each(self, driver: StorageAdapter, topic: Topic, partitions: range) -> None:
         """A creation that nobody waits for any more still happens, perhaps later. `delete` must
         know of it, or the shard would come into being after it was deleted."""
 
@@ -121,7 +128,7 @@ class ShardManager:
             task.add_done_callback(lambda done: self._ended(spec.name, done))
             await asyncio.shield(task)
 
-        await _each(specs, create)
+        await _each(specs_of(topic, partitions), create)
 
     def _ended(self, shard: ShardName, task: asyncio.Task[None]) -> None:
         self._under_way.pop(shard, None)
@@ -159,15 +166,12 @@ def _registrations(
     return commands
 
 
-async def _each(items: Iterable[T], act: Callable[[T], Awaitable[None]]) -> None:
+async def _each(items: Sequence[T], act: Callable[[T], Awaitable[None]]) -> None:
     """Act on all of them, some at a time. The first failure is raised when all have ended."""
-    room = asyncio.Semaphore(SHARDS_AT_ONCE)
-
-    async def one(item: T) -> None:
-        async with room:
-            await act(item)
-
-    outcomes = await asyncio.gather(*(one(item) for item in items), return_exceptions=True)
-    for outcome in outcomes:
-        if isinstance(outcome, BaseException):
-            raise outcome
+    failures: list[BaseException] = []
+    for start in range(0, len(items), SHARDS_AT_ONCE):
+        some = items[start : start + SHARDS_AT_ONCE]
+        outcomes = await asyncio.gather(*map(act, some), return_exceptions=True)
+        failures += [one for one in outcomes if isinstance(one, BaseException)]
+    if failures:
+        raise failures[0]

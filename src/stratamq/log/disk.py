@@ -15,7 +15,7 @@ import errno
 import mmap
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar, cast
@@ -283,7 +283,7 @@ class RealDisk:
         try:
             source.replace(target)
         finally:
-            for inside in self._cache.below(str(source)):
+            for inside in self._files_in(source, now=target):
                 self._cache.forget(inside)
             self._cache.forget(str(source))
             self._removed(str(target), replaced)
@@ -307,11 +307,23 @@ class RealDisk:
         path.mkdir(parents=True, exist_ok=True)
 
     def remove_folder(self, path: Path) -> None:
+        inside = self._files_in(path, now=path)
         try:
             self._with_descriptor(remove_tree, path, self._free_later)
         finally:
-            for inside in self._cache.below(str(path)):
-                self._removed(inside, None)
+            for file in inside:
+                self._removed(file, None)
+
+    def _files_in(self, folder: Path, *, now: Path) -> Iterable[str]:
+        """Files of a folder, which is called `now` at this moment, by the paths under which they
+        may be open. A node has one folder per shard and very many open files: listing the folder
+        spares a pass over all of those. A file itself has none."""
+        try:
+            return [f"{folder}{path[len(str(now)) :]}" for path in _files_below(now)]
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+        except OSError:
+            return self._cache.below(str(folder))
 
     def names(self, folder: Path) -> list[str]:
         return self._with_descriptor(os.listdir, folder)
@@ -351,6 +363,17 @@ class RealDisk:
     def close_unused(self) -> int:
         """Close half of the files that are only kept for later; how many."""
         return self._cache.evict((len(self._cache) + 1) // 2)
+
+
+def _files_below(folder: Path | str) -> list[str]:
+    found: list[str] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                found += _files_below(entry.path)
+            else:
+                found.append(entry.path)
+    return found
 
 
 def _mapped(path: Path) -> Buffer:
