@@ -370,7 +370,7 @@ async def test_metadata_that_is_gone_is_not_begun_again(
     with pytest.raises(StrataError, match="bring the metadata back"):
         async with node(folder):
             pass
-    shutil.rmtree(folder / "meta")
+    assert not (folder / "meta").exists(), "no other one is in its way"
     (tmp_path / "meta").rename(folder / "meta")
     await check_topics(folder, "")
 

@@ -145,8 +145,13 @@ class NodeCore:
             await asyncio.to_thread(cluster_id, self.config.data_dir)
             started.push_async_callback(self.meta_revision.stop)
             started.push_async_callback(self.meta.close)  # also when opening fails half-way
+            meta = self.config.data_dir / make.META_FOLDER
+            # Before a new one is made: the one that is brought back takes its place.
+            self._check_records(has_metadata=any(meta.glob("*")))
             await self.meta.open()
-            await self._check_metadata()
+            # Metadata that is older than it was would let users create their topics again.
+            await self.meta_revision.check(meta, self.meta.state)
+            self._check_records(has_metadata=self.meta.state.revision > 0)
             await self.meta.submit(RegisterNode(node_id=self.node_id, address=self._address()))
             for cache in (self.configs, self.broker_cache, self.storage_cache, self.tier_cache):
                 await cache.start()
@@ -171,17 +176,14 @@ class NodeCore:
         files from the metadata."""
         await self.topics.retry_shards(repair=True)
 
-    async def _check_metadata(self) -> None:
-        """Metadata that is older than it was, and shards without any, mean that metadata was lost.
-        A node that started would not show users all of their topics, and let them create those
-        again."""
-        meta = self.config.data_dir / make.META_FOLDER
-        await self.meta_revision.check(meta, self.meta.state)
+    def _check_records(self, *, has_metadata: bool) -> None:
+        """Shards without any metadata mean that the metadata was lost. A node that started would
+        show its users nothing, and let them create their topics again."""
         found = next(stored_shards(self.config.data_dir), None)
-        if found is not None and not self.meta.state.revision:
+        if found is not None and not has_metadata:
             raise StorageError(
-                f"{meta} is empty, but {found} holds records: bring the metadata back, or move the"
-                " records to another folder"
+                f"{self.config.data_dir / make.META_FOLDER} is empty, but {found} holds records:"
+                " bring the metadata back, or move the records to another folder"
             )
 
     def _tier_context(self) -> TierContext:
