@@ -13,10 +13,11 @@ from stratamq.log import names
 from stratamq.log.file_list import FileList
 from stratamq.log.sidecar import SPAN_MAX
 from stratamq.model.errors import CorruptRecord, OutOfResources, StorageError
-from stratamq.model.types import Offset
+from stratamq.model.types import LeaderEpoch, Offset
+from stratamq.wire.kafka.records import walk
 from tests.log.crashing import KILLED
 from tests.log.rig import Rig
-from tests.log.support import FOLDER, batches_from, commit, open_log
+from tests.log.support import FOLDER, NOW, batches_from, commit, open_log
 from tests.twins.disk import SimDisk
 from tests.twins.kv import SimKV
 from tests.waiting import every
@@ -102,6 +103,204 @@ def test_the_newest_segment_and_the_index_are_lost() -> None:
     rig = Rig(rig.disk, SimKV(), rig.ledger).open()
     assert rig.log.end_offset == 12 + SPAN_MAX + 1
     assert readable(rig) == set(range(12))
+
+
+def restored(rig: Rig, older: dict[Path, bytes]) -> Rig:
+    """The folder as it was when the copy was made; the index as it is now."""
+    rig = rig.after_crash(*KILLED, Random(0))
+    for path in rig.disk.files():
+        if path.parent == FOLDER:
+            rig.disk.unlink(path)
+    for path, content in older.items():
+        write(rig.disk, path, content)
+    return rig.open()
+
+
+def copied(rig: Rig) -> dict[Path, bytes]:
+    return {path: rig.disk.content(path) for path in rig.disk.files() if path.parent == FOLDER}
+
+
+@pytest.mark.parametrize("rolls", [1, 2])
+@pytest.mark.parametrize("more", [(), (1,)], ids=["empty", "filled"])
+def test_a_folder_that_is_older_than_the_index_gives_no_offset_twice(
+    rolls: int, more: tuple[int, ...]
+) -> None:
+    rig = build()
+    older = copied(rig)
+    for _ in range(rolls):
+        rig.commit(2)
+        rig.roll()
+    if more:
+        rig.commit(*more)
+    end = rig.log.end_offset
+    found = restored(rig, older)
+    assert found.log.end_offset == end
+    assert readable(found) == ALL
+    assert any(f"offsets 18 to {end - 1} are lost" in line for line in found.log.damage)
+    commit(found.log, batches_from(end, (1,)))
+    again = found.after_crash(*KILLED, Random(0)).open()
+    assert readable(again) == ALL | {end}
+
+
+def test_the_newest_segment_and_the_list_are_lost() -> None:
+    rig = build().after_crash(*KILLED, Random(0))
+    rig.disk.unlink(log_file(12))
+    rig.disk.unlink(FOLDER / names.FILE_LIST)
+    rig.open()
+    assert rig.log.end_offset == 18
+    assert readable(rig) == set(range(12))
+    assert any("offsets 12 to 17 are lost" in line for line in rig.log.damage)
+
+
+def test_all_files_of_a_shard_are_lost_and_the_index_knows_its_end() -> None:
+    rig = build().after_crash(*KILLED, Random(0))
+    for path in copied(rig):
+        rig.disk.unlink(path)
+    write(rig.disk, FOLDER / names.SPEC, b"")
+    rig.open()
+    assert (rig.log.end_offset, readable(rig)) == (18, set())
+    assert any("offsets 0 to 17 are lost" in line for line in rig.log.damage)
+
+
+def flip_first_batch(content: bytearray) -> None:
+    content[80] ^= 1
+
+
+@pytest.mark.parametrize("found_by", ["reader", "recovery"])
+def test_nothing_is_added_to_a_file_with_damage_in_it(found_by: str) -> None:
+    """An operator brings back a whole copy of it: that must not cost what was written since."""
+    rig = build()
+    if found_by == "recovery":
+        rig = Rig(rig.disk, SimKV(), rig.ledger)
+    rig = rig.after_crash(*KILLED, Random(0))
+    whole = rig.disk.content(log_file(12))
+    rig.disk.damage(log_file(12), flip_first_batch)
+    rig.open()
+    assert readable(rig) == ALL - {12}
+    assert not rig.log.takes_at_once(10, NOW, LeaderEpoch(0))
+    commit(rig.log, batches_from(18, (2,)))
+    assert len(rig.disk.content(log_file(12))) == len(whole)
+    again = rig.after_crash(*KILLED, Random(0))
+    write(again.disk, log_file(12), whole)
+    assert readable(again.open()) == ALL | {18, 19}
+    assert not again.log.damage
+
+
+def without(content: bytes, first: int, last: int) -> bytes:
+    """The file without its batches `first` to `last - 1`."""
+    starts = [span.position for span in walk(content)] + [len(content)]
+    return content[: starts[first]] + content[starts[last] :]
+
+
+def rewritten(rig: Rig, base: int, content: bytes) -> Rig:
+    """After a stop, with other content in a file."""
+    rig = rig.after_crash(*KILLED, Random(0))
+    rig.disk.unlink(log_file(base))
+    write(rig.disk, log_file(base), content)
+    return rig.open()
+
+
+@pytest.mark.parametrize("base", [0, 6, 12])
+def test_batches_that_are_missing_in_the_middle_are_refused(base: int) -> None:
+    """The second of three, with two records."""
+    rig = build()
+    rig = rewritten(rig, base, without(rig.disk.content(log_file(base)), 1, 2))
+    assert rig.log.end_offset == 18
+    assert readable(rig) == ALL - {base + 1, base + 2}
+    assert rig.log.damage
+    commit(rig.log, batches_from(18, (2,)))
+    again = rig.after_crash(*KILLED, Random(0)).open()
+    assert readable(again) == (ALL | {18, 19}) - {base + 1, base + 2}
+
+
+@pytest.mark.parametrize("base", [0, 6, 12])
+def test_one_read_does_not_lead_over_missing_batches(base: int) -> None:
+    rig = build()
+    rig = rewritten(rig, base, without(rig.disk.content(log_file(base)), 1, 2))
+    data = rig.log.read(Offset(base), 1 << 20, Offset(18))
+    assert walk(data)[-1].last_offset == base
+    with pytest.raises(CorruptRecord) as refused:
+        rig.log.read(Offset(base + 1), 1 << 20, Offset(18))
+    assert refused.value.next_offset == base + 3
+
+
+@pytest.mark.parametrize("other", [0, 6, 12])
+@pytest.mark.parametrize("base", [0, 6, 12])
+def test_another_segments_file_is_refused_whole(base: int, other: int) -> None:
+    if base == other:
+        return
+    rig = build()
+    content = rig.disk.content(log_file(other))
+    rig = rewritten(rig, base, content)
+    assert rig.log.end_offset == 18
+    assert readable(rig) == ALL - set(range(base, base + 6))
+    commit(rig.log, batches_from(18, (2,)))
+    again = rig.after_crash(*KILLED, Random(0)).open()
+    assert readable(again) == (ALL | {18, 19}) - set(range(base, base + 6))
+    assert again.disk.content(log_file(base)) == content
+
+
+def test_a_batch_that_stands_twice_costs_nothing() -> None:
+    rig = build()
+    content = rig.disk.content(log_file(12))
+    second = walk(content)[1]
+    doubled = content[: second.position + second.size] + content[second.position :]
+    rig = rewritten(rig, 12, doubled)
+    assert rig.log.damage
+    assert rig.disk.content(log_file(12)) == doubled
+    assert readable(rig) == ALL
+    commit(rig.log, batches_from(18, (2,)))
+    assert readable(rig.after_crash(*KILLED, Random(0)).open()) == ALL | {18, 19}
+
+
+def test_bytes_that_were_put_in_are_no_torn_tail() -> None:
+    rig = build()
+    content = rig.disk.content(log_file(12))
+    at = walk(content)[1].position
+    changed = content[:at] + bytes(300) + content[at:]
+    rig = rewritten(rig, 12, changed)
+    assert readable(rig) >= ALL - {13, 14}
+    assert rig.disk.content(log_file(12)) == changed
+
+
+def test_what_compaction_removed_is_no_damage() -> None:
+    rig = build()
+    rig.rewrite(1, lambda offset: offset in (7, 8))
+    again = rig.after_crash(*KILLED, Random(0)).open()
+    assert not again.log.damage
+    assert walk(again.log.read(Offset(7), 1, Offset(18)))[0].base_offset == 9
+
+
+@pytest.mark.parametrize("counts", [(2,), (9, 9)], ids=["in one segment", "over a roll"])
+def test_gaps_that_a_leader_had_are_no_damage(counts: tuple[int, ...]) -> None:
+    """The file list says so before such a batch is written."""
+    rig = Rig.new().open()
+    end = sum(counts)
+    commit(rig.log, [*batches_from(0, counts), *batches_from(end + 3, (2, 1))])
+    again = rig.after_crash(*KILLED, Random(0)).open()
+    assert len(again.log.segments()) == len(counts)
+    assert not again.log.damage
+    for offset in every(range(end, end + 3)):
+        data = again.log.read(Offset(offset), 1 << 20, Offset(end + 6))
+        assert walk(data)[0].base_offset == end + 3
+
+
+def test_a_segment_with_missing_batches_is_not_rewritten() -> None:
+    """The rewritten one would have a gap that nobody misses."""
+    rig = build()
+    rig = rewritten(rig, 12, without(rig.disk.content(log_file(12)), 1, 2))
+    with pytest.raises(CorruptRecord):
+        rig.log.rewrite(Offset(12), lambda header, data: None)
+
+
+def test_a_truncation_that_a_crash_cut_off_loses_nothing_more() -> None:
+    """The index still names the segment that was removed."""
+    rig = build()
+    rig.log._files.note(["cutting 8", "segment 6", "removed 12"])
+    rig.disk.unlink(log_file(12))
+    again = rig.after_crash(*KILLED, Random(0)).open()
+    assert again.log.end_offset == 12
+    assert not again.log.damage
 
 
 @pytest.mark.parametrize("size", [0, 1, 100, -1])

@@ -14,6 +14,7 @@ from stratamq.log.scan import SCAN_BYTES
 from stratamq.log.sealed_segment import SealedSegment
 from stratamq.log.segment import Segment
 from stratamq.log.sidecar import OffsetPoint, TimePoint
+from stratamq.model.errors import CorruptRecord
 from stratamq.model.types import NO_TIMESTAMP, Offset, Position, TimestampMs
 from stratamq.wire.kafka.records.layout import LENGTH_END
 
@@ -25,13 +26,15 @@ class ActiveSegment(Segment):
     them. Until then look-ups by key and tag do not find the new records; reading by offset does.
     """
 
-    __slots__ = ("_held", "_staged", "state")
+    __slots__ = ("_held", "_staged", "damaged", "state")
 
     def __init__(self, disk: Disk, folder: Path, index: ShardIndex, base: Offset) -> None:
         super().__init__(disk, folder, index, base)
         self.state = IndexState.new(base)
         self._staged: list[PlacedBatch] = []
         self._held: File | None = None
+        self.damaged = False
+        """Whether recovery or a reader has found damage: then the next append rolls."""
 
     @classmethod
     def create(cls, disk: Disk, folder: Path, index: ShardIndex, base: Offset) -> ActiveSegment:
@@ -56,6 +59,7 @@ class ActiveSegment(Segment):
         return segment
 
     def make_file(self) -> None:
+        self.whole = True
         self.disk.open(self.path, create=True).truncate(0)
         self.disk.sync_folder(self.folder)
 
@@ -80,6 +84,13 @@ class ActiveSegment(Segment):
         self.size = size + sum(map(len, written))
         if durable:
             self.note_synced()
+
+    def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
+        try:
+            return super().read(offset, max_bytes, end)
+        except CorruptRecord:
+            self.damaged = True
+            raise
 
     def undo(self, size: int, end: Offset) -> None:
         """Take back an append that failed. A file that is not held was not written to."""
@@ -168,6 +179,7 @@ class ActiveSegment(Segment):
         )
         sidecar.write_sidecars(self.disk, self.folder, self.base, offsets, times)
         sealed = SealedSegment(self.disk, self.folder, self.index, self.base, self.end)
+        sealed.whole = self.whole
         sealed.known = self.info()._replace(active=False)
         return sealed
 

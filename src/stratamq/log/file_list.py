@@ -6,18 +6,23 @@
     ........ lost 70 85          offsets 70 to 84 were given out, and their bytes are gone
     ........ cutting 70          a truncation to this end has begun
     ........ cut 70              and is done
+    ........ whole 60            its offsets follow each other without a gap
+    ........ gaps 60             they may have gaps: it was rewritten, or a leader's log had them
     ........ beside deletions    a small file of this name was written
 
 Each line begins with the CRC32C of the rest, and lines are only appended, synced. What belongs
 together stands in one line, with semicolons: all of it is there after a crash, or none. A shard
 without a list has one segment, which begins at offset 0: nothing is written before the first roll.
+Lists of earlier versions do not say `whole`, and gaps in their segments are believed.
 
 | step                  | order                                                                  |
 |-----------------------|------------------------------------------------------------------------|
-| a segment is added    | the empty file, its name durable; `segment`; then batches              |
+| a segment is added    | the empty file, its name durable; `segment`, `whole`; then batches     |
 | a segment is removed  | `removed`; then its files                                              |
 | a segment is sealed   | `sealed` together with the next `segment`                              |
-| a segment is rewritten| `sealed` with the new size; then the new file takes the old one's name |
+| a segment is rewritten| `sealed` with the new size, `gaps`; then the new file takes the old    |
+|                       | one's name                                                             |
+| a batch leaves a gap  | `gaps`; then the batch                                                 |
 | a truncation          | `cutting`, `removed`; files; index rows; `cut`                         |
 | a small file          | the file; `beside`                                                     |
 
@@ -46,7 +51,14 @@ SIZES_MAX = 8
 """Sizes that are remembered of a sealed segment. Opening a shard leaves one."""
 
 AND = "; "
-STATEMENT = re.compile(r"(segment|sealed|removed|lost|cutting|cut|beside) (\S+)(?: (\d+))?")
+STATEMENT = re.compile(
+    r"(segment|sealed|removed|lost|cutting|cut|whole|gaps|beside) (\S+)(?: (\d+))?"
+)
+
+
+def added(base: Offset) -> list[str]:
+    """The statements about a new, empty segment."""
+    return [f"segment {base}", f"whole {base}"]
 
 
 class Comparison(NamedTuple):
@@ -83,6 +95,7 @@ class FileList:
         "lost",
         "removed",
         "segments",
+        "whole",
     )
 
     def __init__(self, disk: Disk, folder: Path) -> None:
@@ -90,6 +103,8 @@ class FileList:
         self.segments: dict[Offset, tuple[int, ...]] = {EARLIEST: ()}
         """By base, with the sizes that the log of a sealed segment may have: a rewrite that was cut
         off has noted its size, and the file has still an earlier one."""
+        self.whole: set[Offset] = {EARLIEST}
+        """Segments whose offsets follow each other: a gap in one of these is damage."""
         self.removed: set[Offset] = set()
         self.lost: dict[Offset, Offset] = {}
         self.beside: set[str] = set()
@@ -106,15 +121,18 @@ class FileList:
         found = decode_lines(data)
         if not found.lines:
             self.complete = False
+            self.whole.clear()
             self.damage.append(f"{self._path}: no line of it can be read")
             return
         self.segments.clear()
+        self.whole.clear()
         for line in found.lines:
             for statement in line.split(AND):
                 self._apply(statement)
         self._lines, self._size = len(found.lines), found.end
         if found.torn or found.damaged:
             self.complete = False
+            self.whole.clear()
             self.damage += [f"{self._path}: damaged at byte {at}" for at in found.damaged]
 
     def _apply(self, statement: str) -> None:
@@ -136,9 +154,16 @@ class FileList:
         elif kind == "removed":
             self.segments.pop(base, None)
             self.lost.pop(base, None)
+            self.whole.discard(base)
             self.removed.add(base)
         elif kind == "lost":
-            self.lost[base] = Offset(int(second))
+            self.lost.pop(base, None)
+            if int(second) > base:  # an empty range says that the bytes are back
+                self.lost[base] = Offset(int(second))
+        elif kind == "whole":
+            self.whole.add(base)
+        elif kind == "gaps":
+            self.whole.discard(base)
         else:
             self.cutting = base if kind == "cutting" else None
 
@@ -148,7 +173,7 @@ class FileList:
         if not new:
             return
         if not self._size:  # the first line says what was true without it
-            new = [f"segment {base}" for base in sorted(self.segments)] + new
+            new = [f"segment {base}" for base in sorted(self.segments)] + self._wholes() + new
         data = encode_lines([AND.join(new)])
         if self._size:
             self._append(data)
@@ -158,6 +183,9 @@ class FileList:
         self._lines += 1
         for statement in new:
             self._apply(statement)
+
+    def _wholes(self) -> list[str]:
+        return [f"whole {base}" for base in sorted(self.whole & self.segments.keys())]
 
     def _append(self, data: bytes) -> None:
         file = self._disk.open(self._path)
@@ -187,6 +215,7 @@ class FileList:
         lines = [f"segment {base}" for base in sorted(self.segments)]
         for base, sizes in sorted(self.segments.items()):
             lines += [f"sealed {base} {size}" for size in sizes]
+        lines += self._wholes()
         lines += [f"lost {start} {end}" for start, end in sorted(self.lost.items())]
         lines += [f"beside {name}" for name in sorted(self.beside)]
         # A list without a line would look lost, and as if a first segment were missing.
@@ -202,6 +231,7 @@ class FileList:
             # The list is lost, or the shard is older than lists are: the files are believed.
             self.complete = False
             self.segments = {base: () for base in self.segments if base in sizes}
+            self.whole.clear()
         left = sorted(self.removed & sizes.keys())
         new = sorted(sizes.keys() - self.segments.keys() - self.removed)
         unlisted, doubtful = ([], new) if self.complete else (new, [])

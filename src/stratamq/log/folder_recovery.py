@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stratamq.log import epochs, names, start_offsets
 from stratamq.log.disk import Disk, read_all
-from stratamq.log.file_list import Comparison, FileList
+from stratamq.log.file_list import Comparison, FileList, added
 from stratamq.log.index import ShardIndex
 from stratamq.log.sealed_segment import SealedSegment
 from stratamq.log.sidecar import SPAN_MAX
@@ -99,7 +99,12 @@ class FolderRecovery:
             end = self._end_of_file(base)
             path = self.folder / names.segment_file(base, names.LOG)
             if base == reached or (self.gaps and reached < base < end):
-                self.files.note([f"segment {base}"])
+                self.files.note([f"segment {base}"] if sizes[base] else added(base))
+                if base > reached:
+                    self._report(
+                        f"{path}: the list of files does not name it, and offsets {reached} to"
+                        f" {base - 1} are not there: they were compacted away, or are lost"
+                    )
             elif end <= max([reached, *named[-1:], *map(self._end_of_file, named[-1:])]):
                 self._report(f"{path}: this shard has no such segment; set aside as {names.STRAY}")
                 self.disk.rename(path, path.with_name(path.name + names.STRAY))

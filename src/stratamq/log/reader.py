@@ -32,7 +32,8 @@ WINDOW_BYTES = 128 << 10
 
 
 class SegmentView(NamedTuple):
-    """A segment's file at one moment. `floor` gives the index point at or before an offset."""
+    """A segment's file at one moment. `floor` gives the index point at or before an offset. In one
+    that is `whole`, offsets follow each other, and a gap is damage."""
 
     path: str
     file: Readable
@@ -40,6 +41,7 @@ class SegmentView(NamedTuple):
     base: Offset
     end: Offset
     floor: Callable[[Offset], OffsetPoint | None]
+    whole: bool = False
 
     def stretch(self) -> Stretch:
         return Stretch(self.file, self.size, self.end)
@@ -130,10 +132,10 @@ def _is_sure(
         return False
     if found == 0:
         fits = place.fits(header.base_offset, header.last_offset)
-        return fits and (header.base_offset <= offset or place.proven)
+        return fits and (header.base_offset <= offset or (place.proven and not view.whole))
     if header.base_offset <= offset:
         return find_batch(chunk, header.base_offset) == found
-    return _in_order(chunk, found, place)
+    return not view.whole and _in_order(chunk, found, place)
 
 
 def _in_order(chunk: bytes, found: int, place: KnownBatch) -> bool:
@@ -176,6 +178,8 @@ def _by_scan(view: SegmentView, offset: Offset) -> Position | None:
             damage = None  # it ended before the offset
         elif damage is not None and found.header.base_offset > offset:
             raise _corrupt(view, damage.position, offset, found.header.base_offset, DAMAGED)
+        elif view.whole and found.header.base_offset > offset:
+            raise _corrupt(view, found.position, offset, found.header.base_offset, MISSING)
         else:
             return found.position
     if damage is not None:
@@ -184,6 +188,7 @@ def _by_scan(view: SegmentView, offset: Offset) -> Position | None:
 
 
 DAMAGED = "no intact batch that belongs there"
+MISSING = "its bytes are gone"
 
 
 def _trusted_before(view: SegmentView, offset: Offset) -> tuple[int, Offset]:
@@ -216,21 +221,21 @@ def read_intact(
         return b""
     if header.size_bytes > len(chunk):
         chunk = view.file.read(min(header.size_bytes, left), position)
-    good = _intact_bytes(chunk, max_bytes, end)
+    good = _intact_bytes(chunk, max_bytes, end, view.whole)
     if not good:
         raise _crc_error(view, position, header, offset)
     return chunk[:good]
 
 
-def plain_batches(chunk: bytes, offset: Offset, max_bytes: int, end: Offset) -> bytes:
+def plain_batches(chunk: bytes, offset: Offset, max_bytes: int, end: Offset, whole: bool) -> bytes:
     """Intact batches at the start of the chunk; none unless the first begins with `offset`."""
     spans = walk(chunk)
     if not spans or spans[0].base_offset != offset:
         return b""
-    return chunk[: _intact_bytes(chunk, max_bytes, end)]
+    return chunk[: _intact_bytes(chunk, max_bytes, end, whole)]
 
 
-def _intact_bytes(chunk: bytes, max_bytes: int, end: Offset) -> int:
+def _intact_bytes(chunk: bytes, max_bytes: int, end: Offset, whole: bool) -> int:
     view = memoryview(chunk)
     spans = walk(chunk)
     stop, expected = 0, -1
@@ -238,7 +243,7 @@ def _intact_bytes(chunk: bytes, max_bytes: int, end: Offset) -> int:
         after = position + size
         if last_offset >= end or (after > max_bytes and stop):
             break
-        if stop and base_offset != expected and not _is_gap(spans, number, expected):
+        if stop and base_offset != expected and (whole or not _is_gap(spans, number, expected)):
             break
         if not crc_fits(view[position:after]):
             break

@@ -7,7 +7,8 @@ The log is the truth; the index says how far it was known to be good. What is fo
 | index reaches the end of the file                     | nothing: the stop was clean            |
 | intact batches after the indexed ones                 | indexed                                |
 | nothing intact up to the end                          | torn tail: copied aside, then cut      |
-| damage with intact batches after it                   | corruption: reported, reads refuse it  |
+| damage with intact batches after it                   | corruption: reported, reads refuse it; |
+|                                                       | new records go to a new segment        |
 | index speaks of offsets the log does not have         | those rows are taken back              |
 | index has no state, or one of a segment that is gone  | rebuilt from the log                   |
 | sealed segment without sidecars                       | sidecars rebuilt from the log          |
@@ -21,8 +22,12 @@ The log is the truth; the index says how far it was known to be good. What is fo
 | start offset or local start past the end              | the log goes on there                  |
 | a segment that the file list names and that is gone   | its offsets are lost: reported, reads  |
 |                                                       | refuse them, none is given out again   |
+| a segment that only the index names and that is gone  | the same from the end of the log on    |
 | an active segment shorter than what was synced of it  | the same for what its end lacks        |
 | a sealed segment shorter than it was                  | reported, reads refuse what it lacks   |
+| missing offsets in a segment without gaps             | reported when they are found, reads    |
+|                                                       | refuse them                            |
+| another segment's file in the place of one            | the same for the whole file            |
 | a file that the file list does not name               | the next segment if it goes on where   |
 |                                                       | the log ends; else set aside as        |
 |                                                       | `.stray`, reported; with records above |
@@ -44,7 +49,7 @@ from stratamq.log.file_list import FileList
 from stratamq.log.folder_recovery import FolderRecovery
 from stratamq.log.index import IndexState, ShardIndex
 from stratamq.log.sealed_segment import SealedSegment
-from stratamq.log.segment import LostSegment, Segment
+from stratamq.log.segment import NOT_ITS_FILE, LostSegment, Segment
 from stratamq.log.segment_recovery import Indexing, SegmentRecovery
 from stratamq.log.sidecar import SPAN_MAX
 from stratamq.model.damage import report_damage
@@ -86,6 +91,7 @@ def recover(
     if fresh:
         active = ActiveSegment(disk, folder, index, EARLIEST)
         disk.open(active.path, create=True)
+        active.whole = True
         rows = index.kv.batch()
         active.stage(rows)
         index.kv.write(rows)
@@ -159,9 +165,19 @@ class _Recovery:
         if newest in lost:
             sealed.append(self.segments.lost(newest, lost[newest]))
             return sealed, self.segments.next(lost[newest])
+        if self.segments.is_foreign(newest, state):
+            end = self._end_of_newest(newest, state)
+            path = self.folder / names.segment_file(newest, names.LOG)
+            self._report(f"{path}: {NOT_ITS_FILE}; offsets {newest} to {end - 1} are lost")
+            sealed.append(self.segments.foreign(newest, end))
+            return sealed, self.segments.next(end)
+        known = self._known_end(newest, state)
         active = self.segments.active(newest, state)
-        end = self._synced_end(newest, state, active.size)
-        return (sealed, active) if end <= active.end else self._skip_lost_end(sealed, active, end)
+        if known > active.end:
+            return self._skip_lost(sealed, active, known)
+        if active.damaged and active.size and self.files.cutting is None:
+            return self._go_on_after(sealed, active)
+        return sealed, active
 
     def _history_within(self, start: Offset, end: Offset) -> epochs.History:
         """Without epochs whose first batch is not there. A log that was trimmed to its end still
@@ -186,24 +202,29 @@ class _Recovery:
         return known
 
     def _end_of_newest(self, base: Offset, state: IndexState | None) -> Offset:
-        """An end above every offset that a lost newest segment may have given out: what the index
-        knows, or the most that a segment can span."""
-        if self.syncs and state is not None and state.segment == base:
-            return max(state.synced_end, state.indexed_end)
-        return Offset(base + SPAN_MAX + 1)
+        """An end above every offset that was given out, where the segment at `base` and all after
+        it are lost: what the index knows, or the most that a segment can span."""
+        if state is None or state.segment < base:
+            return Offset(base + SPAN_MAX + 1)
+        if not self.syncs:
+            return Offset(state.segment + SPAN_MAX + 1)
+        return max(state.synced_end, state.indexed_end)
 
-    def _synced_end(self, base: Offset, state: IndexState | None, size: int) -> Offset:
-        """Where the segment must end at least: it was synced so far, and no truncation was under
-        way that could have cut it."""
-        if state is None or state.segment != base or state.synced_position <= size:
-            return base
-        return base if self.files.cutting is not None else state.synced_end
+    def _known_end(self, newest: Offset, state: IndexState | None) -> Offset:
+        """Where the log must end at least, unless a truncation was under way. What the index calls
+        synced was synced. And the name of a segment was durable before the index spoke of it: one
+        that is newer than all files, and was not removed on purpose, is lost."""
+        if state is None or state.segment < newest or self.files.cutting is not None:
+            return newest
+        if state.segment == newest:
+            return state.synced_end
+        return newest if state.segment in self.files.removed else self._end_of_newest(newest, state)
 
-    def _skip_lost_end(
+    def _skip_lost(
         self, sealed: Sealed, active: ActiveSegment, end: Offset
     ) -> tuple[Sealed, ActiveSegment]:
-        """The file is shorter than what was synced of it. What it still has is sealed; new records
-        come after what is lost."""
+        """The newest file ends before what was given out: it is shorter than it was, or later
+        segments are gone. What it still has is sealed; new records come after what is lost."""
         self._report(f"{active.path}: cut short; offsets {active.end} to {end - 1} are lost")
         lines = [f"lost {active.end} {end}"]
         if active.size:
@@ -214,6 +235,12 @@ class _Recovery:
         self.files.note(lines)
         sealed.append(self.segments.lost(active.end, end))
         return sealed, self.segments.next(end)
+
+    def _go_on_after(self, sealed: Sealed, active: ActiveSegment) -> tuple[Sealed, ActiveSegment]:
+        """Nothing is added to a file with damage in it: an operator may bring back a whole copy."""
+        sealed.append(active.seal())
+        self.files.note([f"sealed {active.base} {active.size}"])
+        return sealed, self.segments.next(active.end)
 
     def _finish_cut(self, sealed: Sealed, active: ActiveSegment) -> tuple[Sealed, ActiveSegment]:
         """A truncation may have ended in a gap that compaction left: then only the index knows the

@@ -152,10 +152,13 @@ def _write_rewritten(old: SealedSegment, rewriter: Rewriter, file: File, stale: 
     """Write the new content; whether it differs from the old."""
     pending: list[bytes] = []
     size = written = 0
-    changed = False
+    changed, expected = False, old.base
     for found in old.scan():
         if isinstance(found, Damage):
             raise _refusal(old, found)
+        if old.whole and found.header.base_offset != expected:
+            raise _refusal(old, Damage(found.position, None))
+        expected = found.header.next_offset
         data = rewriter(found.header, memoryview(found.data))
         if data is None or data != found.data:
             changed = True

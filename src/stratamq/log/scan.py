@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from stratamq.log.disk import Readable
 from stratamq.model.errors import InvalidInput
-from stratamq.model.types import Offset, Position
+from stratamq.model.types import EARLIEST, Offset, Position
 from stratamq.wire.crc import crc32c
 from stratamq.wire.kafka.records import BatchHeader, read_header, walk
 from stratamq.wire.kafka.records.layout import (
@@ -146,6 +146,27 @@ def intact_at(stretch: Stretch, position: int) -> Intact | None:
     return Intact(Position(position), header, data)
 
 
+def begins_elsewhere(stretch: Stretch, base: Offset) -> bool:
+    """Whether the file of a segment without gaps begins with batches of another one. A first batch
+    whose base offset alone is damaged is not continued by the second."""
+    first = intact_at(stretch, 0)
+    if first is None or first.header.base_offset == base:
+        return False
+    second = intact_at(stretch, first.end)
+    return second is None or second.header.base_offset == first.header.next_offset
+
+
+def ends_at(stretch: Stretch, position: int, end: Offset, *, gaps: bool) -> bool:
+    """Whether batches in order lead from `position` to the end of the stretch, and to `end`."""
+    reached = EARLIEST
+    while position < stretch.size:
+        batch = intact_at(stretch, position)
+        if batch is None or batch.header.base_offset < reached:
+            return False
+        position, reached = batch.end, batch.header.next_offset
+    return reached == end or (gaps and reached < end)
+
+
 def crc_fits(batch: memoryview) -> bool:
     return crc32c(batch[CHECKED_AT:]) == int.from_bytes(batch[CRC_AT:CHECKED_AT], "big")
 
@@ -167,6 +188,11 @@ def _crc_of(file: Readable, position: int, end: int) -> int:
 def _after_damage(stretch: Stretch, position: int, expected: Offset) -> Intact | None:
     """The next batch after the damaged one at `position`."""
     head = stretch.file.read(HEADER_BYTES, position)
+    repeated = intact_at(stretch, position)
+    if repeated is not None and repeated.header.base_offset < expected:
+        following = _believed_at(stretch, repeated.end, expected)
+        if following is not None:  # a batch stands there twice, and the log goes on after it
+            return following
     length = int.from_bytes(head[LENGTH_AT:LENGTH_END], "big", signed=True)
     if length >= BATCH_LENGTH_MIN:
         batch = intact_at(stretch, position + LENGTH_END + length)

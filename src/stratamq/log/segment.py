@@ -15,7 +15,7 @@ from stratamq.log import names, reader
 from stratamq.log.contract import SegmentInfo
 from stratamq.log.disk import Disk, File
 from stratamq.log.index import ShardIndex
-from stratamq.log.scan import Damage, Intact, scan
+from stratamq.log.scan import Damage, Intact, begins_elsewhere, scan
 from stratamq.log.sidecar import OffsetPoint, TimePoint
 from stratamq.model.errors import CorruptRecord
 from stratamq.model.types import NO_TIMESTAMP, Offset, Position, TimestampMs
@@ -28,10 +28,25 @@ HINTS_MAX = 8
 """Positions remembered per segment. When there are more, the oldest is forgotten."""
 
 
+NOT_ITS_FILE = "it does not begin with the segment's first batch, and may be another's file"
+
+
 class Segment(ABC):
     """What active and sealed segments share: where they are, what they span, and reading."""
 
-    __slots__ = ("_hints", "base", "cut_short", "disk", "end", "folder", "index", "path", "size")
+    __slots__ = (
+        "_begins_here",
+        "_hints",
+        "base",
+        "cut_short",
+        "disk",
+        "end",
+        "folder",
+        "index",
+        "path",
+        "size",
+        "whole",
+    )
 
     def __init__(self, disk: Disk, folder: Path, index: ShardIndex, base: Offset) -> None:
         self.disk, self.folder, self.index, self.base = disk, folder, index, base
@@ -40,6 +55,9 @@ class Segment(ABC):
         self.end = base
         self.cut_short = False
         """Whether the file is shorter than it was: what its end lacks is damage, not a gap."""
+        self.whole = False
+        """Whether its offsets follow each other: then a gap is damage, too."""
+        self._begins_here = False
         self._hints: dict[Offset, int] = {base: 0}
 
     @abstractmethod
@@ -79,6 +97,8 @@ class Segment(ABC):
         if not size:
             return b""  # its file may not be made yet
         view = self.view(size)
+        if self.whole and not self._begins_here:
+            self._check_beginning(view, offset)
         position = reader.locate(view, offset, self._hinted(offset))
         if position is None:
             return b""
@@ -86,6 +106,13 @@ class Segment(ABC):
         if data:
             self._remember(_next_offset(data), position + len(data))
         return data
+
+    def _check_beginning(self, view: reader.SegmentView, offset: Offset) -> None:
+        """Refuse a file that does not begin with the segment's first batch: all of it may be
+        another shard's. Once it does, that is known."""
+        if begins_elsewhere(view.stretch(), self.base):
+            raise CorruptRecord(str(self.path), 0, offset, max(self.end, offset + 1), NOT_ITS_FILE)
+        self._begins_here = True
 
     def refusal(self, offset: Offset) -> CorruptRecord:
         """The error for reading, from `offset` on, what the end of the file lacks."""
@@ -101,7 +128,9 @@ class Segment(ABC):
             return None
         file = self.disk.at_hand(self.path)
         chunk = file.read_at_once(size - position, position) if file else None
-        data = b"" if chunk is None else reader.plain_batches(chunk, offset, max_bytes, end)
+        if chunk is None:
+            return None
+        data = reader.plain_batches(chunk, offset, max_bytes, end, self.whole)
         if data:
             self._remember(_next_offset(data), position + len(data))
         return data or None
@@ -109,7 +138,7 @@ class Segment(ABC):
     def view(self, size: int) -> reader.SegmentView:
         """The segment as it is now. `size` is taken first: a writer raises the end before it."""
         return reader.SegmentView(
-            str(self.path), self.file(), size, self.base, self.end, self.floor
+            str(self.path), self.file(), size, self.base, self.end, self.floor, self.whole
         )
 
     def scan(self, position: int = 0) -> Iterator[Intact | Damage]:

@@ -9,12 +9,12 @@ from stratamq.log import epochs, names
 from stratamq.log.active_segment import ActiveSegment
 from stratamq.log.contract import PlacedBatch
 from stratamq.log.disk import Disk
-from stratamq.log.file_list import FileList
+from stratamq.log.file_list import FileList, added
 from stratamq.log.index import IndexState, ShardIndex
-from stratamq.log.scan import Damage, Intact, Stretch, scan
+from stratamq.log.scan import Damage, Intact, Stretch, begins_elsewhere, ends_at, scan
 from stratamq.log.sealed_segment import SealedSegment
 from stratamq.log.segment import LostSegment, Segment
-from stratamq.log.sidecar import SIDECARS, SPAN_MAX
+from stratamq.log.sidecar import SIDECARS, SPAN_MAX, write_sidecars
 from stratamq.log.truncation import plan_cut
 from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import InvalidInput
@@ -98,13 +98,13 @@ class SegmentRecovery:
         self.index.kv.write(rows, sync=True)  # first: it may know another segment of this name
         active.make_file()
         if start != EARLIEST or self.files.segments.keys() != {EARLIEST}:
-            self.files.note([f"segment {start}"])
+            self.files.note(added(start))
         return active
 
     def next(self, base: Offset) -> ActiveSegment:
         """A new segment, after offsets that are lost."""
         active = ActiveSegment.create(self.disk, self.folder, self.index, base)
-        self.files.note([f"segment {base}"])
+        self.files.note(added(base))
         rows = self.index.kv.batch()
         active.stage(rows)
         self.index.kv.write(rows, sync=True)
@@ -115,6 +115,7 @@ class SegmentRecovery:
 
     def sealed(self, base: Offset, end: Offset, state: IndexState | None) -> SealedSegment:
         segment = SealedSegment(self.disk, self.folder, self.index, base, end)
+        segment.whole = base in self.files.whole
         sizes = self.files.segments.get(base, ())
         if sizes and segment.size not in sizes:
             self._report(f"{segment.path}: {segment.size} bytes, where it had {sizes[-1]}")
@@ -127,6 +128,24 @@ class SegmentRecovery:
             self._index_sealed(segment, 0)
         elif base == state.segment:
             self._index_sealed(segment, state.indexed_position)
+        return segment
+
+    def is_foreign(self, base: Offset, state: IndexState | None) -> bool:
+        """Whether another segment's file stands in the place of this one. After a clean stop,
+        nothing is read to find out: readers notice it."""
+        file = self.disk.open(self.folder / names.segment_file(base, names.LOG))
+        size = file.size()
+        clean = state is not None and (state.segment, state.synced_position) == (base, size)
+        if clean or base not in self.files.whole:
+            return False
+        return begins_elsewhere(Stretch(file, size, Offset(base + SPAN_MAX)), base)
+
+    def foreign(self, base: Offset, end: Offset) -> SealedSegment:
+        """Such a file stays as it is, and reads refuse it. Index points into it are worth
+        nothing."""
+        segment = SealedSegment(self.disk, self.folder, self.index, base, end)
+        segment.whole = True
+        write_sidecars(self.disk, self.folder, base, [], [])
         return segment
 
     def _index_sealed(self, segment: SealedSegment, position: int) -> None:
@@ -148,13 +167,16 @@ class SegmentRecovery:
     def active(self, base: Offset, state: IndexState | None) -> ActiveSegment:
         path = self.folder / names.segment_file(base, names.LOG)
         size = self.disk.open(path).size()
-        if state is None or state.segment != base or state.synced_position > size:
+        shorter = state is not None and state.segment == base and state.synced_position > size
+        if state is None or state.segment != base or shorter:
             state = self._forget_from(base)
         segment = ActiveSegment.at(self.disk, self.folder, self.index, state, size)
         segment.end = state.synced_end
+        segment.whole = base in self.files.whole
         for suffix in SIDECARS:
             self.disk.unlink(self.folder / names.segment_file(base, suffix))
-        return self._scan_active(segment)
+        # What is left of a file that was synced is no torn write: its batches are believed.
+        return self._scan_active(segment, gaps=shorter or (self.gaps and not segment.whole))
 
     def _forget_from(self, base: Offset) -> IndexState:
         """The index knows nothing usable of this segment: drop what it says of it and of later
@@ -167,22 +189,31 @@ class SegmentRecovery:
         self.index.kv.write(rows, sync=True)
         return state
 
-    def _scan_active(self, segment: ActiveSegment) -> ActiveSegment:
+    def _scan_active(self, segment: ActiveSegment, *, gaps: bool) -> ActiveSegment:
         """Verify what was not synced, index what was not indexed, cut what is torn."""
         state = segment.state
         indexed, synced = state.indexed_position, state.synced_position
         last_known, damaged = state.indexed_end, False
         rows, size = self.index.kv.batch(), 0
         limit = Offset(segment.base + SPAN_MAX)
-        stretch = Stretch(segment.file(), segment.size, limit, self.gaps, torn=True)
+        stretch = Stretch(segment.file(), segment.size, limit, gaps, torn=True)
         for found in scan(stretch, synced, segment.end):
             if isinstance(found, Damage):
                 if found.end is None:
+                    if not self._bears_out(segment, synced):
+                        return self._scan_active(self._distrusted(segment), gaps=True)
                     self._cut_tail(segment, found.position)
                     break
                 self._report_damage(segment, found)
                 damaged = True
                 continue
+            base_offset = Offset(found.header.base_offset)
+            if segment.whole and not damaged and base_offset > segment.end:
+                self._report(
+                    f"{segment.path}: offsets {segment.end} to {base_offset - 1} are missing"
+                    f" before byte {found.position}"
+                )
+                damaged = True
             found = self._with_its_epoch(segment, found)
             self._note_epoch(found)
             segment.end = Offset(found.header.next_offset)
@@ -195,11 +226,29 @@ class SegmentRecovery:
         self.index.kv.write(rows)
         if damaged:
             self._index_again(segment)
+            segment.damaged = True
         if segment.size > segment.state.synced_position:
             segment.write_again()
         if segment.end < last_known or segment.size < indexed:
             return self._take_back(segment)
         return self._settled(segment)
+
+    def _bears_out(self, segment: ActiveSegment, synced: Position) -> bool:
+        """Whether the file has at this position what the index says was synced up to there. Where
+        something was put in before it, what lies after it is no torn tail."""
+        if not synced:
+            return True
+        end = segment.state.synced_end
+        point = self.index.floor_offset(segment.base, Offset(end - 1))
+        stretch = Stretch(segment.file(), synced, Offset(segment.base + SPAN_MAX))
+        begin = point.position if point is not None and point.position < synced else 0
+        return ends_at(stretch, begin, end, gaps=not segment.whole)
+
+    def _distrusted(self, segment: ActiveSegment) -> ActiveSegment:
+        """The segment as if nothing of it were known, to be scanned from its beginning."""
+        segment.state = self._forget_from(segment.base)
+        segment.end = segment.base
+        return segment
 
     def _index_again(self, segment: ActiveSegment) -> None:
         """Between damage a reader believes what the search for a torn tail does not. Whatever can

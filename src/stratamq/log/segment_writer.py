@@ -12,7 +12,7 @@ from pathlib import Path
 from stratamq.log.active_segment import ActiveSegment
 from stratamq.log.contract import PlacedBatch, must_roll
 from stratamq.log.disk import NO_ROOM, OUT_OF_DESCRIPTORS, Disk
-from stratamq.log.file_list import FileList
+from stratamq.log.file_list import FileList, added
 from stratamq.log.guard import WriteGuard
 from stratamq.log.index import ShardIndex
 from stratamq.log.kv import KVBatch
@@ -62,10 +62,13 @@ class SegmentWriter:
 
     def append(self, batches: Sequence[PlacedBatch], config: TopicConfig, *, whole: bool) -> None:
         """Write batches that may not all fit the active segment: one write per segment that they
-        land in. With `whole` they stay one segment, whatever their size."""
+        land in. With `whole` they stay one segment, whatever their size. Nothing is added to a file
+        with damage in it: an operator may put a whole copy in its place."""
+        if self._segments.active.damaged:
+            self.roll()
         run: list[PlacedBatch] = []
         active = self._segments.active
-        size, first = active.size, active.state.first_timestamp
+        size, first, end = active.size, active.state.first_timestamp, active.end
         for batch in batches:
             header = batch.header
             full = not whole and must_roll(
@@ -77,11 +80,13 @@ class SegmentWriter:
                     self._segments.active.append(run)
                     run = []
                 self.roll(header.base_offset if far else None)
-                size = 0
+                size, end = 0, self._segments.active.base
+            if header.base_offset != end and self._segments.active.whole:
+                self.expect_gaps()
             if not size:
                 first = header.max_timestamp
             run.append(batch)
-            size += header.size_bytes
+            size, end = size + header.size_bytes, header.next_offset
         self._segments.active.append(run)
 
     def sync(self) -> None:
@@ -112,7 +117,7 @@ class SegmentWriter:
         base = old.end if base is None else base
         new = ActiveSegment.create(self._disk, self._folder, self._index, base)
         try:
-            self._files.note([f"sealed {old.base} {sealed.size}", f"segment {base}"])
+            self._files.note([f"sealed {old.base} {sealed.size}", *added(base)])
         except OSError as error:
             if error.errno in NO_ROOM | OUT_OF_DESCRIPTORS:
                 self._disk.unlink(new.path)  # the old segment goes on, past the base of this one
@@ -134,6 +139,13 @@ class SegmentWriter:
                 now.undo(0, end)
             else:
                 self.cut(end)
+
+    def expect_gaps(self) -> None:
+        """A batch comes that does not go on where the one before it ends, as on a replica of a
+        compacted log."""
+        active = self._segments.active
+        self._files.note([f"gaps {active.base}"])
+        active.whole = False
 
     # -- cutting -------------------------------------------------------------------------------
 
@@ -170,7 +182,7 @@ class SegmentWriter:
         active.stage(rows)
         self.write_rows(rows, sync=True)
         active.make_file()
-        self._files.note([f"segment {base}"])
+        self._files.note(added(base))
 
     def begin_at(self, end: Offset, start: Offset) -> None:
         """Leave one empty segment, at `end`, and nothing else."""
@@ -186,7 +198,7 @@ class SegmentWriter:
         active.stage(rows)
         self.write_rows(rows, sync=True)  # before the file: the index may know another of this name
         active.make_file()
-        self._files.note([f"segment {end}"])
+        self._files.note(added(end))
 
     # -- dropping and replacing ----------------------------------------------------------------
 
@@ -213,7 +225,7 @@ class SegmentWriter:
                 self._starts.save_start(self._starts.start)  # its base will no longer say it
             self.drop([old])
             return
-        self._files.note([f"sealed {old.base} {prepared.size_bytes}"])
+        self._files.note([f"sealed {old.base} {prepared.size_bytes}", f"gaps {old.base}"])
         with self._guard.or_poison():
             new: SealedSegment = prepared.put_in_force()
         sealed = [new if found is old else found for found in self._segments.all[:-1]]

@@ -212,19 +212,23 @@ class FileShardLog:
         active, epochs = self._segments.active, self._epochs
         size, end, history = active.size, active.end, epochs.history
         assert batches[0].header.base_offset >= end, "offsets never go back"
-        added, youngest, newest = 0, NO_TIMESTAMP, NO_EPOCH
+        added, youngest, newest, offsets = 0, NO_TIMESTAMP, NO_EPOCH, 0
         for header, _, _ in batches:
             added += header.batch_length + LENGTH_END
+            offsets += header.last_offset_delta + 1
             if header.max_timestamp > youngest:
                 youngest = header.max_timestamp
             if header.leader_epoch > newest:
                 newest = header.leader_epoch
         try:
+            if end + offsets <= header.base_offset + header.last_offset_delta and active.whole:
+                self._writer.expect_gaps()
             if newest > epochs.newest or epochs.saved is not history:
                 self._save_epochs(batches)
             first = active.state.first_timestamp
             if (
                 0 < size <= self._segment_bytes - added
+                and not active.damaged
                 and (first < 0 or youngest - first <= self._segment_ms)
                 and header.base_offset + header.last_offset_delta - active.base <= SPAN_MAX
             ):  # as nearly always: all fit, so none is looked at alone
@@ -267,6 +271,7 @@ class FileShardLog:
         first = active.state.first_timestamp
         return (
             self._guard.ready
+            and not active.damaged
             and 0 < active.size <= self._segment_bytes - size_bytes
             and active.is_at_hand()
             and epoch <= self._epochs.newest

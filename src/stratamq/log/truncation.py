@@ -117,6 +117,7 @@ def plan_cut(target: Segment, end: Offset, scan: ScanBatch | None = None) -> Cut
         youngest = target.index.last_time_before(target.base, cut_end)
     state = _tail_state(target, begin, youngest, position, cut_end)
     active = ActiveSegment.at(target.disk, target.folder, target.index, state, position)
+    active.whole = target.whole
     return Cut(target, active, offsets, times, scan, in_gap)
 
 
