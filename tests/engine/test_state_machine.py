@@ -293,8 +293,9 @@ class SameAnswers(RuleBasedStateMachine):
         self.all_do(lambda engine: engine.read_by_tag(S, tag, zero, EVERYTHING))
 
     def shape(self, engine: StorageEngine) -> object:
-        """Where the engine put what."""
-        return engine.segments(S)
+        """Where the engine put what. A log that is cut within a gap may leave EngineSegment a file
+        with nothing in it."""
+        return [one for one in engine.segments(S) if one.size_bytes]
 
     @invariant()
     @precondition(lambda self: self.memory.list_shards())

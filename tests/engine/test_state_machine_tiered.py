@@ -81,7 +81,7 @@ class SameAnswersTiered(SameAnswers):
         self.attach()
 
     def shape(self, engine: StorageEngine) -> object:
-        return (*engine.cold_segments(S), *engine.segments(S))
+        return [*engine.cold_segments(S), *(one for one in engine.segments(S) if one.size_bytes)]
 
 
 def _settled(engine: StorageEngine) -> Offset:
