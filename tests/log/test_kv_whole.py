@@ -224,3 +224,51 @@ def test_a_store_whose_files_are_gone_does_not_begin_an_empty_one(
     assert kv.get(b"a") == b"", "a read opens it as well"
     put(kv, b"b")
     kv.close()
+
+
+SYNC_THAT_FAILS = """
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int fdatasync(int fd) {
+    if (access(getenv("FULL"), F_OK) != 0) return 0;
+    errno = ENOSPC;
+    return -1;
+}
+"""
+
+WRITER = """
+import os
+from pathlib import Path
+from stratamq.log.kv import RocksKV
+from stratamq.model.errors import StorageError
+
+kv = RocksKV(Path(os.environ["STORE"]))
+for name in ("first", "second", "third"):
+    rows = kv.batch()
+    rows.put(name.encode(), b"")
+    try:
+        kv.write(rows, sync=True)
+        print(name, "written")
+    except StorageError as error:
+        print(name, type(error).__name__)
+    Path(os.environ["FULL"]).touch()
+kv.close()
+"""
+
+
+@pytest.mark.needs("gcc")
+def test_a_write_that_was_not_synced_is_not_called_a_full_disk(tmp_path: Path) -> None:
+    """DiskFull says that nothing of the write was stored. This one is there, and may be lost."""
+    source, library = tmp_path / "sync.c", tmp_path / "sync.so"
+    source.write_text(SYNC_THAT_FAILS)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
+    names = {name: str(tmp_path / name.lower()) for name in ("FULL", "STORE")}
+    done = subprocess.run(
+        [sys.executable, "-c", WRITER],
+        env={**os.environ, **names, "LD_PRELOAD": str(library)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.splitlines() == ["first written", "second StorageError", "third DiskFull"]
