@@ -73,6 +73,10 @@ class StorageAdapter(ABC):
         """Shards that cannot be opened or take no writes, each with the reason."""
         return {}
 
+    async def check_files(self) -> None:
+        """Look for shards whose files are gone; they are among the unavailable ones then."""
+        return
+
     async def retry_shard(self, spec: ShardSpec, *, repair: bool = False) -> bool:
         """Open an unavailable shard again; False when the shard was fine."""
         return False

@@ -61,6 +61,9 @@ class EngineStorageAdapter(StorageAdapter):
     def unavailable_shards(self) -> Mapping[ShardName, str]:
         return self._engine.unavailable_shards()
 
+    async def check_files(self) -> None:
+        await self._engine.check_files()
+
     async def retry_shard(self, spec: ShardSpec, *, repair: bool = False) -> bool:
         return await self._engine.retry_shard(spec, repair=repair)
 

@@ -45,6 +45,7 @@ class Housekeeper:
         self._topics = topics
         self._interval_s = interval_s
         self._task: asyncio.Task[None] | None = None
+        self._failures: set[str] = set()
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run_forever(), name="housekeeper")
@@ -70,12 +71,17 @@ class Housekeeper:
         await self._topics.sweep()
         await self._topics.retry_shards()
         done = Round()
+        failures: set[str] = set()
         for topic in self._cache.topics():
             for partition in range(topic.partitions):
-                done = await self._keep(topic, shard_name(topic.topic_id, partition), done)
+                shard = shard_name(topic.topic_id, partition)
+                done = await self._keep(topic, shard, done, failures)
+        self._failures = failures
         return done
 
-    async def _keep(self, topic: Topic, shard: ShardName, done: Round) -> Round:
+    async def _keep(self, topic: Topic, shard: ShardName, done: Round, failures: set[str]) -> Round:
+        """What failed in the last round or for another shard with the same words is not logged
+        again: a storage that cannot be opened fails all of its shards in every round."""
         deleted = freed = failed = 0
         try:
             driver = await self._drivers.driver(storage_name(topic.config))
@@ -87,7 +93,9 @@ class Housekeeper:
             failed = 1  # logged when it happened; `retry_shards` sees to it
         except Exception as error:
             failed = 1
-            log.error("housekeeping: topic %s, shard %s: %s", topic.name, shard, error)
+            if str(error) not in self._failures | failures:
+                log.error("housekeeping: topic %s, shard %s: %s", topic.name, shard, error)
+            failures.add(str(error))
         await asyncio.sleep(0)  # shards that are kept in memory never wait; others want to run too
         return Round(
             done.shards + 1,

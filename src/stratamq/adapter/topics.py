@@ -265,6 +265,7 @@ class TopicManager:
 
         Storages are asked once each: as a rule nothing is to be done, and shards are many."""
         for driver in list(self._drivers.open_drivers.values()):
+            await driver.check_files()
             for name in list(driver.unavailable_shards()):
                 try:
                     topic_id, partition = split_shard_name(name)

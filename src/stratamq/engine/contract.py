@@ -146,6 +146,10 @@ class StorageEngine(ABC):
         one that cannot be opened raises ShardUnavailable; its files are left as they are."""
 
     @abstractmethod
+    async def check_files(self) -> None:
+        """Look for open shards whose files were removed from outside; they take no writes then."""
+
+    @abstractmethod
     async def retry_shard(self, spec: ShardSpec, *, repair: bool = False) -> bool:
         """Open an unavailable shard again from what its disk holds now; False when the shard was
         fine. With `repair`, a lost `shard.json` is written again from `spec`. StorageError when the

@@ -108,6 +108,9 @@ class BatchEngine(StorageEngine):
     def unavailable_shards(self) -> Mapping[ShardName, str]:
         return self._registry.unavailable()
 
+    async def check_files(self) -> None:
+        await self._registry.check_files()
+
     async def retry_shard(self, spec: ShardSpec, *, repair: bool = False) -> bool:
         return await self._registry.retry(spec, repair=repair)
 

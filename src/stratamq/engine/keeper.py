@@ -41,6 +41,9 @@ class Keeper(Protocol):
     def is_durable(self, spec: ShardSpec) -> bool:
         """Whether a shard that was created is still there after a restart."""
 
+    def is_stored(self, spec: ShardSpec) -> bool:
+        """False when the files of an open shard were removed from outside."""
+
     def create(self, specs: Sequence[ShardSpec]) -> Sequence[ShardStore]:
         """New, empty shards, whose names differ: all of them, durable with their specs on return,
         or none."""

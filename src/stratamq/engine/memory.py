@@ -58,6 +58,9 @@ class MemoryKeeper:
     def is_durable(self, spec: ShardSpec) -> bool:
         return _persists(spec)
 
+    def is_stored(self, spec: ShardSpec) -> bool:
+        return not _persists(spec) or self._disk.is_stored(spec)
+
     def create(self, specs: Sequence[ShardSpec]) -> Sequence[ShardStore]:
         persisted = [spec for spec in specs if _persists(spec)]
         on_disk = iter(self._create_on_disk(persisted) if persisted else ())

@@ -11,6 +11,7 @@ import logging
 from stratamq.engine.persisted_store import PersistedShardStore
 from stratamq.engine.shard import Shard
 from stratamq.model.errors import StorageError, StrataError
+from stratamq.model.types import ShardName
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +25,7 @@ class Persister:
         self._background = background
         self._task: asyncio.Task[None] | None = None
         self._waiting: dict[Shard, None] = {}
+        self._failures: dict[ShardName, type[StrataError]] = {}
         self.lock = asyncio.Lock()
 
     @property
@@ -52,7 +54,11 @@ class Persister:
             try:
                 await self._move(shard)
             except StrataError as error:
-                logger.error("%s was not persisted: %s", shard.name, error)
+                if self._failures.get(shard.name) is not type(error):  # once until it changes
+                    logger.error("%s was not persisted: %s", shard.name, error)
+                self._failures[shard.name] = type(error)
+            else:
+                self._failures.pop(shard.name, None)
 
     async def _move(self, shard: Shard) -> None:
         while not shard.gone:

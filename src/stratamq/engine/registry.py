@@ -339,6 +339,19 @@ class Registry:
 
     # -- recovering ----------------------------------------------------------------------------
 
+    async def check_files(self) -> None:
+        """A shard whose files were removed from outside takes no writes: they would be gone with
+        the process. `retry` opens it again when its files are back."""
+        shards = [shard for shard in self._shards.values() if shard.poison is None]
+
+        def find_lost() -> list[Shard]:
+            return [shard for shard in shards if not self._keeper.is_stored(shard.spec)]
+
+        for shard in await self._executor.call(find_lost):
+            if not shard.gone:
+                shard.poison = "its files were removed while it was open"
+                report_damage(f"shard {shard.name} takes no writes: {shard.poison}")
+
     async def retry(self, spec: ShardSpec, *, repair: bool) -> bool:
         """Open a shard again that is unavailable or takes no writes; whether there was need."""
         if repair and (running := self._recovering.get(spec.name)) is not None:

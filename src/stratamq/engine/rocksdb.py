@@ -68,6 +68,9 @@ class RocksKeeper:
     def is_durable(self, spec: ShardSpec) -> bool:
         return True
 
+    def is_stored(self, spec: ShardSpec) -> bool:
+        return True  # RocksDB finds out by itself
+
     def create(self, specs: Sequence[ShardSpec]) -> Sequence[ShardStore]:
         added = zip(specs, self._table.add(specs), strict=True)
         return [self._store(spec, rows) for spec, rows in added]

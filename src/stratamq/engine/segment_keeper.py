@@ -190,6 +190,12 @@ class SegmentKeeper:
     def is_durable(self, spec: ShardSpec) -> bool:
         return True
 
+    def is_stored(self, spec: ShardSpec) -> bool:
+        try:
+            return self._disk.exists(self._folders.of(spec.name))
+        except OSError:
+            return True  # nobody knows
+
     def create(self, specs: Sequence[ShardSpec]) -> Sequence[ShardStore]:
         for spec in specs:
             if not SHARD_NAME.fullmatch(spec.name) or spec.name.startswith("."):

@@ -23,6 +23,7 @@ any other name is opened for its `shard.json` alone, and never removed.
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,6 +37,8 @@ from stratamq.model.errors import InvalidConfig, ShardUnavailable, StorageError
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import EARLIEST, ShardName
 from stratamq.wire.crc import crc32c
+
+logger = logging.getLogger(__name__)
 
 FORMAT = 2
 
@@ -123,6 +126,7 @@ class ShardFolders:
         if self._disk.exists(path):
             self._disk.rename(path, path.with_name(names.SPEC + names.DAMAGED))
         self.save(expected)
+        logger.warning("%s was missing or damaged, and is written from the metadata", path)
         return expected
 
     # -- finding -------------------------------------------------------------------------------

@@ -188,7 +188,9 @@ TOPIC_SETTINGS: dict[str, Setting] = {
             name="memory.persist",
             default=False,
             fixed=True,
-            doc="EngineMemory: write sealed segments to disk in the background. Fixed at creation.",
+            doc="EngineMemory: write sealed segments to disk in the background, and the rest at a"
+            " clean stop. A crash loses what is in no sealed segment, and its offsets are given out"
+            " again. Fixed at creation.",
         ),
         *TIER_SETTINGS,
         *ACCEPTED,

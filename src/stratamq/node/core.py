@@ -18,17 +18,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from stratamq.adapter.contract import StorageAdapter
 from stratamq.adapter.drivers import DriverFactory, StorageDriverManager
 from stratamq.adapter.engine_adapter import EngineStorageAdapter
 from stratamq.adapter.housekeeping import Housekeeper
-from stratamq.adapter.shards import ShardManager
+from stratamq.adapter.shards import ShardManager, specs_of
 from stratamq.adapter.topics import TopicManager
-from stratamq.engine.contract import StorageEngine
+from stratamq.engine.contract import ShardSpec, StorageEngine
 from stratamq.engine.handler import MetaLeadership, StorageEngineHandler
-from stratamq.engine.layout import stored_shards
+from stratamq.engine.layout import shard_roots, stored_shards
+from stratamq.engine.shard_folders import ShardFolders
+from stratamq.log.disk import RealDisk
 from stratamq.meta.caches import BrokerCacheManager, StorageCacheManager
 from stratamq.meta.commands import RegisterNode
 from stratamq.meta.config_cache import ConfigCacheManager
@@ -38,7 +40,7 @@ from stratamq.meta.store import RocksMetaStore
 from stratamq.meta.tier_cache import TierCache
 from stratamq.model.clock import Clock, SystemClock
 from stratamq.model.config import NodeConfig
-from stratamq.model.errors import StorageError, TopicNotFound
+from stratamq.model.errors import StorageError, StrataError, TopicNotFound
 from stratamq.model.shard import split_shard_name
 from stratamq.model.topic import StorageType
 from stratamq.model.types import NodeId, ShardName
@@ -172,9 +174,25 @@ class NodeCore:
         await self._started.aclose()
 
     async def recover(self) -> None:
-        """An operator asks for it: open again what is unavailable, and write lost `shard.json`
-        files from the metadata."""
+        """An operator asks for it: open again what is unavailable, and write lost or damaged
+        `shard.json` files from the metadata, also those of shards that are open."""
+        specs = [
+            spec
+            for topic in self.broker_cache.topics()
+            for spec in specs_of(topic, range(topic.partitions))
+        ]
+        await asyncio.to_thread(self._repair_specs, specs)
         await self.topics.retry_shards(repair=True)
+
+    def _repair_specs(self, specs: Sequence[ShardSpec]) -> None:
+        for root in shard_roots(self.config.data_dir):
+            folders = ShardFolders(RealDisk(), root)
+            for spec in specs:
+                try:
+                    if folders.of(spec.name).is_dir():
+                        folders.spec_of(spec, repair=True)
+                except (OSError, StrataError) as error:
+                    log.error("%s: %s", folders.of(spec.name), error)
 
     def _check_records(self, *, has_metadata: bool) -> None:
         """Shards without any metadata mean that the metadata was lost. A node that started would
