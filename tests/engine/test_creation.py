@@ -52,7 +52,7 @@ class CountedFile:
     def __init__(self, disk: CountingDisk, file: File) -> None:
         self._disk, self._file = disk, file
         self.read, self.write, self.truncate = file.read, file.write, file.truncate
-        self.read_at_once, self.size = file.read_at_once, file.size
+        self.read_at_once, self.size, self.has_name = file.read_at_once, file.size, file.has_name
 
     def sync(self) -> None:
         self._disk.syncs += 1

@@ -136,6 +136,16 @@ async def test_an_operator_can_have_the_spec_written_again(
         assert values(await read_all(engine)) == [*TEN, b"more"]
 
 
+async def test_each_damaged_spec_is_kept(disk: Disk) -> None:
+    path = disk.shards / S / "shard.json"
+    for text in ("one", "two", "three"):
+        path.write_text(text)
+        async with disk.engine() as engine:
+            assert await engine.retry_shard(disk.spec(), repair=True)
+    kept = [found.read_text() for found in sorted(path.parent.glob("shard.json.damaged*"))]
+    assert kept == ["one", "two", "three"]
+
+
 async def test_a_shard_whose_files_are_back_is_opened(disk: Disk) -> None:
     path = disk.shards / S / "shard.json"
     kept = path.read_bytes()

@@ -10,14 +10,15 @@ from random import Random
 import pytest
 
 from stratamq.log import names
+from stratamq.log.disk import RealDisk
 from stratamq.log.file_list import FileList
 from stratamq.log.sidecar import SPAN_MAX
-from stratamq.model.errors import CorruptRecord, OutOfResources, StorageError
+from stratamq.model.errors import CorruptRecord, OutOfResources, ShardPoisoned, StorageError
 from stratamq.model.types import LeaderEpoch, Offset
 from stratamq.wire.kafka.records import walk
 from tests.log.crashing import KILLED
 from tests.log.rig import Rig
-from tests.log.support import FOLDER, NOW, batches_from, commit, open_log
+from tests.log.support import FOLDER, NAME, NOW, batches_from, commit, open_log
 from tests.twins.disk import SimDisk
 from tests.twins.kv import SimKV
 from tests.waiting import every
@@ -291,6 +292,35 @@ def test_a_segment_with_missing_batches_is_not_rewritten() -> None:
     rig = rewritten(rig, 12, without(rig.disk.content(log_file(12)), 1, 2))
     with pytest.raises(CorruptRecord):
         rig.log.rewrite(Offset(12), lambda header, data: None)
+
+
+def test_a_shortened_file_that_is_brought_back_is_not_reported_any_more() -> None:
+    rig = build()
+    content = rig.disk.content(log_file(12))
+    rig = rewritten(rig, 12, content[: len(content) // 2])
+    assert any("are lost" in line for line in rig.log.damage)
+    commit(rig.log, batches_from(18, (2,)))
+    back = rewritten(rig, 12, content)
+    assert readable(back) == ALL | {18, 19}
+    assert not back.log.damage
+    again = back.after_crash(*KILLED, Random(0)).open()
+    assert readable(again) == ALL | {18, 19}
+    assert not again.log.damage
+
+
+def test_nothing_is_acknowledged_into_a_file_that_was_removed(tmp_path: Path) -> None:
+    """The disk keeps it open, and would take writes into it without an error."""
+    disk, kv, folder = RealDisk(), SimKV(), tmp_path / NAME
+    log = open_log(disk, kv, folder)
+    commit(log, batches_from(0, (2,)))
+    (folder / names.segment_file(Offset(0), names.LOG)).unlink()
+    with pytest.raises(ShardPoisoned):
+        log.append(batches_from(2, (1,)), durable=True)
+    with pytest.raises(ShardPoisoned):
+        commit(log, batches_from(2, (1,)))
+    again = open_log(disk, kv, folder)
+    assert again.end_offset >= 2
+    assert any("missing" in line for line in again.damage)
 
 
 def test_a_truncation_that_a_crash_cut_off_loses_nothing_more() -> None:

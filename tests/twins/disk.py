@@ -134,6 +134,9 @@ class SimFile:
     def size(self) -> int:
         return len(self._inode.content)
 
+    def has_name(self) -> bool:
+        return self._disk.names_file(self._inode)
+
 
 class SimDisk:
     """See the module. Paths are absolute; the root is there."""
@@ -174,6 +177,9 @@ class SimDisk:
         if self.capacity_bytes is None or not growth:
             return size
         return size - min(max(self.used_bytes() + growth - self.capacity_bytes, 0), size)
+
+    def names_file(self, inode: Inode) -> bool:
+        return any(node is inode for node in self._names.values())
 
     def used_bytes(self) -> int:
         return sum(len(node.content) for node in self._names.values() if node is not None)

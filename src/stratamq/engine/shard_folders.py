@@ -42,6 +42,9 @@ logger = logging.getLogger(__name__)
 
 FORMAT = 2
 
+DAMAGED_MAX = 100
+"""Damaged copies of one `shard.json`. When there are so many, the last is replaced."""
+
 SHARD_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 """What an engine can create."""
 
@@ -124,10 +127,19 @@ class ShardFolders:
             if not repair:
                 raise
         if self._disk.exists(path):
-            self._disk.rename(path, path.with_name(names.SPEC + names.DAMAGED))
+            self._disk.rename(path, self._free_name(path))
         self.save(expected)
         logger.warning("%s was missing or damaged, and is written from the metadata", path)
         return expected
+
+    def _free_name(self, path: Path) -> Path:
+        """Where a damaged file is kept, without replacing one that was damaged before."""
+        kept = path.with_name(path.name + names.DAMAGED)
+        for number in range(2, DAMAGED_MAX + 1):
+            if not self._disk.exists(kept):
+                break
+            kept = path.with_name(f"{path.name}{names.DAMAGED}-{number}")
+        return kept
 
     # -- finding -------------------------------------------------------------------------------
 

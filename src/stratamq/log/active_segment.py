@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -122,6 +123,10 @@ class ActiveSegment(Segment):
         return self._hold() if self.state.synced_position < self.size else None
 
     def note_synced(self) -> None:
+        """OSError where the file was removed from outside: what was synced into it is as good as
+        lost, and must not be acknowledged."""
+        if self._held is not None and not self._held.has_name():
+            raise FileNotFoundError(errno.ENOENT, "removed while it was written", str(self.path))
         self.state.synced_position, self.state.synced_end = Position(self.size), self.end
         self._held = None
 
@@ -205,5 +210,5 @@ class ActiveSegment(Segment):
         """The file, held until the next sync: a descriptor that is opened later might not get the
         error of a write that failed before."""
         if self._held is None:
-            self._held = self.disk.open(self.path, create=True)
+            self._held = self.disk.open(self.path)
         return self._held

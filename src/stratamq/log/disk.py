@@ -75,6 +75,9 @@ class File(Readable, Protocol):
 
     def size(self) -> int: ...
 
+    def has_name(self) -> bool:
+        """Whether the file is still in a folder: otherwise it goes with its last holder."""
+
 
 class Disk(Protocol):
     """A file system. Errors are OSError, as the operating system gives them."""
@@ -214,6 +217,9 @@ class RealFile:
 
     def size(self) -> int:
         return os.fstat(self._fd).st_size
+
+    def has_name(self) -> bool:
+        return os.fstat(self._fd).st_nlink > 0
 
 
 def one_by_one(calls: Sequence[Callable[[], None]]) -> Sequence[OSError | None]:

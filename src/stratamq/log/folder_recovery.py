@@ -95,8 +95,8 @@ class FolderRecovery:
         for base in doubtful:
             named = sorted(each for each in self.files.segments if each in sizes)
             below = [each for each in named if each < base]
-            reached = max([begin, *below[-1:], *map(self._end_of_file, below[-1:])])
-            end = self._end_of_file(base)
+            reached = max([begin, *below[-1:], *map(self.end_of_file, below[-1:])])
+            end = self.end_of_file(base)
             path = self.folder / names.segment_file(base, names.LOG)
             if base == reached or (self.gaps and reached < base < end):
                 self.files.note([f"segment {base}"] if sizes[base] else added(base))
@@ -105,7 +105,7 @@ class FolderRecovery:
                         f"{path}: the list of files does not name it, and offsets {reached} to"
                         f" {base - 1} are not there: they were compacted away, or are lost"
                     )
-            elif end <= max([reached, *named[-1:], *map(self._end_of_file, named[-1:])]):
+            elif end <= max([reached, *named[-1:], *map(self.end_of_file, named[-1:])]):
                 self._report(f"{path}: this shard has no such segment; set aside as {names.STRAY}")
                 self.disk.rename(path, path.with_name(path.name + names.STRAY))
                 self.disk.sync_folder(self.folder)
@@ -117,7 +117,7 @@ class FolderRecovery:
                 )
         return aside
 
-    def _end_of_file(self, base: Offset) -> Offset:
+    def end_of_file(self, base: Offset) -> Offset:
         """Where the last intact batch of a log file ends; EARLIEST where it has none."""
         state = self.index.state()
         if state is not None and state.segment == base and state.indexed_end > base:

@@ -13,7 +13,7 @@
 {data}/{shard}/file-list                         which segments the shard has
 {data}/{shard}/00000000000000000042.log.stray    a file that the list does not name, set aside
 {data}/{shard}/shard.json                        the shard's name and configs
-{data}/{shard}/shard.json.damaged                one that could not be read, for inspection
+{data}/{shard}/shard.json.damaged                one that could not be read, for inspection; then -2
 {data}/{shard}-deleted/                          a shard that is being deleted
 """
 

@@ -190,6 +190,7 @@ class _Recovery:
     ) -> dict[Offset, Offset]:
         """Where offsets are lost, and where each such run ends. A file that was brought back is not
         lost any more."""
+        self._find_again(bases)
         known = {start: end for start, end in self.files.lost.items() if start not in bases}
         unknown = [base for base in missing if base not in known]
         for base in unknown:
@@ -200,6 +201,17 @@ class _Recovery:
             path = self.folder / names.segment_file(base, names.LOG)
             self._report(f"{path}: missing; offsets {base} to {end - 1} are lost")
         return known
+
+    def _find_again(self, bases: list[Offset]) -> None:
+        """Forget lost ranges whose bytes are back: a whole copy of a file that was cut short."""
+        for start, end in sorted(self.files.lost.items()):
+            before = max((base for base in bases if base < start), default=None)
+            if before is None or self.found.end_of_file(before) < end:
+                continue
+            size = self.disk.size(self.folder / names.segment_file(before, names.LOG))
+            whole = [f"whole {before}"] if before in self.files.whole else []
+            back = [f"lost {start} {start}", f"segment {before}", f"sealed {before} {size}"]
+            self.files.note([*back, *whole])
 
     def _end_of_newest(self, base: Offset, state: IndexState | None) -> Offset:
         """An end above every offset that was given out, where the segment at `base` and all after

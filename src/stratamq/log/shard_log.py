@@ -289,9 +289,12 @@ class FileShardLog:
 
     def end_sync(self, error: OSError | None) -> None:
         """The file that `unsynced` returned was synced, or that failed: ShardPoisoned."""
-        if error is not None:
-            raise self._guard.sync_failure(error) from error
-        self._segments.active.note_synced()
+        try:
+            if error is not None:
+                raise error
+            self._segments.active.note_synced()
+        except OSError as failure:
+            raise self._guard.sync_failure(failure) from failure
 
     def stage_index(self, rows: KVBatch, *, durable: bool = True) -> bool:
         """Index rows for what was appended since the last call; whether there are any. Write them
