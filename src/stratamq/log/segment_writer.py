@@ -225,7 +225,12 @@ class SegmentWriter:
                 self._starts.save_start(self._starts.start)  # its base will no longer say it
             self.drop([old])
             return
-        self._files.note([f"sealed {old.base} {prepared.size_bytes}", f"gaps {old.base}"])
+        gaps = [f"gaps {old.base}"] if old.base in self._files.whole else []
+        try:
+            self._files.note([f"sealed {old.base} {prepared.size_bytes}", *gaps])
+        except OSError:
+            prepared.abandon()  # a full disk needs its space
+            raise
         with self._guard.or_poison():
             new: SealedSegment = prepared.put_in_force()
         sealed = [new if found is old else found for found in self._segments.all[:-1]]
