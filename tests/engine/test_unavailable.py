@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -14,6 +15,8 @@ from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory import EngineMemory
 from stratamq.engine.rocksdb import EngineRocksDB
 from stratamq.engine.segment import EngineSegment
+from stratamq.engine.segment_keeper import SegmentKeeper
+from stratamq.log import names
 from stratamq.model.errors import ShardNotFound, ShardUnavailable, StorageError
 from stratamq.model.types import Offset, ShardName
 from tests.engine.support import EVERYTHING, S, T, read_all, record, spec, values
@@ -281,3 +284,26 @@ async def test_an_index_that_is_damaged_while_it_is_used_is_rebuilt(disk: Disk) 
         assert values(found) == [b"%d" % number for number in reversed(range(40))]
         assert await engine.write(S, record(b"more")) == 40
     assert (disk.home / "index-damaged").exists()
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.EIO])
+def test_a_spec_that_cannot_be_read_just_now_is_not_taken_for_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """An operator asks for repair while descriptors are short: nothing is set aside."""
+    keeper = SegmentKeeper(tmp_path, EngineLimits())
+    keeper.open()
+    keeper.create([spec(S)])
+    folders, path = keeper._folders, tmp_path / "segments" / S / names.SPEC
+    before = path.read_bytes()
+
+    def fail(*_: object) -> None:
+        raise OSError(code, "not now")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(folders, "read_spec", fail)
+        with pytest.raises(OSError, match="not now"):
+            folders.spec_of(spec(S), repair=True)
+    assert [one.name for one in path.parent.glob("shard.json*")] == ["shard.json"]
+    assert path.read_bytes() == before
+    keeper.close()

@@ -22,6 +22,7 @@ any other name is opened for its `shard.json` alone, and never removed.
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import re
@@ -32,7 +33,14 @@ from typing import NamedTuple
 from stratamq.engine.contract import ShardSpec
 from stratamq.engine.layout import HIGH_WATERMARKS
 from stratamq.log import names
-from stratamq.log.disk import Disk, File, read_all, replace_file, storage_error
+from stratamq.log.disk import (
+    OUT_OF_DESCRIPTORS,
+    Disk,
+    File,
+    read_all,
+    replace_file,
+    storage_error,
+)
 from stratamq.model.errors import InvalidConfig, ShardUnavailable, StorageError
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import EARLIEST, ShardName
@@ -41,6 +49,9 @@ from stratamq.wire.crc import crc32c
 logger = logging.getLogger(__name__)
 
 FORMAT = 2
+
+CANNOT_TELL = OUT_OF_DESCRIPTORS | {errno.ENOMEM, errno.EIO}
+"""Why a file cannot be read that may be as it should."""
 
 DAMAGED_MAX = 100
 """Damaged copies of one `shard.json`. When there are so many, the last is replaced."""
@@ -123,7 +134,10 @@ class ShardFolders:
             raise ShardUnavailable(f"{path.parent} is missing")
         try:
             return self.read_spec(expected.name)
-        except (OSError, StorageError):
+        except OSError as error:
+            if not repair or error.errno in CANNOT_TELL:
+                raise
+        except StorageError:
             if not repair:
                 raise
         if self._disk.exists(path):
