@@ -65,8 +65,8 @@ async def test_objects_that_come_at_once_have_one_review_and_that_later(
     monkeypatch.setattr(garbage.Frozen, "review", lambda self: reviews.append(1))
     kept: list[object] = []
     with long_lived_frozen():
-        for _ in range(3):
-            kept += [[number] for number in range(2 * gc.get_freeze_count())]
+        for count in (2 * gc.get_freeze_count(), 10_000, 10_000):
+            kept += [[number] for number in range(count)]
             gc.collect()
         let_pass(garbage.REVIEW_WAIT_S - 1)
         await let_run()

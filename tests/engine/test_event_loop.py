@@ -4,8 +4,9 @@ synced there, no store is written to, and nothing long is read."""
 from __future__ import annotations
 
 import asyncio
+import builtins
+import io
 import os
-import sys
 import threading
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -28,8 +29,13 @@ from stratamq.wire.kafka.records import BatchHeader, BatchScan, Compression
 from tests.engine.conftest import ENGINES
 from tests.engine.support import EVERYTHING, NOW, S, T, batch, produced, record, spec, write_all
 
-STALLING = {"open", "os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.truncate", "os.listdir"}
-"""Audit events of calls into the file system."""
+STALLING = (
+    *((os, name) for name in ("open", "remove", "unlink", "rename", "replace", "rmdir", "mkdir")),
+    *((os, name) for name in ("truncate", "listdir", "scandir")),
+    (builtins, "open"),
+    (io, "open"),
+)
+"""Calls into the file system that take a path."""
 
 
 class Watch:
@@ -49,13 +55,12 @@ class Watch:
             ours = [f"{one.name}:{one.lineno}" for one in stack if "stratamq" in one.filename]
             self.found.append(f"{what}: {' > '.join(ours)}")
 
-    def audit(self, event: str, args: tuple[object, ...]) -> None:
-        if self.thread is not None and event in STALLING and str(args[0]).startswith(self.below):
-            self.note(f"{event} {args[0]}")
+    def note_path(self, name: str, path: object) -> None:
+        if self.thread is not None and str(path).startswith(self.below):
+            self.note(f"{name} {path}")
 
 
 _watch = Watch()
-sys.addaudithook(lambda event, args: _watch.audit(event, args))  # it cannot be removed again
 
 
 @pytest.fixture
@@ -69,6 +74,17 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
 
         monkeypatch.setattr(owner, name, spy)
 
+    def noted_with_path(owner: object, name: str) -> None:
+        real: Callable[..., object] = getattr(owner, name)
+
+        def spy(*args: object, **kwargs: object) -> object:
+            _watch.note_path(name, args[0] if args else ".")
+            return real(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, spy)
+
+    for owner, name in STALLING:
+        noted_with_path(owner, name)
     for owner, name in ((os, "fsync"), (os, "fdatasync"), (RocksKV, "write"), (RocksKV, "scan")):
         noted(owner, name)
     _watch.found.clear()
