@@ -68,6 +68,7 @@ async def test_objects_that_come_at_once_have_one_review_and_that_later(
         for count in (2 * gc.get_freeze_count(), 10_000, 10_000):
             kept += [[number] for number in range(count)]
             gc.collect()
+        await let_run()  # the loop hears of it
         let_pass(garbage.REVIEW_WAIT_S - 1)
         await let_run()
         assert not reviews, "nothing is stopped while they come"
