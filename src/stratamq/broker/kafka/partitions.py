@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from stratamq.adapter.drivers import StorageDriverManager
 from stratamq.broker.kafka.produce.rules import ProduceRules, rules_of
-from stratamq.broker.kafka.topics import Refused, find
+from stratamq.broker.kafka.topics import Refused, check_epoch, find
 from stratamq.engine.handle import Local, ShardHandle
 from stratamq.meta.caches import BrokerCacheManager, StorageCacheManager
 from stratamq.model.shard import shard_name
@@ -47,12 +47,8 @@ class ServedPartition:
         epoch = leader.epoch
         if epoch is None:
             return NO_EPOCH
-        if client_epoch >= 0 and client_epoch != epoch:
-            raise Refused(
-                ErrorCode.FENCED_LEADER_EPOCH
-                if client_epoch < epoch
-                else ErrorCode.UNKNOWN_LEADER_EPOCH
-            )
+        if client_epoch >= 0:
+            check_epoch(epoch, client_epoch)
         return epoch
 
 

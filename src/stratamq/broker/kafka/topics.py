@@ -51,14 +51,18 @@ def lead(services: Services, topic: Topic, partition: int, client_epoch: int = -
         return NO_EPOCH
     if segment.leader != services.node_id:
         raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    epoch = segment.leader_epoch
+    check_epoch(segment.leader_epoch, client_epoch)
+    return segment.leader_epoch
+
+
+def check_epoch(epoch: int, client_epoch: int) -> None:
+    """Refuse a client that says it knows another leader epoch; -1 says nothing."""
     if client_epoch >= 0 and client_epoch != epoch:
         raise Refused(
             ErrorCode.FENCED_LEADER_EPOCH
             if client_epoch < epoch
             else ErrorCode.UNKNOWN_LEADER_EPOCH
         )
-    return epoch
 
 
 class Standing(NamedTuple):
