@@ -4,7 +4,8 @@ Whatever the crash does to unsynced bytes, names and index rows: reopened, the l
 acknowledged record at its offset, byte for byte, and none that nobody wrote.
 
 The everyday run takes a few fates per call, some always the same and some new each time; the
-failure message names the seed. The long run takes them all.
+failure message names the seed. The long run takes them all. A machine that checks every change
+draws the same ones each time, so that a change is judged by what it changed.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ pytestmark = pytest.mark.usefixtures("dense_points")
 
 SAMPLES = 3
 FIXED_SEED = 20_240_117
+SECOND_SEED = 352_631_481  # once found a truncation that a torn file list forgot
 
 
 def fresh_seed() -> int:
+    if os.environ.get("CI") == "true":
+        return SECOND_SEED
     return int(os.environ.get("STRATAMQ_CRASH_SEED", "0")) or Random().randrange(1 << 32)
 
 

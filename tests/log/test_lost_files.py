@@ -323,11 +323,14 @@ def test_nothing_is_acknowledged_into_a_file_that_was_removed(tmp_path: Path) ->
     assert any("missing" in line for line in again.damage)
 
 
-def test_a_truncation_that_a_crash_cut_off_loses_nothing_more() -> None:
+@pytest.mark.parametrize("torn", [b"", b"3f2a9c10 cut"], ids=["whole list", "torn list"])
+def test_a_truncation_that_a_crash_cut_off_loses_nothing_more(torn: bytes) -> None:
     """The index still names the segment that was removed."""
     rig = build()
     rig.log._files.note(["cutting 8", "segment 6", "removed 12"])
     rig.disk.unlink(log_file(12))
+    list_file = rig.disk.open(FOLDER / names.FILE_LIST)
+    list_file.write([torn], list_file.size())
     again = rig.after_crash(*KILLED, Random(0)).open()
     assert again.log.end_offset == 12
     assert not again.log.damage

@@ -218,12 +218,14 @@ class FileList:
         lines += self._wholes()
         lines += [f"lost {start} {end}" for start, end in sorted(self.lost.items())]
         lines += [f"beside {name}" for name in sorted(self.beside)]
+        if self.cutting is not None:  # it is finished later, and until then the index is ahead
+            lines.append(f"cutting {self.cutting}")
         # A list without a line would look lost, and as if a first segment were missing.
         data = encode_lines(lines or [f"removed {EARLIEST}"])
         replace_file(self._disk, self._path, data)
         self._size, self._lines = len(data), len(lines)
         self.removed.clear()
-        self.complete, self.cutting = True, None
+        self.complete = True
 
     def compare(self, sizes: Mapping[Offset, int], begin: Offset) -> Comparison:
         """`sizes` are those of the log files that are there, `begin` is where the log begins."""
