@@ -10,7 +10,7 @@ from typing import Any
 
 from stratamq.broker.kafka.answer_budget import AnswerBudget
 from stratamq.broker.kafka.broker import KafkaBroker
-from stratamq.broker.kafka.contract import Beginner, Caller, Handled
+from stratamq.broker.kafka.contract import Beginner, Caller, Family, Handled
 from stratamq.server.kafka.server import KafkaServer, ServerLimits
 from stratamq.wire.kafka.protocol import decode_response, encode_request
 from stratamq.wire.kafka.protocol.messages.produce import (
@@ -35,7 +35,7 @@ def echo(request: ProduceRequest) -> ProduceResponse:
     return ProduceResponse(responses=[named])
 
 
-class Table:
+class Table(Family):
     """A family that is given its handlers."""
 
     def __init__(
@@ -48,12 +48,6 @@ class Table:
             request: Handled(handler, beginner=self._beginners.get(request))
             for request, handler in self._handlers.items()
         }
-
-    async def start(self) -> None:
-        pass
-
-    async def stop(self) -> None:
-        pass
 
 
 class Peer:

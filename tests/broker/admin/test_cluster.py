@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stratamq.broker.kafka.admin.leaders import PREFERRED, UNCLEAN, election
-from stratamq.broker.kafka.topics import active
+from stratamq.broker.kafka.cluster import active_segment
 from stratamq.meta.commands import CreateSegment, CreateShard, LoseNode, RegisterNode
 from stratamq.model.record import Record
 from stratamq.model.shard import shard_name
@@ -262,7 +262,7 @@ async def test_when_an_election_is_needed(
     rig: Rig, leader: NodeId | None, kind: int, code: ErrorCode
 ) -> None:
     topic = await rig.core.topics.create("t")
-    segment = active(rig.services, topic, 0)
+    segment = active_segment(rig.services.storage_cache, topic, 0)
     assert segment is not None
     led = replace(segment, leader=leader, replicas=(NodeId(1), NodeId(2)))
     assert election(led, kind).code is code

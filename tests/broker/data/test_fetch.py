@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from stratamq.broker.kafka.cluster import uuid_of
 from stratamq.broker.kafka.contract import Caller
-from stratamq.broker.kafka.topics import uuid_of
 from stratamq.engine.engine_shard import EngineShard
 from stratamq.engine.handle import ShardPosition
 from stratamq.model.producer import AbortedTransaction

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from stratamq.broker.kafka.errors import Refused
 from stratamq.broker.kafka.fetch import sessions as fetch_sessions
 from stratamq.broker.kafka.fetch.sessions import IDLE_MS_MIN, FetchPlan, FetchSessions
-from stratamq.broker.kafka.topics import Refused
 from stratamq.meta.names import TOPIC_NAME_MAX
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic

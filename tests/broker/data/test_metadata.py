@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from stratamq.broker.kafka.cluster import brokers, new_cluster_id
+from stratamq.broker.kafka.cluster import brokers, new_cluster_id, uuid_of
 from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.metadata import Metadata
-from stratamq.broker.kafka.topics import uuid_of
 from stratamq.meta.commands import RegisterNode
 from stratamq.model.config import load
 from stratamq.model.types import NodeId

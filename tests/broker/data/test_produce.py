@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from stratamq.broker.kafka.cluster import uuid_of
 from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.produce.answers import Unanswered
-from stratamq.broker.kafka.topics import uuid_of
 from stratamq.model.record import Record
 from stratamq.wire.kafka.protocol import Buffer, ErrorCode
 from stratamq.wire.kafka.protocol.messages.produce import (

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from stratamq.broker.kafka.cluster import uuid_of
 from stratamq.broker.kafka.security.table import TABLE
-from stratamq.broker.kafka.topics import uuid_of
 from stratamq.wire.kafka.protocol import APIS, Versions
 from stratamq.wire.kafka.protocol.messages.api_versions import ApiVersionsRequest
 from stratamq.wire.kafka.protocol.schema import message_of

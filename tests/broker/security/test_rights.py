@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from stratamq.broker.kafka.topics import uuid_of
+from stratamq.broker.kafka.cluster import uuid_of
 from stratamq.meta.access import DeleteAcl
 from stratamq.model.access import OPERATIONS, Operation, PatternType, ResourceKind
 from stratamq.model.record import Record

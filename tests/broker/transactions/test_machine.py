@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratamq.broker.kafka.topics import Refused
+from stratamq.broker.kafka.errors import Refused
 from stratamq.broker.kafka.transactions import machine
 from stratamq.broker.kafka.transactions.machine import Producer
 from stratamq.meta.apply import apply

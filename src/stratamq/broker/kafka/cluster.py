@@ -1,4 +1,4 @@
-"""Who is in the cluster, as clients are told."""
+"""The cluster as the metadata has it: brokers, topics, and who leads and holds each partition."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ import uuid
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from stratamq.meta.entities import NodeMeta
+from stratamq.broker.kafka.contract import Services
+from stratamq.broker.kafka.errors import Refused
+from stratamq.meta.caches import BrokerCacheManager, StorageCacheManager
+from stratamq.meta.entities import NodeMeta, SegmentMeta
 from stratamq.meta.state import MetaState
-from stratamq.model.types import NodeId
+from stratamq.model.errors import TopicNotFound
+from stratamq.model.shard import shard_name
+from stratamq.model.topic import Topic
+from stratamq.model.types import NO_EPOCH, NodeId, TopicId
+from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode
 
 NOBODY = -1
 
@@ -26,20 +33,76 @@ def new_cluster_id() -> str:
 
 
 def brokers(state: MetaState) -> Sequence[Broker]:
-    """The living nodes, each at the address it registered for clients."""
+    """The live nodes, each at the address it registered for clients."""
     return [_broker(state.nodes[node]) for node in state.live_nodes()]
 
 
 def all_brokers(state: MetaState) -> Sequence[Broker]:
-    """Also those that are gone for now."""
+    """Also those that are not live now."""
     return [_broker(state.nodes[node]) for node in sorted(state.nodes)]
 
 
 def controller(state: MetaState) -> int:
-    """Whoever is asked passes changes on to the Meta Service, so any living node will do."""
+    """Any live node will do: each passes changes on to the Meta Service."""
     return min(state.live_nodes(), default=NOBODY)
 
 
 def _broker(node: NodeMeta) -> Broker:
     host, _, port = node.address.rpartition(":")
     return Broker(node.node_id, host.strip("[]"), int(port) if port.isdigit() else 0)
+
+
+# -- topics and partitions -------------------------------------------------------------------------
+
+
+def uuid_of(topic: Topic) -> bytes:
+    """The topic's id as the wire has it."""
+    return bytes.fromhex(topic.topic_id)
+
+
+def find_topic(cache: BrokerCacheManager, name: str, topic_id: bytes = NO_UUID) -> Topic:
+    """By id where there is one, by name otherwise."""
+    if topic_id == NO_UUID:
+        return cache.topic(name)
+    try:
+        return cache.topic_by_id(TopicId(topic_id.hex()))
+    except TopicNotFound:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_ID) from None
+
+
+class PartitionState(NamedTuple):
+    """Who leads a partition and who holds replicas of it, as answers report it."""
+
+    error: ErrorCode
+    leader: int
+    epoch: int
+    replicas: Sequence[int]
+    isr: Sequence[int]
+    offline: Sequence[int]
+
+
+def partition_state(services: Services, topic: Topic, partition: int) -> PartitionState:
+    segment = active_segment(services.storage_cache, topic, partition)
+    if segment is None or segment.leader is None:
+        replicas = () if segment is None else segment.replicas
+        return PartitionState(
+            ErrorCode.LEADER_NOT_AVAILABLE, NOBODY, NO_EPOCH, replicas, (), offline=replicas
+        )
+    nodes = services.meta.state.nodes
+    offline = [
+        node for node in segment.replicas if (known := nodes.get(node)) is None or not known.live
+    ]
+    return PartitionState(
+        ErrorCode.NONE,
+        segment.leader,
+        segment.leader_epoch,
+        segment.replicas,
+        segment.isr,
+        offline,
+    )
+
+
+def active_segment(shards: StorageCacheManager, topic: Topic, partition: int) -> SegmentMeta | None:
+    """The segment that is being written: it has the leader and the replicas."""
+    entry = shards.shard(shard_name(topic.topic_id, partition))
+    return None if entry is None else entry.active

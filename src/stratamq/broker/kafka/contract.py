@@ -12,8 +12,9 @@ the connection cannot go on.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from stratamq.adapter.drivers import StorageDriverManager
 from stratamq.adapter.offsets import OffsetManager
@@ -92,12 +93,17 @@ class Handled:
     beginner: Beginner | None = None
 
 
-class Family(Protocol):
+class Family(ABC):
     """A few APIs that belong together."""
 
+    @abstractmethod
     def handlers(self) -> Mapping[type, Handled]:
         """By request class."""
 
-    async def start(self) -> None: ...
+    async def start(self) -> None:
+        """Begin whatever a family does beside its requests, most do nothing."""
+        return
 
-    async def stop(self) -> None: ...
+    async def stop(self) -> None:
+        """End it. No request is under way any more."""
+        return

@@ -1,13 +1,21 @@
-"""Our errors as Kafka's codes: the one place where they are translated."""
+"""Our errors as Kafka's codes: the one place where they are translated.
+
+A handler reports them per topic, partition or group, as a code and in newer APIs with a message.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
+from collections.abc import Hashable, Iterable
+from typing import NamedTuple, TypeVar
 
 from stratamq.model import errors as ours
 from stratamq.wire.kafka.protocol import ErrorCode, ProtocolError
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=Hashable)
 
 CODES: dict[type[BaseException], ErrorCode] = {
     ours.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -39,10 +47,47 @@ CODES: dict[type[BaseException], ErrorCode] = {
 }
 
 
+class Refused(ours.StrataError):
+    """The request cannot be served; `code` says why."""
+
+    def __init__(self, code: ErrorCode, message: str = "") -> None:
+        super().__init__(message or code.text)
+        self.code = code
+
+
+class ApiError(NamedTuple):
+    """How an answer reports an error: with a code and a text."""
+
+    code: ErrorCode
+    message: str
+
+
+LATE = ApiError(ErrorCode.REQUEST_TIMED_OUT, "it was not done in time; it may still be done")
+
+
 def code_of(error: BaseException) -> ErrorCode:
-    """The code of the error's nearest known ancestor. What has none is ours to repair."""
+    """The code of a refusal, else of the error's nearest known ancestor. An error that has none is
+    a bug of ours, and logged."""
+    if isinstance(error, Refused):
+        return error.code
     for kind in type(error).__mro__:
         if (code := CODES.get(kind)) is not None:
             return code
     logger.error("an error without a code", exc_info=error)
     return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def api_error(error: ours.StrataError) -> ApiError:
+    """The answer to an administrator. A limit of ours is a policy then: a retry will not help."""
+    if isinstance(error, ours.CapacityExceeded):
+        return ApiError(ErrorCode.POLICY_VIOLATION, str(error))
+    return ApiError(code_of(error), str(error))
+
+
+def duplicates(names: Iterable[T]) -> set[T]:
+    """Names that a request has more than once. It is not known which of the entries counts."""
+    return {name for name, count in Counter(names).items() if count > 1}
+
+
+def duplicate(what: object) -> Refused:
+    return Refused(ErrorCode.INVALID_REQUEST, f"{what!r} is named more than once in one request")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stratamq.broker.kafka.contract import Caller, Handled, Services
+from stratamq.broker.kafka.contract import Caller, Family, Handled, Services
 from stratamq.broker.kafka.errors import code_of
-from stratamq.broker.kafka.topics import Refused
 from stratamq.broker.kafka.turns import paced
 from stratamq.model.errors import StrataError
 from stratamq.model.types import NO_EPOCH, NO_OFFSET, LeaderEpoch
@@ -19,7 +18,7 @@ from stratamq.wire.kafka.protocol.messages.log_offsets import (
 )
 
 
-class LeaderEpochs:
+class LeaderEpochs(Family):
     """The family of one API."""
 
     def __init__(self, services: Services) -> None:
@@ -27,12 +26,6 @@ class LeaderEpochs:
 
     def handlers(self) -> Mapping[type, Handled]:
         return {OffsetForLeaderEpochRequest: Handled(self.end_offsets)}
-
-    async def start(self) -> None:
-        pass
-
-    async def stop(self) -> None:
-        pass
 
     async def end_offsets(
         self, request: OffsetForLeaderEpochRequest, caller: Caller
@@ -62,6 +55,6 @@ class LeaderEpochs:
             elif asked == current:  # it is still being written, perhaps without a record yet
                 epoch, end = asked, shard.offsets().end
         except StrataError as error:
-            code = error.code if isinstance(error, Refused) else code_of(error)
+            code = code_of(error)
             return EpochEndOffset(partition=number, error_code=code)
         return EpochEndOffset(partition=number, leader_epoch=epoch, end_offset=end)

@@ -7,10 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from stratamq.broker.kafka.contract import Caller, Handled, Services
-from stratamq.broker.kafka.errors import code_of
+from stratamq.broker.kafka.contract import Caller, Family, Handled, Services
+from stratamq.broker.kafka.errors import Refused, code_of
 from stratamq.broker.kafka.fetch.reading import READ_COMMITTED
-from stratamq.broker.kafka.topics import Refused
 from stratamq.broker.kafka.turns import paced, paced_each
 from stratamq.engine.contract import OffsetStrategy, ReadLimit
 from stratamq.engine.handle import ShardHandle
@@ -79,7 +78,7 @@ def refused(partition: int, code: ErrorCode) -> ListOffsetsPartitionResponse:
     return ListOffsetsPartitionResponse(partition_index=partition, error_code=code)
 
 
-class ListOffsets:
+class ListOffsets(Family):
     """The family of one API."""
 
     def __init__(self, services: Services) -> None:
@@ -95,12 +94,6 @@ class ListOffsets:
 
     def handlers(self) -> Mapping[type, Handled]:
         return {ListOffsetsRequest: Handled(self.list_offsets)}
-
-    async def start(self) -> None:
-        pass
-
-    async def stop(self) -> None:
-        pass
 
     async def list_offsets(
         self, request: ListOffsetsRequest, caller: Caller
@@ -147,7 +140,7 @@ class ListOffsets:
             place = ListedPartition(name, number, isolation, shard)
             found = await self._find(place, wanted.timestamp)
         except StrataError as error:
-            code = error.code if isinstance(error, Refused) else code_of(error)
+            code = code_of(error)
             return refused(number, code)
         known = caller.version >= 4 and found.offset != NO_OFFSET
         return ListOffsetsPartitionResponse(

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from stratamq.broker.kafka import cluster
 from stratamq.broker.kafka.answer_budget import LongAnswer
-from stratamq.broker.kafka.contract import Caller, Handled, Services
-from stratamq.broker.kafka.errors import code_of
-from stratamq.broker.kafka.topics import Refused, find, standing, uuid_of
+from stratamq.broker.kafka.cluster import find_topic, partition_state, uuid_of
+from stratamq.broker.kafka.contract import Caller, Family, Handled, Services
+from stratamq.broker.kafka.errors import Refused, code_of
 from stratamq.broker.kafka.turns import paced
 from stratamq.meta.names import check_topic_name
 from stratamq.model.errors import (
@@ -40,7 +40,7 @@ PARTITION_BYTES = 200
 _NULL_NAME_SINCE = 12
 
 
-class Metadata:
+class Metadata(Family):
     """The family of one API."""
 
     def __init__(self, services: Services, cluster_id: str) -> None:
@@ -50,12 +50,6 @@ class Metadata:
 
     def handlers(self) -> Mapping[type, Handled]:
         return {MetadataRequest: Handled(self.metadata)}
-
-    async def start(self) -> None:
-        pass
-
-    async def stop(self) -> None:
-        pass
 
     async def metadata(self, request: MetadataRequest, caller: Caller) -> MetadataResponse:
         state = self._services.meta.state
@@ -113,7 +107,7 @@ class Metadata:
     async def _found(self, name: str, topic_id: bytes, create: bool) -> Topic:
         cache = self._services.broker_cache
         if topic_id != NO_UUID:
-            return find(cache, name, topic_id)
+            return find_topic(cache, name, topic_id)
         try:
             return cache.topic(name)
         except TopicNotFound:
@@ -157,7 +151,7 @@ class Metadata:
         )
 
     def _partition(self, topic: Topic, number: int) -> MetadataResponsePartition:
-        seen = standing(self._services, topic, number)
+        seen = partition_state(self._services, topic, number)
         return MetadataResponsePartition(
             error_code=seen.error,
             partition_index=number,

@@ -8,11 +8,11 @@ metadata of topics or shards changes; then everything is found again when it is 
 from __future__ import annotations
 
 from stratamq.adapter.drivers import StorageDriverManager
+from stratamq.broker.kafka.cluster import active_segment, find_topic
+from stratamq.broker.kafka.errors import Refused
 from stratamq.broker.kafka.produce.rules import ProduceRules, rules_of
-from stratamq.broker.kafka.topics import Refused, check_epoch, find
 from stratamq.engine.handle import Local, ShardHandle
 from stratamq.meta.caches import BrokerCacheManager, StorageCacheManager
-from stratamq.model.shard import shard_name
 from stratamq.model.topic import Topic
 from stratamq.model.types import NO_EPOCH
 from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode
@@ -47,8 +47,10 @@ class ServedPartition:
         epoch = leader.epoch
         if epoch is None:
             return NO_EPOCH
-        if client_epoch >= 0:
-            check_epoch(epoch, client_epoch)
+        if client_epoch >= 0 and client_epoch != epoch:
+            if client_epoch < epoch:
+                raise Refused(ErrorCode.FENCED_LEADER_EPOCH)
+            raise Refused(ErrorCode.UNKNOWN_LEADER_EPOCH)
         return epoch
 
 
@@ -73,7 +75,7 @@ class Partitions:
         key = name if topic_id == NO_UUID else topic_id
         found = self._found.get((key, number))
         if found is None or found.shard is None:
-            topic = find(self._topics, name, topic_id)
+            topic = find_topic(self._topics, name, topic_id)
             found = self._found[key, number] = self._resolve(topic, number)
         return found
 
@@ -101,8 +103,7 @@ class Partitions:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if len(self._found) >= PARTITIONS_MAX:
             self._forget(self._as_of)
-        entry = self._shards.shard(shard_name(topic.topic_id, number))
-        segment = None if entry is None else entry.active
+        segment = active_segment(self._shards, topic, number)
         return ServedPartition(
             topic,
             number,

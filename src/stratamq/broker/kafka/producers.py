@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stratamq.broker.kafka.answer_budget import LongAnswer
-from stratamq.broker.kafka.contract import Caller, Handled, Services
+from stratamq.broker.kafka.contract import Caller, Family, Handled, Services
 from stratamq.broker.kafka.errors import code_of
-from stratamq.broker.kafka.topics import Refused, lead
 from stratamq.broker.kafka.turns import paced
 from stratamq.model import producer
 from stratamq.model.errors import StrataError
@@ -24,7 +23,7 @@ PRODUCER_BYTES = 300
 """About what one takes in an answer, first as objects and then encoded."""
 
 
-class Producers:
+class Producers(Family):
     """The family of one API."""
 
     def __init__(self, services: Services) -> None:
@@ -32,12 +31,6 @@ class Producers:
 
     def handlers(self) -> Mapping[type, Handled]:
         return {DescribeProducersRequest: Handled(self.describe)}
-
-    async def start(self) -> None:
-        pass
-
-    async def stop(self) -> None:
-        pass
 
     async def describe(
         self, request: DescribeProducersRequest, caller: Caller
@@ -60,13 +53,13 @@ class Producers:
         self, name: str, number: int, answer: LongAnswer
     ) -> DescribeProducersPartition:
         try:
-            lead(self._services, self._services.broker_cache.topic(name), number)
+            await self._services.partitions.led(name, number)
             found = await self._services.drivers.producers(name, number)
             await answer.add(PRODUCER_BYTES * len(found))
         except StrataError as error:
             return DescribeProducersPartition(
                 partition_index=number,
-                error_code=error.code if isinstance(error, Refused) else code_of(error),
+                error_code=code_of(error),
                 error_message=str(error),
                 active_producers=[],
             )

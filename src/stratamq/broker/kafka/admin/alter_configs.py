@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
-from stratamq.broker.kafka.admin.answers import failure, named_twice, twice
 from stratamq.broker.kafka.admin.config_changes import (
     Change,
     Configured,
@@ -16,8 +15,8 @@ from stratamq.broker.kafka.admin.config_changes import (
 from stratamq.broker.kafka.admin.kinds import Resource
 from stratamq.broker.kafka.admin.resource_configs import alter_broker
 from stratamq.broker.kafka.contract import Caller, Services
+from stratamq.broker.kafka.errors import Refused, api_error, duplicate, duplicates
 from stratamq.broker.kafka.groups.configs import GroupConfigs
-from stratamq.broker.kafka.topics import Refused
 from stratamq.broker.kafka.turns import paced
 from stratamq.model.errors import StrataError
 from stratamq.model.group import GROUP_SETTINGS, GroupConfig
@@ -79,14 +78,14 @@ class AlterConfigs:
         code, message = ErrorCode.NONE, None
         try:
             if _key(asked) in doubled:
-                raise twice(asked.resource_name)
+                raise duplicate(asked.resource_name)
             alter = self._alter.get(asked.resource_type)
             if alter is None:
                 kind = _NAMES.get(asked.resource_type, f"resource {asked.resource_type}")
                 raise Refused(ErrorCode.INVALID_REQUEST, f"configs of a {kind} cannot be altered")
             await alter(asked.resource_name, plan, validate_only)
         except StrataError as error:
-            code, message = failure(error)
+            code, message = api_error(error)
         return AlterConfigsResourceResponse(
             error_code=code,
             error_message=message,
@@ -117,4 +116,4 @@ def _key(asked: _Asked) -> tuple[int, str]:
 
 
 def _doubled(resources: Sequence[_Asked]) -> set[tuple[int, str]]:
-    return named_twice(_key(one) for one in resources)
+    return duplicates(_key(one) for one in resources)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from stratamq.adapter.shards import Placement
-from stratamq.broker.kafka.topics import Refused
+from stratamq.broker.kafka.errors import Refused
 from stratamq.model.types import NodeId
 from stratamq.wire.kafka.protocol import ErrorCode
 

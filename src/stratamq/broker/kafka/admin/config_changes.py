@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from stratamq.broker.kafka.admin.answers import named_twice, twice
 from stratamq.broker.kafka.admin.kinds import Operation
-from stratamq.broker.kafka.topics import Refused
+from stratamq.broker.kafka.errors import Refused, duplicate, duplicates
 from stratamq.model.errors import InvalidConfig
 from stratamq.model.settings import Setting, Value, unknown_name
 from stratamq.wire.kafka.protocol import ErrorCode
@@ -61,8 +60,8 @@ def _check_names(names: Sequence[str], config: Configured) -> None:
     for name in names:
         if name not in config.settings:
             raise unknown_name(name, config.settings)
-    for name in named_twice(names):
-        raise twice(name)
+    for name in duplicates(names):
+        raise duplicate(name)
 
 
 def _value(name: str, value: str | None) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from stratamq.adapter.shards import Placement
-from stratamq.broker.kafka.admin.answers import LATE, Failure, failure, named_twice, twice
 from stratamq.broker.kafka.admin.assignments import placement
 from stratamq.broker.kafka.admin.deadline import Workshop
 from stratamq.broker.kafka.contract import Caller, Services
-from stratamq.broker.kafka.topics import Refused
+from stratamq.broker.kafka.errors import LATE, ApiError, Refused, api_error, duplicate, duplicates
 from stratamq.model.errors import StrataError
 from stratamq.model.topic import Topic
 from stratamq.wire.kafka.protocol import ErrorCode
@@ -26,7 +25,7 @@ class CreatePartitions:
     async def create(
         self, request: CreatePartitionsRequest, caller: Caller
     ) -> CreatePartitionsResponse:
-        doubled = named_twice(topic.name for topic in request.topics)
+        doubled = duplicates(topic.name for topic in request.topics)
         each = {topic.name: topic for topic in request.topics}
 
         async def topic(asked: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
@@ -42,7 +41,7 @@ class CreatePartitions:
     ) -> CreatePartitionsTopicResult:
         try:
             if doubled:
-                raise twice(asked.name)
+                raise duplicate(asked.name)
             topic = self._services.broker_cache.topic(asked.name)
             self._check_count(topic, asked.count)
             placed = self._placed(topic, asked)
@@ -51,7 +50,7 @@ class CreatePartitions:
                     topic.name, asked.count, placement=placed
                 )
         except StrataError as error:
-            return _failed(asked, failure(error))
+            return _failed(asked, api_error(error))
         return CreatePartitionsTopicResult(name=asked.name)
 
     def _check_count(self, topic: Topic, count: int) -> None:
@@ -77,7 +76,7 @@ class CreatePartitions:
         return placement(given, self._services.meta.state.live_nodes(), topic.replicas)
 
 
-def _failed(asked: CreatePartitionsTopic, why: Failure) -> CreatePartitionsTopicResult:
+def _failed(asked: CreatePartitionsTopic, why: ApiError) -> CreatePartitionsTopicResult:
     return CreatePartitionsTopicResult(
         name=asked.name, error_code=why.code, error_message=why.message
     )

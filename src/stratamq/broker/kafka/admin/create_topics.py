@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from stratamq.adapter.shards import Placement
 from stratamq.adapter.topics import TopicManager
-from stratamq.broker.kafka.admin.answers import LATE, Failure, failure, named_twice, twice
 from stratamq.broker.kafka.admin.assignments import by_partition, placement
 from stratamq.broker.kafka.admin.config_entries import topic_entries
 from stratamq.broker.kafka.admin.deadline import Workshop
 from stratamq.broker.kafka.answer_budget import LongAnswer
+from stratamq.broker.kafka.cluster import uuid_of
 from stratamq.broker.kafka.contract import Caller, Services
-from stratamq.broker.kafka.topics import Refused, uuid_of
+from stratamq.broker.kafka.errors import LATE, ApiError, Refused, api_error, duplicate, duplicates
 from stratamq.meta.names import check_topic_name
 from stratamq.model.config import NodeConfig
 from stratamq.model.errors import AlreadyExists, InvalidConfig, InvalidName, StrataError
@@ -51,7 +51,7 @@ class CreateTopics:
         self._topics: TopicManager = services.topics
 
     async def create(self, request: CreateTopicsRequest, caller: Caller) -> CreateTopicsResponse:
-        doubled = named_twice(topic.name for topic in request.topics)
+        doubled = duplicates(topic.name for topic in request.topics)
         each = {topic.name: topic for topic in request.topics}
         configs = Configs(self._services.config, self._services.answers.begin())
 
@@ -68,12 +68,12 @@ class CreateTopics:
     ) -> CreatableTopicResult:
         try:
             if doubled:
-                raise twice(asked.name)
+                raise duplicate(asked.name)
             wanted = self._checked(asked)
             told = await configs.of(wanted.config)  # before it is made: no answer is no topic
             return _made(wanted, NO_UUID if validate_only else await self._create(wanted), told)
         except StrataError as error:
-            return _failed(asked, failure(error))
+            return _failed(asked, api_error(error))
 
     async def _create(self, wanted: Wanted) -> bytes:
         topic = await self._topics.create(
@@ -180,7 +180,7 @@ def _made(
     )
 
 
-def _failed(asked: CreatableTopic, why: Failure) -> CreatableTopicResult:
+def _failed(asked: CreatableTopic, why: ApiError) -> CreatableTopicResult:
     return CreatableTopicResult(name=asked.name, error_code=why.code, error_message=why.message)
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stratamq.broker.kafka.admin.answers import LATE, Failure, failure
 from stratamq.broker.kafka.admin.deadline import Workshop
 from stratamq.broker.kafka.contract import Caller, Services
-from stratamq.broker.kafka.topics import Refused, lead
+from stratamq.broker.kafka.errors import LATE, ApiError, Refused, api_error
 from stratamq.model.errors import OffsetOutOfRange, StrataError
 from stratamq.model.types import Offset
 from stratamq.wire.kafka.protocol import ErrorCode
@@ -54,16 +53,16 @@ class DeleteRecords:
         try:
             start = await self._trim(wanted.topic, number, wanted.partition.offset)
         except StrataError as error:
-            return _failed(wanted, failure(error))
+            return _failed(wanted, api_error(error))
         return DeleteRecordsPartitionResult(partition_index=number, low_watermark=start)
 
     async def _trim(self, name: str, partition: int, offset: int) -> Offset:
         services = self._services
-        topic = services.broker_cache.topic(name)
-        lead(services, topic, partition)
-        if topic.config.compacts and not topic.config.deletes:
+        shard, _ = await services.partitions.led(name, partition)
+        config = services.broker_cache.topic(name).config
+        if config.compacts and not config.deletes:
             raise Refused(ErrorCode.POLICY_VIOLATION, "only compaction deletes from this topic")
-        start, committed, _ = await services.drivers.offsets(name, partition)
+        start, committed, _ = shard.offsets()
         if offset == HIGH_WATERMARK:
             offset = committed
         if not 0 <= offset <= committed:
@@ -71,7 +70,7 @@ class DeleteRecords:
         return await services.drivers.trim(name, partition, Offset(offset))
 
 
-def _failed(wanted: Wanted, why: Failure) -> DeleteRecordsPartitionResult:
+def _failed(wanted: Wanted, why: ApiError) -> DeleteRecordsPartitionResult:
     return DeleteRecordsPartitionResult(
         partition_index=wanted.partition.partition_index,
         low_watermark=NOWHERE,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from stratamq.broker.kafka.admin.answers import LATE, Failure, failure, named_twice, twice
 from stratamq.broker.kafka.admin.deadline import Workshop
+from stratamq.broker.kafka.cluster import find_topic, uuid_of
 from stratamq.broker.kafka.contract import Caller, Services
-from stratamq.broker.kafka.topics import Refused, find, uuid_of
+from stratamq.broker.kafka.errors import LATE, ApiError, Refused, api_error, duplicate, duplicates
 from stratamq.model.errors import StrataError
 from stratamq.model.topic import Topic
 from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode
@@ -28,7 +28,7 @@ class DeleteTopics:
             *request.topics,
             *(DeleteTopicState(name=name, topic_id=NO_UUID) for name in request.topic_names),
         ]
-        doubled = named_twice((one.name, one.topic_id) for one in asked)
+        doubled = duplicates((one.name, one.topic_id) for one in asked)
         each = {(one.name, one.topic_id): one for one in asked}
 
         async def topic(one: DeleteTopicState) -> DeletableTopicResult:
@@ -45,17 +45,17 @@ class DeleteTopics:
         try:
             self._check_allowed(caller)
             if doubled:
-                raise twice(asked.name or asked.topic_id.hex())
+                raise duplicate(asked.name or asked.topic_id.hex())
             topic = self._found(asked)
             await self._services.topics.delete(topic.name, topic.topic_id)
         except StrataError as error:
-            return _failed(asked, failure(error))
+            return _failed(asked, api_error(error))
         return DeletableTopicResult(name=topic.name, topic_id=uuid_of(topic))
 
     def _found(self, asked: DeleteTopicState) -> Topic:
         if (asked.name is None) == (asked.topic_id == NO_UUID):
             raise Refused(ErrorCode.INVALID_REQUEST, "a topic is deleted by its name or by its id")
-        return find(self._services.broker_cache, asked.name or "", asked.topic_id)
+        return find_topic(self._services.broker_cache, asked.name or "", asked.topic_id)
 
     def _check_allowed(self, caller: Caller) -> None:
         if self._services.config.flag("delete.topic.enable"):
@@ -64,7 +64,7 @@ class DeleteTopics:
         raise Refused(ErrorCode.TOPIC_DELETION_DISABLED if named else ErrorCode.INVALID_REQUEST)
 
 
-def _failed(asked: DeleteTopicState, why: Failure) -> DeletableTopicResult:
+def _failed(asked: DeleteTopicState, why: ApiError) -> DeletableTopicResult:
     return DeletableTopicResult(
         name=asked.name,
         topic_id=asked.topic_id,

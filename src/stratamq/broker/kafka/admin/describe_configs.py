@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from stratamq.broker.kafka import cluster
-from stratamq.broker.kafka.admin.answers import failure
 from stratamq.broker.kafka.admin.config_entries import (
     Entry,
     broker_entries,
@@ -16,9 +15,8 @@ from stratamq.broker.kafka.admin.config_entries import (
 from stratamq.broker.kafka.admin.kinds import Resource
 from stratamq.broker.kafka.answer_budget import LongAnswer
 from stratamq.broker.kafka.contract import Caller, Services
-from stratamq.broker.kafka.errors import code_of
+from stratamq.broker.kafka.errors import Refused, api_error, code_of
 from stratamq.broker.kafka.groups.configs import GroupConfigs
-from stratamq.broker.kafka.topics import Refused
 from stratamq.broker.kafka.turns import paced, paced_sorted
 from stratamq.model.config import NodeConfig
 from stratamq.model.errors import AnswerTooLarge, StrataError
@@ -82,7 +80,7 @@ class DescribeConfigs:
             configs, size_bytes = self._configs(asked, request, described)
             await answer.add(RESOURCE_BYTES + size_bytes)
         except StrataError as error:
-            code, message = failure(error)
+            code, message = api_error(error)
             configs = []
         return DescribeConfigsResult(
             error_code=code,

@@ -17,7 +17,7 @@ from stratamq.broker.kafka.admin.leaders import Leaders
 from stratamq.broker.kafka.admin.log_dirs import LogDirs
 from stratamq.broker.kafka.admin.quorum import Quorum
 from stratamq.broker.kafka.admin.topic_partitions import DescribeTopicPartitions
-from stratamq.broker.kafka.contract import Handled, Services
+from stratamq.broker.kafka.contract import Family, Handled, Services
 from stratamq.broker.kafka.groups.configs import GroupConfigs
 from stratamq.wire.kafka.protocol.messages import (
     cluster_admin,
@@ -33,7 +33,7 @@ from stratamq.wire.kafka.protocol.messages.metadata import (
 from stratamq.wire.kafka.protocol.messages.reassignments import AlterPartitionReassignmentsRequest
 
 
-class Admin:
+class Admin(Family):
     """The family of everything that changes or describes topics, configs and the cluster."""
 
     def __init__(self, services: Services, cluster_id: str) -> None:
@@ -42,9 +42,6 @@ class Admin:
 
     def handlers(self) -> Mapping[type, Handled]:
         return {**self._of_topics(), **self._of_configs(), **self._of_cluster()}
-
-    async def start(self) -> None:
-        pass
 
     async def stop(self) -> None:
         await self._workshop.stop()

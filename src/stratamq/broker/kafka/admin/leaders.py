@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stratamq.broker.kafka.admin.answers import Failure, failure
+from stratamq.broker.kafka.cluster import active_segment
 from stratamq.broker.kafka.contract import Caller, Services
-from stratamq.broker.kafka.topics import Refused, active
+from stratamq.broker.kafka.errors import ApiError, Refused, api_error
 from stratamq.broker.kafka.turns import paced
 from stratamq.meta.entities import SegmentMeta
 from stratamq.model.errors import StrataError
@@ -65,14 +65,14 @@ class Leaders:
         try:
             code, message = election(self._segment(name, partition), kind)
         except StrataError as error:
-            code, message = failure(error)
+            code, message = api_error(error)
         return ElectionPartitionResult(
             partition_id=partition, error_code=code, error_message=message
         )
 
     def _segment(self, name: str, partition: int) -> SegmentMeta:
         topic = self._services.broker_cache.topic(name)
-        segment = active(self._services, topic, partition)
+        segment = active_segment(self._services.storage_cache, topic, partition)
         if segment is None or not 0 <= partition < topic.partitions:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return segment
@@ -104,13 +104,13 @@ class Leaders:
         try:
             code, message = reassignment(self._segment(name, asked.partition_index), asked.replicas)
         except StrataError as error:
-            code, message = failure(error)
+            code, message = api_error(error)
         return ReassignablePartitionResponse(
             partition_index=asked.partition_index, error_code=code, error_message=message or None
         )
 
 
-def election(segment: SegmentMeta, kind: int) -> Failure:
+def election(segment: SegmentMeta, kind: int) -> ApiError:
     """The preferred leader is the first replica; an unclean election is for want of any leader."""
     needed = segment.leader is None or (kind == PREFERRED and segment.leader != segment.replicas[0])
     if not needed:
@@ -119,17 +119,17 @@ def election(segment: SegmentMeta, kind: int) -> Failure:
         code = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     else:
         code = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
-    return Failure(code, code.text)
+    return ApiError(code, code.text)
 
 
-def reassignment(segment: SegmentMeta, replicas: object) -> Failure:
-    """Null takes back a move. To ask for what is there already is no failure."""
+def reassignment(segment: SegmentMeta, replicas: object) -> ApiError:
+    """Null takes back a move. To ask for what is there already is no api_error."""
     if replicas is None:
         code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
-        return Failure(code, code.text)
+        return ApiError(code, code.text)
     if replicas == list(segment.replicas):
-        return Failure(ErrorCode.NONE, "")
-    return Failure(
+        return ApiError(ErrorCode.NONE, "")
+    return ApiError(
         ErrorCode.INVALID_REPLICA_ASSIGNMENT,
         f"replicas are on {list(segment.replicas)} and are not moved: "
         "each new segment is placed on the least loaded nodes",

@@ -7,11 +7,9 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from stratamq.broker.kafka.admin.answers import failure
 from stratamq.broker.kafka.answer_budget import LongAnswer
 from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.errors import code_of
-from stratamq.broker.kafka.topics import lead
 from stratamq.broker.kafka.turns import paced
 from stratamq.model.errors import AnswerTooLarge, NotFound, StrataError
 from stratamq.model.topic import Topic
@@ -114,7 +112,7 @@ class LogDirs:
             is_ours = Path(wanted.path) == ours
             for topic in wanted.topics:
                 async for number in paced(topic.partitions):
-                    code = self._exists(topic.name, number) if is_ours else _NO_DIR
+                    code = await self._exists(topic.name, number) if is_ours else _NO_DIR
                     codes.setdefault(topic.name, {})[number] = code
         return AlterReplicaLogDirsResponse(
             results=[
@@ -129,9 +127,9 @@ class LogDirs:
             ]
         )
 
-    def _exists(self, name: str, partition: int) -> ErrorCode:
+    async def _exists(self, name: str, partition: int) -> ErrorCode:
         try:
-            lead(self._services, self._services.broker_cache.topic(name), partition)
+            await self._services.partitions.led(name, partition)
         except StrataError as error:
-            return failure(error).code
+            return code_of(error)
         return ErrorCode.NONE

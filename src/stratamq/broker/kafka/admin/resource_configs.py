@@ -8,7 +8,7 @@ from dataclasses import replace
 from stratamq.broker.kafka.admin.broker_names import broker_name
 from stratamq.broker.kafka.admin.config_changes import Change, Configured, Plan
 from stratamq.broker.kafka.contract import Services
-from stratamq.broker.kafka.topics import Refused
+from stratamq.broker.kafka.errors import Refused
 from stratamq.meta.resource_configs import AlterResourceConfig, ConfigKind, ConfigScope
 from stratamq.model.config import ALL_SETTINGS
 from stratamq.model.settings import Setting, Value

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from stratamq.broker.kafka.admin.answers import failure
+from stratamq.broker.kafka.cluster import partition_state, uuid_of
 from stratamq.broker.kafka.contract import Caller, Services
-from stratamq.broker.kafka.topics import standing, uuid_of
+from stratamq.broker.kafka.errors import api_error
 from stratamq.broker.kafka.turns import paced_sorted
 from stratamq.model.errors import StrataError
 from stratamq.model.topic import Topic
@@ -71,7 +71,7 @@ class DescribeTopicPartitions:
             topic = self._services.broker_cache.topic(name)
         except StrataError as error:
             return DescribeTopicPartitionsResponseTopic(
-                error_code=failure(error).code, name=name, topic_id=NO_UUID, partitions=[]
+                error_code=api_error(error).code, name=name, topic_id=NO_UUID, partitions=[]
             )
         numbers = range(first, min(topic.partitions, first + limit))
         return DescribeTopicPartitionsResponseTopic(
@@ -81,7 +81,7 @@ class DescribeTopicPartitions:
         )
 
     def _partition(self, topic: Topic, number: int) -> DescribeTopicPartitionsResponsePartition:
-        seen = standing(self._services, topic, number)
+        seen = partition_state(self._services, topic, number)
         return DescribeTopicPartitionsResponsePartition(
             error_code=seen.error,
             partition_index=number,

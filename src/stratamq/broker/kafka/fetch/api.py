@@ -12,12 +12,20 @@ from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 
 from stratamq.broker.kafka.answer_budget import AnswerBudget
-from stratamq.broker.kafka.contract import Answered, Caller, Cancel, Handled, Services, nothing
+from stratamq.broker.kafka.contract import (
+    Answered,
+    Caller,
+    Cancel,
+    Family,
+    Handled,
+    Services,
+    nothing,
+)
+from stratamq.broker.kafka.errors import Refused
 from stratamq.broker.kafka.fetch.cold import ColdFetches
 from stratamq.broker.kafka.fetch.reading import Asked, FetchPass, refusal
 from stratamq.broker.kafka.fetch.sessions import FetchPlan, FetchSessions, changed
 from stratamq.broker.kafka.fetch.waiting import WaitingFetch
-from stratamq.broker.kafka.topics import Refused
 from stratamq.broker.kafka.turns import at_once, in_turns
 from stratamq.wire.kafka.protocol import ErrorCode, Steps
 from stratamq.wire.kafka.protocol.messages.fetch import (
@@ -38,7 +46,7 @@ ANSWERED_AT_ONCE = 512
 """Partitions of an answer that is put together without a pause."""
 
 
-class Fetch:
+class Fetch(Family):
     """The family of one API. `stop` ends all waiting, so that no client is kept from leaving."""
 
     def __init__(self, services: Services, budget: AnswerBudget) -> None:
@@ -55,9 +63,6 @@ class Fetch:
 
     def handlers(self) -> Mapping[type, Handled]:
         return {FetchRequest: Handled(self.fetch, beginner=self.begin)}
-
-    async def start(self) -> None:
-        pass
 
     async def stop(self) -> None:
         self.wake_all()

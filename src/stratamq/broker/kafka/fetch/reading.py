@@ -19,7 +19,6 @@ from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.fetch.cold import BYTES_MAX, ColdAnswer, ColdFetches, ColdPlace
 from stratamq.broker.kafka.fetch.sessions import PartitionKey
 from stratamq.broker.kafka.partitions import Partitions, ServedPartition
-from stratamq.broker.kafka.topics import Refused
 from stratamq.broker.kafka.turns import paced
 from stratamq.engine.contract import FetchResult
 from stratamq.engine.handle import ShardHandle, ShardPosition
@@ -299,7 +298,7 @@ class FetchPass:
         if isinstance(error, Diverging):
             self.answers[at] = diverging(number, error)
         else:
-            code = error.code if isinstance(error, Refused) else code_of(error)
+            code = code_of(error)
             self.answers[at] = refusal(number, code)
 
 

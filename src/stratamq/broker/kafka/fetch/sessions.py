@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import NamedTuple
 
-from stratamq.broker.kafka.topics import Refused
+from stratamq.broker.kafka.errors import Refused
 from stratamq.meta.names import TOPIC_NAME_MAX
 from stratamq.model.dataclass import dataclass
 from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode

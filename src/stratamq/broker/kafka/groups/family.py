@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from stratamq.broker.kafka.cluster import brokers
-from stratamq.broker.kafka.contract import Handled, Services
+from stratamq.broker.kafka.contract import Family, Handled, Services
 from stratamq.broker.kafka.groups.admin import AdminApi
 from stratamq.broker.kafka.groups.classic.api import ClassicApi
 from stratamq.broker.kafka.groups.classic.members import Identity
@@ -27,7 +27,7 @@ from stratamq.wire.kafka.protocol.messages import (
 )
 
 
-class Groups:
+class Groups(Family):
     """A `Family`. `address` says where clients reach this node's Kafka front, `sight` which topics
     members that subscribe by a pattern may know of."""
 

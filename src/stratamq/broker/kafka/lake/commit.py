@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from stratamq.broker.kafka.admin.answers import failure
 from stratamq.broker.kafka.contract import Caller, Services
+from stratamq.broker.kafka.errors import api_error
 from stratamq.broker.kafka.lake.contract import Lake
-from stratamq.broker.kafka.topics import lead
 from stratamq.meta.tier import ParquetEnd, Replaced, TierFile, TierObject
 from stratamq.model.errors import StrataError
 from stratamq.model.shard import shard_name
@@ -31,12 +30,12 @@ class CommitLake:
     async def _topic(self, wanted: CommitLakeTopic) -> CommittedLake:
         try:
             topic = self._services.broker_cache.topic(wanted.name)
-            lead(self._services, topic, wanted.partition_index)
+            await self._services.partitions.led(topic.name, wanted.partition_index)
             shard = shard_name(topic.topic_id, wanted.partition_index)
             replaced = Replaced(tuple(map(Offset, wanted.replace)), frozenset(wanted.objects))
             await self._lake.commit(_tier_file(shard, wanted.file), replaced)
         except StrataError as error:
-            code, message = failure(error)
+            code, message = api_error(error)
             return CommittedLake(name=wanted.name, error_code=code, error_message=message)
         return CommittedLake(name=wanted.name)
 

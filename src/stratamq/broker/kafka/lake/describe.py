@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stratamq.broker.kafka.admin.answers import failure
 from stratamq.broker.kafka.answer_budget import LongAnswer
+from stratamq.broker.kafka.cluster import uuid_of
 from stratamq.broker.kafka.contract import Caller, Services
+from stratamq.broker.kafka.errors import api_error
 from stratamq.broker.kafka.lake.contract import Lake
-from stratamq.broker.kafka.topics import lead, uuid_of
 from stratamq.broker.kafka.turns import paced
 from stratamq.meta.configs import storage_name
 from stratamq.meta.tier import TierFile
@@ -46,7 +46,7 @@ class DescribeLake:
                 async for one in paced(range(topic.partitions))
             ]
         except StrataError as error:
-            code, message = failure(error)
+            code, message = api_error(error)
             return DescribedLake(name=name, error_code=code, error_message=message)
         store = self._lake.store
         return DescribedLake(
@@ -67,15 +67,13 @@ class DescribeLake:
     async def _partition(self, topic: Topic, number: int, answer: LongAnswer) -> LakePartition:
         shard = shard_name(topic.topic_id, number)
         try:
-            lead(self._services, topic, number)
+            handle, _ = await self._services.partitions.led(topic.name, number)
             driver = await self._services.drivers.driver(storage_name(topic.config))
             # In this order: what leaves the disks meanwhile is seen twice, never missed.
-            handle = driver.handle(shard)
-            await handle.refresh()
             local_start = handle.local_start()
             files = self._lake.files(shard)
             await answer.add(PARTITION_BYTES + len(files) * FILE_BYTES)
-            start, committed, _ = await driver.offsets(shard)
+            start, committed, _ = handle.offsets()
             moving = self._lake.moving(shard)
             segments = await driver.segments(shard)
             cold_end = files[-1].end_offset if files else start
@@ -95,7 +93,7 @@ class DescribeLake:
         except AnswerTooLarge:
             raise  # a topic is described whole, or refused
         except StrataError as error:
-            return LakePartition(partition_index=number, error_code=failure(error).code)
+            return LakePartition(partition_index=number, error_code=api_error(error).code)
 
 
 def _files(files: Sequence[TierFile]) -> list[LakeFile]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stratamq.broker.kafka.admin.deadline import Workshop
-from stratamq.broker.kafka.contract import Handled, Services
+from stratamq.broker.kafka.contract import Family, Handled, Services
 from stratamq.broker.kafka.lake.commit import CommitLake
 from stratamq.broker.kafka.lake.contract import Lake
 from stratamq.broker.kafka.lake.describe import DescribeLake
@@ -17,7 +17,7 @@ from stratamq.wire.kafka.protocol.messages.lake import (
 )
 
 
-class LakeApis:
+class LakeApis(Family):
     """The family."""
 
     def __init__(self, services: Services, lake: Lake) -> None:
@@ -31,9 +31,6 @@ class LakeApis:
             FlushLakeRequest: Handled(flush.flush),
             CommitLakeRequest: Handled(CommitLake(self._services, self._lake).commit),
         }
-
-    async def start(self) -> None:
-        pass
 
     async def stop(self) -> None:
         await self._workshop.stop()

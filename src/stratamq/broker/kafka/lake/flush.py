@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stratamq.broker.kafka.admin.answers import LATE, Failure, failure
 from stratamq.broker.kafka.admin.deadline import Workshop
 from stratamq.broker.kafka.contract import Caller, Services
+from stratamq.broker.kafka.errors import LATE, ApiError, api_error
 from stratamq.broker.kafka.lake.contract import Lake
 from stratamq.model.errors import StrataError
 from stratamq.wire.kafka.protocol.messages.lake import (
@@ -29,9 +29,9 @@ class FlushLake:
         try:
             done = await self._lake.flush(self._services.broker_cache.topic(wanted.name))
         except StrataError as error:
-            return _failed(wanted, failure(error))
+            return _failed(wanted, api_error(error))
         return FlushedLake(name=wanted.name, files=done.files, rows=done.rows)
 
 
-def _failed(wanted: LakeTopic, why: Failure) -> FlushedLake:
+def _failed(wanted: LakeTopic, why: ApiError) -> FlushedLake:
     return FlushedLake(name=wanted.name, error_code=why.code, error_message=why.message)

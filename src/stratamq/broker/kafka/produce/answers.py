@@ -11,7 +11,6 @@ from stratamq.broker.kafka.contract import Answered
 from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.produce import rules
 from stratamq.broker.kafka.produce.checking import AT_ONCE_BYTES
-from stratamq.broker.kafka.topics import Refused
 from stratamq.broker.kafka.turns import at_once
 from stratamq.engine.acks import Acks
 from stratamq.engine.contract import AcceptedBatch, AppendResult
@@ -108,7 +107,7 @@ def refusal(partition: PartitionProduceData, error: BaseException) -> PartitionP
         return _rejected(partition.index, error)
     return PartitionProduceResponse(
         index=partition.index,
-        error_code=error.code if isinstance(error, Refused) else code_of(error),
+        error_code=code_of(error),
         base_offset=NOWHERE,
         error_message=str(error),
     )

@@ -12,7 +12,16 @@ import asyncio
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from stratamq.broker.kafka.contract import Answered, Caller, Cancel, Handled, Services, nothing
+from stratamq.broker.kafka.contract import (
+    Answered,
+    Caller,
+    Cancel,
+    Family,
+    Handled,
+    Services,
+    nothing,
+)
+from stratamq.broker.kafka.errors import Refused
 from stratamq.broker.kafka.partitions import ServedPartition
 from stratamq.broker.kafka.produce import rules
 from stratamq.broker.kafka.produce.answers import (
@@ -24,7 +33,6 @@ from stratamq.broker.kafka.produce.answers import (
     stored_at,
 )
 from stratamq.broker.kafka.produce.checking import Allowance, Batch, BatchChecker, check_header
-from stratamq.broker.kafka.topics import Refused
 from stratamq.broker.kafka.turns import in_turns, next_turn
 from stratamq.engine.contract import AcceptedBatch
 from stratamq.engine.handle import append_batch
@@ -70,7 +78,7 @@ class Verifier(Protocol):
         """
 
 
-class Produce:
+class Produce(Family):
     """The family of one API. Without a `verifier`, transactional batches are taken as they come."""
 
     def __init__(self, services: Services, verifier: Verifier | None = None) -> None:
@@ -83,9 +91,6 @@ class Produce:
 
     def handlers(self) -> Mapping[type, Handled]:
         return {ProduceRequest: Handled(self.produce, beginner=self.begin)}
-
-    async def start(self) -> None:
-        pass
 
     async def stop(self) -> None:
         self._checker.stop()

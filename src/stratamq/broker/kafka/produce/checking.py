@@ -18,9 +18,9 @@ from functools import partial
 from typing import NamedTuple
 
 from stratamq.broker.kafka.contract import Services
+from stratamq.broker.kafka.errors import Refused
 from stratamq.broker.kafka.partitions import ServedPartition
 from stratamq.broker.kafka.produce import rules
-from stratamq.broker.kafka.topics import Refused
 from stratamq.broker.kafka.turns import NO_CLIENT, turns
 from stratamq.engine.contract import AcceptedBatch
 from stratamq.engine.handle import ShardHandle

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from stratamq.broker.kafka.errors import code_of
-from stratamq.broker.kafka.topics import Refused
+from stratamq.broker.kafka.errors import Refused, code_of
 from stratamq.model.errors import InvalidRecord, InvalidTimestamp, StrataError
 from stratamq.model.topic import LONG_MAX, TopicConfig
 from stratamq.model.types import TimestampMs

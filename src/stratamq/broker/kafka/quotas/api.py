@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from stratamq.broker.kafka.contract import Caller, Handled
+from stratamq.broker.kafka.contract import Caller, Family, Handled
 from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.turns import paced
 from stratamq.meta.access import DEFAULT, AlterQuota, Quota, QuotaScope, check_quota
@@ -30,7 +30,7 @@ EXACTLY, THE_DEFAULT, ANY_NAMED = 0, 1, 2
 CACHE_S = 5.0
 
 
-class ClientQuotas:
+class ClientQuotas(Family):
     """The family of two APIs."""
 
     def __init__(self, meta: MetaClient, cache: AccessCacheManager) -> None:
@@ -41,12 +41,6 @@ class ClientQuotas:
             DescribeClientQuotasRequest: Handled(self.describe),
             AlterClientQuotasRequest: Handled(self.alter),
         }
-
-    async def start(self) -> None:
-        pass
-
-    async def stop(self) -> None:
-        pass
 
     async def describe(
         self, request: DescribeClientQuotasRequest, caller: Caller

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stratamq.broker.kafka.contract import Handled, Services
+from stratamq.broker.kafka.contract import Family, Handled, Services
 from stratamq.broker.kafka.groups.consumer.members import Reader
 from stratamq.broker.kafka.security.acl_api import AclApi
 from stratamq.broker.kafka.security.authorizer import Authorizer, Decider, EverybodyMay
@@ -17,7 +17,7 @@ from stratamq.model.access import Operation, ResourceKind
 from stratamq.model.config import NodeConfig
 
 
-class Access:
+class Access(Family):
     """A `Family`. It must start before the others, since they are asked by its `guard`.
 
     `sasl` is None where nobody is asked for a password; `secret` makes up salts for users who do

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 
-from stratamq.broker.kafka.contract import Caller, Handled
+from stratamq.broker.kafka.contract import Caller, Family, Handled
 from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.security.acl_filters import AclFilter, word
 from stratamq.broker.kafka.turns import paced, paced_each
@@ -47,7 +47,7 @@ CACHE_S = 5.0
 DISABLED = "no authorizer is configured: set authorizer = acl"
 
 
-class AclApi:
+class AclApi(Family):
     """Rules are kept and shown only while they count for something, as in Kafka."""
 
     def __init__(self, meta: MetaClient, cache: AccessCacheManager, *, enabled: bool) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from stratamq.broker.kafka.contract import Caller, Handled
-from stratamq.broker.kafka.errors import code_of
+from stratamq.broker.kafka.contract import Caller, Family, Handled
+from stratamq.broker.kafka.errors import Refused, code_of
 from stratamq.broker.kafka.security.acl_api import CACHE_S
 from stratamq.broker.kafka.security.passwords import credential_of
-from stratamq.broker.kafka.topics import Refused
 from stratamq.broker.kafka.turns import paced
 from stratamq.meta.access import (
     Credential,
@@ -40,7 +39,7 @@ NUMBERS = {mechanism: number for number, mechanism in MECHANISMS.items()}
 Change = ScramCredentialDeletion | ScramCredentialUpsertion
 
 
-class UsersApi:
+class UsersApi(Family):
     def __init__(self, meta: MetaClient, cache: AccessCacheManager) -> None:
         self._meta, self._cache = meta, cache
 

@@ -9,7 +9,6 @@ from stratamq.broker.kafka.answer_budget import LongAnswer
 from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.groups.consumer.regex import BadPattern, compile_pattern
-from stratamq.broker.kafka.topics import Refused, lead
 from stratamq.broker.kafka.transactions.coordinator import TransactionCoordinator
 from stratamq.broker.kafka.turns import paced
 from stratamq.meta.transactions import TransactionMeta
@@ -189,7 +188,7 @@ class TransactionAdminApi:
 
     async def _write_one(self, marker: WritableTxnMarker, name: str, partition: int) -> ErrorCode:
         try:
-            lead(self._services, self._services.broker_cache.topic(name), partition)
+            await self._services.partitions.led(name, partition)
             await self._services.drivers.write_marker(
                 name,
                 partition,
@@ -199,7 +198,7 @@ class TransactionAdminApi:
                 coordinator_epoch=marker.coordinator_epoch,
             )
         except StrataError as error:
-            return error.code if isinstance(error, Refused) else code_of(error)
+            return code_of(error)
         return ErrorCode.NONE
 
 

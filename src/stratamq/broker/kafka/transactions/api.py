@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stratamq.broker.kafka.contract import Caller, Services
+from stratamq.broker.kafka.errors import Refused
 from stratamq.broker.kafka.groups.offsets.places import Place, Places
-from stratamq.broker.kafka.topics import Refused
 from stratamq.broker.kafka.transactions import machine
 from stratamq.broker.kafka.transactions.coordinator import TransactionCoordinator
 from stratamq.broker.kafka.transactions.failures import before, transaction_code

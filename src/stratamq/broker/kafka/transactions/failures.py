@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from stratamq.broker.kafka.errors import code_of
-from stratamq.broker.kafka.topics import Refused
 from stratamq.model.errors import CapacityExceeded, Closed, StorageError, StrataError
 from stratamq.wire.kafka.protocol import ErrorCode
 
 
 def transaction_code(error: StrataError) -> ErrorCode:
     """Clients look for the coordinator again and retry; they do not give up."""
-    if isinstance(error, Refused):
-        return error.code
     if isinstance(error, StorageError | CapacityExceeded | Closed):
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return code_of(error)

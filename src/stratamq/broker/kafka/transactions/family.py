@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stratamq.broker.kafka.contract import Handled, Services
+from stratamq.broker.kafka.contract import Family, Handled, Services
 from stratamq.broker.kafka.groups.family import Groups
 from stratamq.broker.kafka.transactions.admin_api import TransactionAdminApi
 from stratamq.broker.kafka.transactions.api import TransactionApi
@@ -14,7 +14,7 @@ from stratamq.broker.kafka.transactions.verifying import Verifier
 from stratamq.wire.kafka.protocol.messages import transactions, transactions_admin
 
 
-class Transactions:
+class Transactions(Family):
     """A `Family`. `verifier` is for those who take batches in."""
 
     def __init__(self, services: Services, groups: Groups) -> None:

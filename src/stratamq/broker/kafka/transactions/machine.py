@@ -14,7 +14,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import NamedTuple
 
-from stratamq.broker.kafka.topics import Refused
+from stratamq.broker.kafka.errors import Refused
 from stratamq.meta.transactions import TransactionMeta
 from stratamq.model.transaction import (
     AT_REST,

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from stratamq.broker.kafka.topics import Refused
+from stratamq.broker.kafka.errors import Refused
 from stratamq.broker.kafka.transactions import machine
 from stratamq.broker.kafka.transactions.coordinator import TransactionCoordinator
 from stratamq.broker.kafka.transactions.machine import Producer
