@@ -7,9 +7,9 @@ from pathlib import Path
 
 from stratamq.broker.kafka.admin.broker_names import broker_name
 from stratamq.model.config import ALL_SETTINGS, env_name, flag_name
-from stratamq.model.node_settings import GROUPS
-from stratamq.model.settings import Setting
-from stratamq.model.topic import TOPIC_SETTINGS
+from stratamq.model.settings.node import GROUPS
+from stratamq.model.settings.setting import Setting
+from stratamq.model.settings.topic import TOPIC_SETTINGS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
 EXAMPLE = "kafka.port"
@@ -17,8 +17,8 @@ EXAMPLE = "kafka.port"
 HEAD = f"""\
 # Configuration
 
-Written by `make docs` from the tables in `src/stratamq/model/node_settings.py` and
-`src/stratamq/model/topic.py`. Do not edit it by hand.
+Written by `make docs` from the tables in `src/stratamq/model/settings/`. Do not edit it by
+hand.
 
 A setting has one name and may be given in three places. The first of them that has it wins:
 

@@ -23,7 +23,7 @@ from stratamq.meta.commands import Command, RegisterNode
 from stratamq.meta.service import MetaService
 from stratamq.meta.store import RocksMetaStore
 from stratamq.model.clock import ManualClock
-from stratamq.model.topic import StorageType
+from stratamq.model.settings.topic import StorageType
 from stratamq.model.types import NodeId, ShardName
 from tests.waiting import let_pass
 

@@ -28,7 +28,7 @@ from stratamq.model.errors import (
     TopicNotFound,
 )
 from stratamq.model.record import Record
-from stratamq.model.topic import StorageType
+from stratamq.model.settings.topic import StorageType
 from stratamq.model.types import NodeId, Offset, ShardName, TimestampMs
 from stratamq.wire.kafka.partitioner import partition_for_key
 from stratamq.wire.kafka.records import decode_batch, encode_batch, iter_batches

@@ -13,8 +13,8 @@ from stratamq.adapter.engine_adapter import EngineStorageAdapter
 from stratamq.adapter.housekeeping import Housekeeper
 from stratamq.model.errors import StorageError
 from stratamq.model.record import Record
+from stratamq.model.settings.topic import StorageType
 from stratamq.model.shard import shard_name
-from stratamq.model.topic import StorageType
 from stratamq.model.types import Offset, ShardName
 from tests.adapter.support import World
 from tests.waiting import until

@@ -25,8 +25,9 @@ from stratamq.model.errors import (
     TopicNotFound,
 )
 from stratamq.model.record import Record
+from stratamq.model.settings.topic import StorageType
 from stratamq.model.shard import shard_name
-from stratamq.model.topic import StorageType, Topic
+from stratamq.model.topic import Topic
 from stratamq.model.types import NodeId, Offset, TimestampMs, TopicId
 from tests.adapter.support import LATE_S, ME, Crash, World
 from tests.waiting import every, let_pass, let_run, until

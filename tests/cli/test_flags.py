@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from stratamq.cli.flags import with_config
-from stratamq.model.config import ALL_SETTINGS, NodeConfig, Source, env_name, flag_name
+from stratamq.model.config import ALL_SETTINGS, ConfigSource, NodeConfig, env_name, flag_name
 
 runner = CliRunner()
 app = typer.Typer(pretty_exceptions_enable=False)
@@ -44,7 +44,7 @@ def test_every_setting_can_be_given_as_a_flag() -> None:
     for name, setting in ALL_SETTINGS.items():
         arguments += [flag_name(name), str(setting.default)]
     config = keep(*arguments)
-    assert set(config.sources.values()) == {Source.FLAG}
+    assert set(config.sources.values()) == {ConfigSource.FLAG}
     assert config.values == {name: setting.default for name, setting in ALL_SETTINGS.items()}
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from stratamq.engine.contract import ReadLimit, ShardSpec, StorageEngine
-from stratamq.model.producer import TransactionMarker
 from stratamq.model.record import Record
 from stratamq.model.topic import TopicConfig
+from stratamq.model.transaction import TransactionMarker
 from stratamq.model.types import Offset, ShardName, TimestampMs
 from stratamq.wire.kafka.records import (
     BatchHeader,

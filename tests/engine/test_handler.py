@@ -14,7 +14,7 @@ from stratamq.engine.memory import EngineMemory
 from stratamq.engine.rocksdb import EngineRocksDB
 from stratamq.model.errors import InvalidConfig, NotLeader
 from stratamq.model.record import Record
-from stratamq.model.topic import StorageType
+from stratamq.model.settings.topic import StorageType
 from stratamq.model.types import LeaderEpoch, NodeId, Offset, ShardName
 from tests.engine.support import S, T, batch, read_all, record, spec, values
 

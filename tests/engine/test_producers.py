@@ -35,7 +35,7 @@ from stratamq.engine.transactions import (
 )
 from stratamq.log.snapshots import FileSnapshots
 from stratamq.model.errors import DiskFull, InvalidRecord, OutOfOrderSequence
-from stratamq.model.producer import AbortedTransaction, ProducerState
+from stratamq.model.transaction import AbortedTxn, ProducerStateEntry
 from stratamq.model.types import Offset, TimestampMs
 from stratamq.wire.kafka.records import read_header
 from tests.engine.support import NOW, produced, spec
@@ -110,7 +110,7 @@ def test_what_was_not_stored_is_not_known() -> None:
         again.add(one)
     commit(shard, again)
     assert not isinstance(retried[0].answer, BaseException)
-    assert shard.producers.table.states() == [ProducerState(7, 0, 0, NOW_MS, -1, None)]
+    assert shard.producers.table.states() == [ProducerStateEntry(7, 0, 0, NOW_MS, -1, None)]
 
 
 def test_a_log_that_begins_anew_forgets_what_the_commit_had_begun() -> None:
@@ -170,7 +170,7 @@ def test_aborted_transactions_of_a_range(
     for _, step in steps:
         known.apply([step], Offset(0))
     expected = [
-        AbortedTransaction(pid, Offset(first), Offset(mark))
+        AbortedTxn(pid, Offset(first), Offset(mark))
         for pid, first, mark, aborted in sorted(history, key=lambda one: one[2])
         if aborted and mark >= start and first < start + size
     ]

@@ -23,9 +23,8 @@ from stratamq.meta.rows import entity_of, row_key, row_value
 from stratamq.meta.state import MetaState, NodeLoad, restored
 from stratamq.model.access import AclRule, Operation, PatternType, Permission, ResourceKind
 from stratamq.model.errors import StrataError
-from stratamq.model.segment import Event, has_leader
-from stratamq.model.shard import shard_name
-from stratamq.model.transaction import State as TransactionState
+from stratamq.model.shard import SegmentEvent, has_leader, shard_name
+from stratamq.model.transaction import TransactionState
 from stratamq.model.types import NodeId, Offset, TimestampMs, TopicId
 from tests.meta.support import after, creating, topic, with_nodes
 
@@ -123,7 +122,7 @@ STRATEGIES: dict[type, st.SearchStrategy[c.Command]] = {
     c.ConfirmSealed: st.builds(
         c.ConfirmSealed, **at_epoch, size_bytes=st.just(1), checksum=st.just("x")
     ),
-    c.ChangeSegment: st.builds(c.ChangeSegment, **at_epoch, event=st.sampled_from(Event)),
+    c.ChangeSegment: st.builds(c.ChangeSegment, **at_epoch, event=st.sampled_from(SegmentEvent)),
     c.RemoveSegment: st.builds(c.RemoveSegment, **segment),
     c.UpdateIsr: st.builds(c.UpdateIsr, **at_epoch, isr=replicas, leader=st.none() | nodes),
     tier.CommitFiles: file_commits(),

@@ -18,9 +18,14 @@ from stratamq.meta.commands import (
 )
 from stratamq.meta.entities import SegmentMeta
 from stratamq.meta.state import MetaState, NodeLoad
-from stratamq.model.errors import AlreadyExists, InvalidInput, NotFound, StaleEpoch
-from stratamq.model.segment import Event, IllegalTransition, State
-from stratamq.model.shard import shard_name
+from stratamq.model.errors import (
+    AlreadyExists,
+    IllegalTransition,
+    InvalidInput,
+    NotFound,
+    StaleEpoch,
+)
+from stratamq.model.shard import SegmentEvent, SegmentState, shard_name
 from stratamq.model.types import NodeId, Offset
 from tests.meta.support import T1, after, creating, topic, with_nodes
 
@@ -46,7 +51,7 @@ def confirm(state: MetaState, seq: int) -> MetaState:
     return after(done, state=state)
 
 
-def change(state: MetaState, seq: int, event: Event) -> MetaState:
+def change(state: MetaState, seq: int, event: SegmentEvent) -> MetaState:
     epoch = state.segment(SHARD, seq).epoch
     return after(ChangeSegment(shard=SHARD, seq=seq, epoch=epoch, event=event), state=state)
 
@@ -67,19 +72,23 @@ def only(state: MetaState) -> SegmentMeta:
 
 def test_a_new_segment_starts_at_zero_with_everyone_in_sync(state: MetaState) -> None:
     first = only(state)
-    assert (first.start_offset, first.state, first.isr) == (0, State.ACTIVE, NODES)
+    assert (first.start_offset, first.state, first.isr) == (0, SegmentState.ACTIVE, NODES)
     assert (first.leader, first.leader_epoch, first.epoch) == (1, 0, 0)
 
 
 def test_sealing_fixes_the_end_and_a_confirmed_seal_releases_the_leader(state: MetaState) -> None:
     state = seal(state, 0, 100)
     assert (only(state).state, only(state).end_offset, only(state).leader) == (
-        State.SEALING,
+        SegmentState.SEALING,
         100,
         1,
     )
     state = confirm(state, 0)
-    assert (only(state).state, only(state).leader, only(state).isr) == (State.SEALED, None, NODES)
+    assert (only(state).state, only(state).leader, only(state).isr) == (
+        SegmentState.SEALED,
+        None,
+        NODES,
+    )
     assert (only(state).size_bytes, only(state).checksum) == (9, "abc")
 
 
@@ -171,9 +180,9 @@ def test_a_sealed_segment_has_no_isr_to_change(state: MetaState) -> None:
 def test_to_the_cold_tier_and_back_and_away(state: MetaState) -> None:
     state = after(segment(1), state=confirm(seal(state, 0, 1), 0))
     for event, expected in [
-        (Event.UPLOADED, State.COLD),
-        (Event.FETCHED_BACK, State.SEALED),
-        (Event.EXPIRED, State.DELETING),
+        (SegmentEvent.UPLOADED, SegmentState.COLD),
+        (SegmentEvent.FETCHED_BACK, SegmentState.SEALED),
+        (SegmentEvent.EXPIRED, SegmentState.DELETING),
     ]:
         state = change(state, 0, event)
         assert only(state).state is expected
@@ -182,10 +191,10 @@ def test_to_the_cold_tier_and_back_and_away(state: MetaState) -> None:
 
 
 def test_steps_out_of_turn_are_refused(state: MetaState) -> None:
-    for event in (Event.UPLOADED, Event.EXPIRED):
+    for event in (SegmentEvent.UPLOADED, SegmentEvent.EXPIRED):
         with pytest.raises(IllegalTransition):
             change(state, 0, event)
-    for event in (Event.LIMIT_REACHED, Event.REPLICAS_EQUAL):
+    for event in (SegmentEvent.LIMIT_REACHED, SegmentEvent.REPLICAS_EQUAL):
         with pytest.raises(InvalidInput):
             change(state, 0, event)
     with pytest.raises(IllegalTransition):
@@ -197,7 +206,7 @@ def test_steps_out_of_turn_are_refused(state: MetaState) -> None:
 def test_only_the_oldest_segment_goes(state: MetaState) -> None:
     state = after(segment(1), state=confirm(seal(state, 0, 1), 0))
     state = after(segment(2), state=confirm(seal(state, 1, 2), 1))
-    state = change(state, 1, Event.EXPIRED)
+    state = change(state, 1, SegmentEvent.EXPIRED)
     with pytest.raises(IllegalTransition):
         apply(state, RemoveSegment(shard=SHARD, seq=1))
 

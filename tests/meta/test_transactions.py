@@ -17,7 +17,7 @@ from stratamq.meta.transactions import (
     TransactionMeta,
 )
 from stratamq.model.errors import CapacityExceeded, InvalidInput, StaleEpoch
-from stratamq.model.transaction import State
+from stratamq.model.transaction import TransactionState
 from stratamq.model.types import ShardName, TimestampMs
 from tests.meta.support import after
 
@@ -26,7 +26,7 @@ ONE = TransactionMeta(
     producer_id=7,
     producer_epoch=3,
     timeout_ms=1000,
-    state=State.ONGOING,
+    state=TransactionState.ONGOING,
     shards=frozenset({ShardName("b_1"), ShardName("a_0")}),
     groups=frozenset({"g", "ü"}),
     start_ms=TimestampMs(5),
@@ -62,8 +62,8 @@ def test_an_epoch_never_goes_back_but_begins_anew_with_another_producer_id() -> 
 @pytest.mark.parametrize(
     "bad",
     [
-        replace(ONE, state=State.DEAD),
-        replace(ONE, state=State.PREPARE_EPOCH_FENCE),
+        replace(ONE, state=TransactionState.DEAD),
+        replace(ONE, state=TransactionState.PREPARE_EPOCH_FENCE),
         replace(ONE, producer_epoch=-1),
         replace(ONE, producer_epoch=1 << 15),
     ],
@@ -77,7 +77,7 @@ def test_only_an_id_at_rest_is_forgotten() -> None:
     state = after(SaveTransaction(transaction=ONE))
     with pytest.raises(StaleEpoch):
         apply(state, DeleteTransaction(transactional_id="x"))
-    done = SaveTransaction(transaction=replace(ONE, state=State.COMPLETE_ABORT))
+    done = SaveTransaction(transaction=replace(ONE, state=TransactionState.COMPLETE_ABORT))
     forget = DeleteTransaction(transactional_id="x")
     assert not after(done, forget, forget, state=state).transactions
 

@@ -8,8 +8,8 @@ import pytest
 
 from stratamq.model.config import (
     ALL_SETTINGS,
+    ConfigSource,
     NodeConfig,
-    Source,
     env_name,
     flag_name,
     load,
@@ -25,22 +25,22 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def port(config: NodeConfig) -> tuple[int, Source]:
+def port(config: NodeConfig) -> tuple[int, ConfigSource]:
     return config.number("kafka.port"), config.sources["kafka.port"]
 
 
 def test_defaults_alone() -> None:
     config = load()
-    assert port(config) == (9092, Source.DEFAULT)
+    assert port(config) == (9092, ConfigSource.DEFAULT)
     assert config.values == {name: setting.default for name, setting in ALL_SETTINGS.items()}
 
 
 def test_each_place_wins_over_the_one_below(tmp_path: Path) -> None:
     file = write(tmp_path, "kafka.port = 1")
     env = {"STRATAMQ_KAFKA_PORT": "2"}
-    assert port(load(file)) == (1, Source.FILE)
-    assert port(load(file, env)) == (2, Source.ENVIRONMENT)
-    assert port(load(file, env, {"kafka.port": "3"})) == (3, Source.FLAG)
+    assert port(load(file)) == (1, ConfigSource.FILE)
+    assert port(load(file, env)) == (2, ConfigSource.ENVIRONMENT)
+    assert port(load(file, env, {"kafka.port": "3"})) == (3, ConfigSource.FLAG)
 
 
 def test_places_are_merged_setting_by_setting(tmp_path: Path) -> None:
@@ -57,12 +57,12 @@ def test_the_file_may_use_tables_dots_or_quotes(tmp_path: Path, text: str) -> No
 
 def test_the_environment_may_name_the_file(tmp_path: Path) -> None:
     file = write(tmp_path, "kafka.port = 5")
-    assert port(load(env={"STRATAMQ_CONFIG": str(file)})) == (5, Source.FILE)
+    assert port(load(env={"STRATAMQ_CONFIG": str(file)})) == (5, ConfigSource.FILE)
 
 
 def test_a_named_file_wins_over_the_environment_s(tmp_path: Path) -> None:
     env = {"STRATAMQ_CONFIG": str(tmp_path / "nowhere.toml")}
-    assert port(load(write(tmp_path, "kafka.port = 5"), env)) == (5, Source.FILE)
+    assert port(load(write(tmp_path, "kafka.port = 5"), env)) == (5, ConfigSource.FILE)
 
 
 def test_variables_of_others_are_not_ours() -> None:
@@ -146,7 +146,7 @@ def test_every_setting_can_be_given_in_every_place(tmp_path: Path) -> None:
     default = {name: str(setting.default) for name, setting in ALL_SETTINGS.items()}
     from_env = load(env={env_name(name): value for name, value in default.items()})
     assert from_env.values == load().values
-    assert set(from_env.sources.values()) == {Source.ENVIRONMENT}
+    assert set(from_env.sources.values()) == {ConfigSource.ENVIRONMENT}
 
 
 def test_defaults_pass_their_own_checks_and_every_setting_is_described() -> None:

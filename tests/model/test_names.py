@@ -8,8 +8,9 @@ import pytest
 
 from stratamq.model.clock import ManualClock, SystemClock
 from stratamq.model.errors import CorruptRecord, InvalidConfig, OffsetOutOfRange
+from stratamq.model.settings.topic import Flush, StorageType
 from stratamq.model.shard import shard_name, split_shard_name
-from stratamq.model.topic import Flush, StorageType, TopicConfig
+from stratamq.model.topic import TopicConfig
 from stratamq.model.types import ShardName, TopicId
 
 TOPIC = TopicId("0" * 31 + "a")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stratamq.model.errors import InvalidConfig
-from stratamq.model.settings import VALUE_CHARS_MAX, Setting, parse_all, unknown_name
+from stratamq.model.settings.setting import VALUE_CHARS_MAX, Setting, parse_all, unknown_name
 
 SIZE = Setting(name="size", default=10, minimum=1, maximum=100, doc="A size.")
 FLAG = Setting(name="flag", default=False, doc="A flag.")

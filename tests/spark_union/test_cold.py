@@ -16,8 +16,8 @@ from stratamq.lake.declared import columns_of, columns_text, declared
 from stratamq.lake.parquet.values import value_columns
 from stratamq.lake.parquet.writing import FileLayout, write_file
 from stratamq.model.errors import InvalidConfig
-from stratamq.model.producer import AbortedTransaction
 from stratamq.model.record import Record
+from stratamq.model.transaction import AbortedTxn
 from stratamq.model.types import Offset, TimestampMs
 from stratamq.spark.union.cold import IN_LIST_MAX
 from stratamq.spark.union.reading import frame
@@ -60,7 +60,7 @@ class Store:
         base: int,
         end: int,
         schema: str = "",
-        aborted: Sequence[AbortedTransaction] = (),
+        aborted: Sequence[AbortedTxn] = (),
     ) -> None:
         key = f"orders.id/data/partition={partition}/{base}-{end}.parquet"
         path = self.folder / key
@@ -171,7 +171,7 @@ def test_files_of_older_schemas_have_nulls(spark: SparkSession, store: Store) ->
 
 
 def test_what_does_not_count_is_left_out(spark: SparkSession, store: Store) -> None:
-    aborted = [AbortedTransaction(7, Offset(2), Offset(5))]
+    aborted = [AbortedTxn(7, Offset(2), Offset(5))]
     parts = batch(0, 2), batch(2, 3, producer_id=7, producer_epoch=0, transactional=True)
     store.add(0, [*parts, batch(6, 4)], 0, 10, aborted=aborted)
     store.add(1, [batch(0, 4)], 0, 4)

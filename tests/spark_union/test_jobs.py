@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 import stratamq.spark
 from stratamq.client import Aborted, BlockingClient, TopicPartition, options_of
 from stratamq.client.failures import Refusal
-from stratamq.model.producer import AbortedTransaction
 from stratamq.model.record import Record
+from stratamq.model.transaction import AbortedTxn
 from stratamq.model.types import Offset
 from stratamq.spark.jobs import compact_files, convert_backlog, partitioned_copy
 from stratamq.spark.jobs.plan import Rewrite, backlog, small_files, with_deletions
@@ -96,9 +96,9 @@ def test_files_with_records_below_the_start_are_made_anew() -> None:
 def test_an_aborted_transaction_ends_at_its_mark() -> None:
     begun = [Aborted(2, 7), Aborted(20, 7), Aborted(22, 8)]
     assert aborted_spans(begun, [(7, 10), (9, 11), (7, 25)], 40) == [
-        AbortedTransaction(7, Offset(2), Offset(10)),
-        AbortedTransaction(7, Offset(20), Offset(25)),
-        AbortedTransaction(8, Offset(22), Offset(39)),
+        AbortedTxn(7, Offset(2), Offset(10)),
+        AbortedTxn(7, Offset(20), Offset(25)),
+        AbortedTxn(8, Offset(22), Offset(39)),
     ]
 
 

@@ -21,9 +21,9 @@ from stratamq.engine.contract import (
 from stratamq.engine.handle import ShardHandle
 from stratamq.log.contract import SegmentInfo
 from stratamq.model.errors import InvalidTransactionState
-from stratamq.model.producer import ProducerState
 from stratamq.model.record import Record
 from stratamq.model.shard import ShardOffsets
+from stratamq.model.transaction import ProducerStateEntry
 from stratamq.model.types import (
     EARLIEST,
     Offset,
@@ -226,7 +226,7 @@ class StorageAdapter(ABC):
         """
         raise InvalidTransactionState(f"{shard} is kept where there are no transactions")
 
-    async def producers(self, shard: ShardName) -> list[ProducerState]:
+    async def producers(self, shard: ShardName) -> list[ProducerStateEntry]:
         """Those who have written lately, or have a transaction under way."""
         return []
 

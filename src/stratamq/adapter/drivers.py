@@ -34,10 +34,10 @@ from stratamq.log.contract import SegmentInfo
 from stratamq.meta.caches import BrokerCacheManager
 from stratamq.meta.configs import storage_name
 from stratamq.model.errors import AlreadyExists, Closed, InvalidConfig, StorageError
-from stratamq.model.producer import ProducerState
 from stratamq.model.record import Record
 from stratamq.model.shard import ShardOffsets
 from stratamq.model.topic import Topic
+from stratamq.model.transaction import ProducerStateEntry
 from stratamq.model.types import (
     EARLIEST,
     Offset,
@@ -376,7 +376,7 @@ class StorageDriverManager:
             coordinator_epoch=coordinator_epoch,
         )
 
-    async def producers(self, topic: str, partition: int) -> list[ProducerState]:
+    async def producers(self, topic: str, partition: int) -> list[ProducerStateEntry]:
         meta, driver = await self._route(topic)
         return await driver.producers(shard_of(meta, partition))
 

@@ -19,10 +19,10 @@ from stratamq.engine.handle import ShardHandle
 from stratamq.engine.handler import StorageEngineHandler
 from stratamq.log.contract import SegmentInfo
 from stratamq.meta.commands import CommitOffset
-from stratamq.model.producer import ProducerState, TransactionMarker
 from stratamq.model.record import Record
+from stratamq.model.settings.topic import StorageType
 from stratamq.model.shard import ShardOffsets
-from stratamq.model.topic import StorageType
+from stratamq.model.transaction import ProducerStateEntry, TransactionMarker
 from stratamq.model.types import EARLIEST, Offset, ShardName, TimestampMs
 from stratamq.wire.kafka.records import Buffer
 
@@ -194,7 +194,7 @@ class EngineStorageAdapter(StorageAdapter):
         )
         return await self._handler.write_marker(self._storage, shard, marker)
 
-    async def producers(self, shard: ShardName) -> list[ProducerState]:
+    async def producers(self, shard: ShardName) -> list[ProducerStateEntry]:
         return self._engine.producers(shard)
 
     # -- housekeeping --------------------------------------------------------------------------

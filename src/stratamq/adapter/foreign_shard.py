@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from stratamq.engine.acks import Acks
 from stratamq.engine.contract import AcceptedBatch, Done, FetchResult, Unsubscribe
 from stratamq.engine.handle import ShardHandle, ShardPosition
-from stratamq.model.producer import AbortedTransaction
 from stratamq.model.shard import ShardOffsets
+from stratamq.model.transaction import AbortedTxn
 from stratamq.model.types import EARLIEST, NO_EPOCH, NO_OFFSET, LeaderEpoch, Offset, ShardName
 from stratamq.wire.kafka.records import Buffer, Scratch
 
@@ -70,7 +70,7 @@ class ForeignShard(ShardHandle):
     async def fetch(self, offset: Offset, bytes_max: int, end: Offset | None = None) -> FetchResult:
         return await self._adapter.fetch_batches(self.name, offset, bytes_max, end)
 
-    def aborted(self, start: Offset, end: Offset) -> list[AbortedTransaction]:
+    def aborted(self, start: Offset, end: Offset) -> list[AbortedTxn]:
         return []
 
     def end_of_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:

@@ -8,7 +8,7 @@ import typer
 
 from stratamq.cli.flags import shown
 from stratamq.model.config import TOPIC_PREFIX, NodeConfig
-from stratamq.model.settings import Value
+from stratamq.model.settings.setting import Value
 
 
 def print_config(config: NodeConfig) -> None:

@@ -18,8 +18,8 @@ import typer
 from stratamq.cli.failing import EXIT_USAGE, fail
 from stratamq.model.config import ALL_SETTINGS, TOPIC_PREFIX, NodeConfig, flag_name, load
 from stratamq.model.errors import InvalidConfig
-from stratamq.model.node_settings import GROUPS
-from stratamq.model.settings import Setting, Value
+from stratamq.model.settings.node import GROUPS
+from stratamq.model.settings.setting import Setting, Value
 
 _PANELS = {setting.name: title for title, group in GROUPS.items() for setting in group}
 

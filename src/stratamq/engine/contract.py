@@ -17,10 +17,10 @@ from stratamq.engine.acks import Acks
 from stratamq.engine.history import History
 from stratamq.log.contract import EpochStart, SegmentInfo
 from stratamq.model.dataclass import dataclass
-from stratamq.model.producer import AbortedTransaction, ProducerState, TransactionMarker
 from stratamq.model.record import Record
 from stratamq.model.shard import ShardOffsets
 from stratamq.model.topic import TopicConfig
+from stratamq.model.transaction import AbortedTxn, ProducerStateEntry, TransactionMarker
 from stratamq.model.types import EARLIEST, LeaderEpoch, Offset, ShardName, TimestampMs
 from stratamq.wire.kafka.records import BatchHeader, BatchScan, Buffer
 
@@ -303,11 +303,11 @@ class StorageEngine(ABC):
     @abstractmethod
     def aborted_transactions(
         self, shard: ShardName, start: Offset, end: Offset
-    ) -> list[AbortedTransaction]:
+    ) -> list[AbortedTxn]:
         """Those that may have records in `start..end - 1`, by the offsets of their marks."""
 
     @abstractmethod
-    def producers(self, shard: ShardName) -> list[ProducerState]:
+    def producers(self, shard: ShardName) -> list[ProducerStateEntry]:
         """Those who have written lately, or have a transaction under way."""
 
     # -- replication -------------------------------------------------------------------------------

@@ -46,10 +46,10 @@ from stratamq.log import epochs as epoch_history
 from stratamq.log.contract import EpochStart, SegmentInfo
 from stratamq.model.clock import Clock
 from stratamq.model.errors import OffsetOutOfRange, ShardPoisoned, StrataError
-from stratamq.model.producer import AbortedTransaction, ProducerState, TransactionMarker
 from stratamq.model.record import Record
+from stratamq.model.settings.topic import Flush
 from stratamq.model.shard import ShardOffsets
-from stratamq.model.topic import Flush
+from stratamq.model.transaction import AbortedTxn, ProducerStateEntry, TransactionMarker
 from stratamq.model.types import (
     EARLIEST,
     NO_EPOCH,
@@ -205,10 +205,10 @@ class BatchEngine(StorageEngine):
 
     def aborted_transactions(
         self, shard: ShardName, start: Offset, end: Offset
-    ) -> list[AbortedTransaction]:
+    ) -> list[AbortedTxn]:
         return self._shard(shard).producers.table.transactions.aborted.between(start, end)
 
-    def producers(self, shard: ShardName) -> list[ProducerState]:
+    def producers(self, shard: ShardName) -> list[ProducerStateEntry]:
         return self._shard(shard).producers.table.states()
 
     # -- flush=interval ------------------------------------------------------------------------

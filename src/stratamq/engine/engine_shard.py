@@ -21,9 +21,9 @@ from stratamq.engine.handle import Local, Remote, ShardHandle, ShardPosition
 from stratamq.engine.shard import Shard
 from stratamq.log import epochs as epoch_history
 from stratamq.model.errors import NotLeader, ShardNotFound, StrataError
-from stratamq.model.producer import AbortedTransaction
+from stratamq.model.settings.topic import Flush
 from stratamq.model.shard import ShardOffsets
-from stratamq.model.topic import Flush
+from stratamq.model.transaction import AbortedTxn
 from stratamq.model.types import NO_EPOCH, NO_OFFSET, LeaderEpoch, Offset
 from stratamq.wire.kafka.records import Buffer, Scratch
 
@@ -120,7 +120,7 @@ class EngineShard(ShardHandle):
         self._live()
         return await self._engine.fetch_batches(self.name, offset, bytes_max, end)
 
-    def aborted(self, start: Offset, end: Offset) -> list[AbortedTransaction]:
+    def aborted(self, start: Offset, end: Offset) -> list[AbortedTxn]:
         return self._live().producers.table.transactions.aborted.between(start, end)
 
     def end_of_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:

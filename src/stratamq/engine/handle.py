@@ -22,8 +22,8 @@ from stratamq.engine.contract import (
     FetchResult,
     Unsubscribe,
 )
-from stratamq.model.producer import AbortedTransaction
 from stratamq.model.shard import ShardOffsets
+from stratamq.model.transaction import AbortedTxn
 from stratamq.model.types import LeaderEpoch, NodeId, Offset, ShardName
 from stratamq.wire.kafka.records import Buffer, Scratch
 
@@ -117,7 +117,7 @@ class ShardHandle(ABC):
         """Batches for a consumer, never past the high watermark, nor past `end`."""
 
     @abstractmethod
-    def aborted(self, start: Offset, end: Offset) -> list[AbortedTransaction]:
+    def aborted(self, start: Offset, end: Offset) -> list[AbortedTxn]:
         """Those that may have records in `start..end - 1`, by the offsets of their marks."""
 
     @abstractmethod

@@ -14,9 +14,9 @@ from stratamq.engine.contract import AcceptedBatch, AppendResult, StorageEngine
 from stratamq.engine.handle import Local, Remote, ShardHandle, append_batch
 from stratamq.meta.caches import StorageCacheManager
 from stratamq.model.errors import InvalidConfig, NotLeader
-from stratamq.model.producer import TransactionMarker
 from stratamq.model.record import Record
-from stratamq.model.topic import StorageType
+from stratamq.model.settings.topic import StorageType
+from stratamq.model.transaction import TransactionMarker
 from stratamq.model.types import NodeId, Offset, ShardName
 from stratamq.wire.kafka.records import Buffer
 

@@ -27,7 +27,7 @@ from stratamq.model.errors import (
     InvalidTransactionState,
     OutOfOrderSequence,
 )
-from stratamq.model.producer import NO_COORDINATOR_EPOCH, NO_SEQUENCE, ProducerState
+from stratamq.model.transaction import NO_COORDINATOR_EPOCH, NO_SEQUENCE, ProducerStateEntry
 from stratamq.model.types import Offset, TimestampMs
 from stratamq.wire.kafka.records import BatchHeader
 from stratamq.wire.kafka.records.layout import TRANSACTIONAL_BIT
@@ -63,8 +63,8 @@ class Producer(NamedTuple):
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
-    def state(self) -> ProducerState:
-        return ProducerState(
+    def state(self) -> ProducerStateEntry:
+        return ProducerStateEntry(
             self.producer_id,
             self.epoch,
             self.last_sequence,

@@ -19,7 +19,7 @@ from stratamq.engine.producers import (
 )
 from stratamq.engine.transactions import Begun, Ended, Transactions
 from stratamq.model.errors import CapacityExceeded, InvalidInput
-from stratamq.model.producer import ProducerState
+from stratamq.model.transaction import ProducerStateEntry
 from stratamq.model.types import Offset, TimestampMs
 from stratamq.wire.kafka.records import BatchHeader, Buffer, ControlType
 from stratamq.wire.kafka.records.control import EndMark, read_mark
@@ -51,7 +51,7 @@ class ProducerTable:
     def producers(self) -> tuple[Producer, ...]:
         return tuple(self._known.values())
 
-    def states(self) -> list[ProducerState]:
+    def states(self) -> list[ProducerStateEntry]:
         return [producer.state() for producer in self.producers()]
 
     def get(self, producer_id: int) -> Producer | None:

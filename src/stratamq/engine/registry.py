@@ -25,7 +25,8 @@ from stratamq.model.errors import (
     StorageError,
     StrataError,
 )
-from stratamq.model.topic import FIXED_SETTINGS, TopicConfig
+from stratamq.model.settings.topic import FIXED_SETTINGS
+from stratamq.model.topic import TopicConfig
 from stratamq.model.types import Offset, ShardName
 
 logger = logging.getLogger(__name__)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from stratamq.log.contract import SegmentInfo
-from stratamq.model.topic import KEEP_FOREVER, TopicConfig
+from stratamq.model.settings.topic import KEEP_FOREVER
+from stratamq.model.topic import TopicConfig
 
 
 def due(

@@ -15,8 +15,8 @@ from stratamq.engine.producers_shard import ShardProducers
 from stratamq.engine.tiered import TieredReads, end_of
 from stratamq.log.contract import Reads, SegmentInfo, ShardStore
 from stratamq.model.errors import ShardNotFound, ShardPoisoned
+from stratamq.model.settings.topic import LONG_MAX, Flush
 from stratamq.model.shard import ShardOffsets
-from stratamq.model.topic import LONG_MAX, Flush
 from stratamq.model.types import (
     EARLIEST,
     FIRST_EPOCH,

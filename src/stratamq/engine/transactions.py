@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from stratamq.model.producer import AbortedTransaction
+from stratamq.model.transaction import AbortedTxn
 from stratamq.model.types import Offset
 
 
@@ -81,13 +81,13 @@ class AbortedIndex:
         self._stables.append(row.last_stable)
         self._lasts.append(row.last_offset)
 
-    def between(self, start: Offset, end: Offset) -> list[AbortedTransaction]:
+    def between(self, start: Offset, end: Offset) -> list[AbortedTxn]:
         """Those that may have records in `start..end - 1`."""
         found = []
         for number in range(bisect_left(self._lasts, start), len(self)):
             last, first, producer_id, last_stable = self._row(number)
             if first < end:
-                found.append(AbortedTransaction(producer_id, first, last))
+                found.append(AbortedTxn(producer_id, first, last))
             if last_stable >= end:
                 break
         return found

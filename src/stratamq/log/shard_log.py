@@ -57,7 +57,8 @@ from stratamq.log.snapshots import FileSnapshots
 from stratamq.log.start_offsets import StartOffsets
 from stratamq.model.damage import report_damage
 from stratamq.model.errors import OffsetOutOfRange, OutOfResources, ShardPoisoned
-from stratamq.model.topic import Flush, TopicConfig
+from stratamq.model.settings.topic import Flush
+from stratamq.model.topic import TopicConfig
 from stratamq.model.types import (
     EARLIEST,
     NO_EPOCH,

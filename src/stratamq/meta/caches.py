@@ -20,7 +20,7 @@ from stratamq.meta.state import MetaState
 from stratamq.meta.watch import Watch
 from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import Closed, StrataError, TimedOut, TopicNotFound
-from stratamq.model.segment import State
+from stratamq.model.shard import SegmentState
 from stratamq.model.topic import Topic
 from stratamq.model.types import NO_OFFSET, ShardName, TopicId
 
@@ -240,7 +240,7 @@ class ShardEntry:
     def active(self) -> SegmentMeta | None:
         """The segment that is written to, if it has begun."""
         for segment in reversed(self.segments.values()):
-            if segment.state is State.ACTIVE and segment.start_offset != NO_OFFSET:
+            if segment.state is SegmentState.ACTIVE and segment.start_offset != NO_OFFSET:
                 return segment
         return None
 

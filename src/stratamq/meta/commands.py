@@ -11,7 +11,7 @@ from stratamq.meta.resource_configs import AlterResourceConfig
 from stratamq.meta.tier import TierCommand
 from stratamq.meta.transactions import DeleteTransaction, SaveTransaction, TakeProducerIds
 from stratamq.model.dataclass import dataclass
-from stratamq.model.segment import Event as SegmentEvent
+from stratamq.model.shard import SegmentEvent
 from stratamq.model.topic import Topic
 from stratamq.model.types import (
     NO_EPOCH,

@@ -10,7 +10,7 @@ from stratamq.meta.events import Event, Put
 from stratamq.meta.resource_configs import ConfigKind, ConfigScope, ResourceConfig
 from stratamq.meta.state import MetaState
 from stratamq.model.config import NodeConfig
-from stratamq.model.settings import Value
+from stratamq.model.settings.setting import Value
 from stratamq.model.types import NodeId
 
 EVERY_BROKER = ConfigScope(ConfigKind.BROKER, "")

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from stratamq.model.errors import InvalidConfig
-from stratamq.model.settings import unknown_name
-from stratamq.model.topic import FIXED_SETTINGS, TOPIC_SETTINGS, StorageType, TopicConfig
+from stratamq.model.settings.setting import unknown_name
+from stratamq.model.settings.topic import FIXED_SETTINGS, TOPIC_SETTINGS, StorageType
+from stratamq.model.topic import TopicConfig
 
 STORAGE = "storage.type"
 

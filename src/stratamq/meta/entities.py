@@ -11,7 +11,7 @@ from stratamq.meta.tier import TierEntity, TierKey
 from stratamq.meta.transactions import ProducerEntity
 from stratamq.model.access import AclRule
 from stratamq.model.dataclass import dataclass
-from stratamq.model.segment import State
+from stratamq.model.shard import SegmentState
 from stratamq.model.topic import Topic
 from stratamq.model.types import (
     NO_EPOCH,
@@ -89,7 +89,7 @@ class SegmentMeta:
     isr: tuple[NodeId, ...]
     epoch: int = 0
     leader_epoch: LeaderEpoch = FIRST_EPOCH
-    state: State = State.ACTIVE
+    state: SegmentState = SegmentState.ACTIVE
     end_offset: Offset = NO_OFFSET
     size_bytes: int = -1
     checksum: str = ""

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from stratamq.model.dataclass import dataclass
-from stratamq.model.settings import Value
+from stratamq.model.settings.setting import Value
 
 
 class ConfigKind(StrEnum):

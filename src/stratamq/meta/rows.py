@@ -29,9 +29,9 @@ from stratamq.meta.tier import ParquetEnd, RetiredObject, TierFile, TierObject
 from stratamq.meta.transactions import ProducerIds, TransactionMeta
 from stratamq.model.access import AclRule
 from stratamq.model.errors import InvalidInput, StorageError
-from stratamq.model.segment import State
+from stratamq.model.shard import SegmentState
 from stratamq.model.topic import Topic
-from stratamq.model.transaction import State as TransactionState
+from stratamq.model.transaction import TransactionState
 
 VERSION = 1
 """Of every row's value. A change of meaning needs a new number and a reader for the old one."""
@@ -137,7 +137,7 @@ def _plain_fields(entity: Entity) -> Fields:
 
 def _segment(fields: Fields) -> SegmentMeta:
     nodes = {name: tuple(fields[name]) for name in ("replicas", "isr")}
-    return SegmentMeta(**{**fields, **nodes, "state": State(fields["state"])})
+    return SegmentMeta(**{**fields, **nodes, "state": SegmentState(fields["state"])})
 
 
 def _file(fields: Fields) -> TierFile:

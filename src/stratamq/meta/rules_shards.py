@@ -1,6 +1,6 @@
 """What commands on shards and segments change, and when they are refused.
 
-Which state a segment goes to is the table's business (`stratamq.model.segment`); here is what else
+Which state a segment goes to is the table's business (`model/shard.py`); here is what else
 must hold.
 """
 
@@ -25,14 +25,13 @@ from stratamq.meta.rules_tier import drop_all
 from stratamq.meta.state import MetaState
 from stratamq.model.errors import (
     AlreadyExists,
+    IllegalTransition,
     InvalidInput,
     NotFound,
     StaleEpoch,
     TopicNotFound,
 )
-from stratamq.model.segment import Event as SegmentEvent
-from stratamq.model.segment import IllegalTransition, State, after, has_leader
-from stratamq.model.shard import shard_name
+from stratamq.model.shard import SegmentEvent, SegmentState, after, has_leader, shard_name
 from stratamq.model.types import EARLIEST, NO_OFFSET, LeaderEpoch, NodeId, ShardName
 
 ONLY_BY_CHANGE = (SegmentEvent.UPLOADED, SegmentEvent.FETCHED_BACK, SegmentEvent.EXPIRED)
@@ -166,14 +165,14 @@ def change_segment(state: MetaState, command: ChangeSegment) -> list[Event]:
     if command.event not in ONLY_BY_CHANGE:
         raise InvalidInput(f"{command.event} has a command of its own")
     segment = _current(state, command.shard, command.seq, command.epoch)
-    if segment.state is State.ACTIVE:
+    if segment.state is SegmentState.ACTIVE:
         raise IllegalTransition(f"{segment.shard}: the active segment goes with its topic only")
     return [Put(_changed(segment, state=after(segment.state, command.event)))]
 
 
 def remove_segment(state: MetaState, command: RemoveSegment) -> list[Event]:
     segment = state.segment(command.shard, command.seq)
-    if segment.state is not State.DELETING:
+    if segment.state is not SegmentState.DELETING:
         raise IllegalTransition(f"{segment.shard}: segment {segment.seq} is {segment.state}")
     if segment.seq != state.segments_of(segment.shard)[0].seq:
         raise IllegalTransition(f"{segment.shard}: segment {segment.seq} is not the oldest")

@@ -12,7 +12,7 @@ from stratamq.meta.transactions import (
     TransactionMeta,
 )
 from stratamq.model.errors import CapacityExceeded, InvalidInput, StaleEpoch
-from stratamq.model.transaction import AT_REST, EPOCH_MAX, State
+from stratamq.model.transaction import AT_REST, EPOCH_MAX, TransactionState
 
 PRODUCER_ID_MAX = (1 << 63) - 1
 
@@ -30,7 +30,7 @@ def take_producer_ids(state: MetaState, command: TakeProducerIds) -> list[Event]
 
 def save_transaction(state: MetaState, command: SaveTransaction) -> list[Event]:
     new = command.transaction
-    if new.state in (State.PREPARE_EPOCH_FENCE, State.DEAD):
+    if new.state in (TransactionState.PREPARE_EPOCH_FENCE, TransactionState.DEAD):
         raise InvalidInput(f"{new.state} is passed through, never stored")
     if not 0 <= new.producer_epoch <= EPOCH_MAX:
         raise InvalidInput(f"a producer epoch cannot be {new.producer_epoch}")

@@ -37,8 +37,7 @@ from stratamq.meta.transactions import ProducerIds, TransactionMeta
 from stratamq.model.access import AclRule
 from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import NotFound, ShardNotFound, TopicNotFound
-from stratamq.model.segment import has_leader
-from stratamq.model.shard import shard_name
+from stratamq.model.shard import has_leader, shard_name
 from stratamq.model.types import NodeId, Offset, ShardName, TopicId
 
 K = TypeVar("K", bound=Hashable)

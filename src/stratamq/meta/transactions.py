@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stratamq.model.dataclass import dataclass
-from stratamq.model.transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, State
+from stratamq.model.transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TransactionState
 from stratamq.model.types import NO_TIMESTAMP, ShardName, TimestampMs
 
 
@@ -30,7 +30,7 @@ class TransactionMeta:
     producer_id: int
     producer_epoch: int
     timeout_ms: int
-    state: State = State.EMPTY
+    state: TransactionState = TransactionState.EMPTY
     shards: frozenset[ShardName] = frozenset()
     groups: frozenset[str] = frozenset()
     start_ms: TimestampMs = NO_TIMESTAMP

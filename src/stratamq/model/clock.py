@@ -22,7 +22,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when told to."""
+    """A clock that moves only by `advance`."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = now_ms

@@ -18,10 +18,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import cast
 
+from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import InvalidConfig
-from stratamq.model.node_settings import NODE_SETTINGS
-from stratamq.model.settings import Setting, Value, unknown_name
-from stratamq.model.topic import TOPIC_SETTINGS, TopicConfig
+from stratamq.model.settings.node import NODE_SETTINGS
+from stratamq.model.settings.setting import Setting, Value, parse_all, unknown_name
+from stratamq.model.settings.topic import TOPIC_SETTINGS
+from stratamq.model.topic import TopicConfig
 
 TOPIC_PREFIX = "topic."
 ENV_PREFIX = "STRATAMQ_"
@@ -29,7 +31,7 @@ ENV_FILE = "STRATAMQ_CONFIG"
 """The one variable that is not a setting: where the file is."""
 
 
-class Source(StrEnum):
+class ConfigSource(StrEnum):
     """Where a value came from, weakest first."""
 
     DEFAULT = "default"
@@ -64,28 +66,28 @@ class NodeConfig:
     runs; all others keep their values.
     """
 
-    def __init__(self, layers: Mapping[Source, Mapping[str, Value]]) -> None:
-        self._layers = {source: layers.get(source, {}) for source in Source}
+    def __init__(self, layers: Mapping[ConfigSource, Mapping[str, Value]]) -> None:
+        self._layers = {source: layers.get(source, {}) for source in ConfigSource}
         self.values: Mapping[str, Value] = {}
-        self.sources: Mapping[str, Source] = {}
+        self.sources: Mapping[str, ConfigSource] = {}
         self._merge()
 
     def override(
         self, *, every_broker: Mapping[str, Value], this_broker: Mapping[str, Value]
     ) -> None:
         """Replace what was altered before. What is not dynamic (any more) is left out."""
-        self._layers[Source.EVERY_BROKER] = _dynamic(every_broker)
-        self._layers[Source.THIS_BROKER] = _dynamic(this_broker)
+        self._layers[ConfigSource.EVERY_BROKER] = _dynamic(every_broker)
+        self._layers[ConfigSource.THIS_BROKER] = _dynamic(this_broker)
         self._merge()
 
-    def given(self, name: str) -> list[tuple[Source, Value]]:
+    def given(self, name: str) -> list[tuple[ConfigSource, Value]]:
         """What each source that has the setting says, the one that holds first."""
         found = [(source, layer[name]) for source, layer in self._layers.items() if name in layer]
         return found[::-1]
 
     def _merge(self) -> None:
         values: dict[str, Value] = {}
-        sources: dict[str, Source] = {}
+        sources: dict[str, ConfigSource] = {}
         for source, layer in self._layers.items():  # weakest first
             values |= layer
             sources |= dict.fromkeys(layer, source)
@@ -110,7 +112,7 @@ class NodeConfig:
         given = {
             name.removeprefix(TOPIC_PREFIX): self.values[name]
             for name, source in self.sources.items()
-            if name.startswith(TOPIC_PREFIX) and source is not Source.DEFAULT
+            if name.startswith(TOPIC_PREFIX) and source is not ConfigSource.DEFAULT
         }
         return TopicConfig.of(given)
 
@@ -125,10 +127,10 @@ def load(
     if file is None and env.get(ENV_FILE):
         file = Path(env[ENV_FILE])
     layers = {
-        Source.DEFAULT: {name: setting.default for name, setting in ALL_SETTINGS.items()},
-        Source.FILE: read_file(file) if file else {},
-        Source.ENVIRONMENT: read_env(env),
-        Source.FLAG: _known(flags or {}, "a flag"),
+        ConfigSource.DEFAULT: {name: setting.default for name, setting in ALL_SETTINGS.items()},
+        ConfigSource.FILE: read_file(file) if file else {},
+        ConfigSource.ENVIRONMENT: read_env(env),
+        ConfigSource.FLAG: _known(flags or {}, "a flag"),
     }
     return NodeConfig(layers)
 
@@ -188,3 +190,51 @@ def _known(given: Mapping[str, object], place: str) -> dict[str, Value]:
 
 def _placed(error: InvalidConfig, place: str) -> InvalidConfig:
     return InvalidConfig(f"{place}: {error}")
+
+
+# -- consumer groups -------------------------------------------------------------------------------
+
+GROUP_PREFIX = "group."
+"""With this before it, a group's setting is the node's: the value for groups without their own."""
+
+SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+INT32_MAX = (1 << 31) - 1
+
+GROUP_SETTINGS: dict[str, Setting] = {
+    name: replace(ALL_SETTINGS[GROUP_PREFIX + name], name=name, maximum=INT32_MAX)
+    for name in (SESSION, HEARTBEAT)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """`given` is what an administrator said about this group, the other values are the node's."""
+
+    given: Mapping[str, Value]
+    values: Mapping[str, Value]
+
+    @classmethod
+    def of(cls, given: Mapping[str, object], node: NodeConfig) -> GroupConfig:
+        """Parse; InvalidConfig names the setting and what is wrong with it."""
+        parsed = parse_all(GROUP_SETTINGS, given)
+        own = {name: parsed[name] for name in given}
+        return cls(own, {name: node.values[GROUP_PREFIX + name] for name in GROUP_SETTINGS} | own)
+
+    def __getitem__(self, name: str) -> Value:
+        return self.values[name]
+
+    def number(self, name: str) -> int:
+        return cast(int, self.values[name])
+
+    def check(self, node: NodeConfig) -> None:
+        """InvalidConfig unless each value is within the node's bounds and they fit together."""
+        for name in self.given:
+            kind, _, rest = name.partition(".")
+            least, most = (f"group.{kind}.{bound}.{rest}" for bound in ("min", "max"))
+            if not node.number(least) <= self.number(name) <= node.number(most):
+                raise InvalidConfig(
+                    f"{name}: {self[name]} is not between {least} ({node.number(least)}) "
+                    f"and {most} ({node.number(most)})"
+                )
+        if self.given and self.number(SESSION) <= self.number(HEARTBEAT):
+            raise InvalidConfig(f"{SESSION} must be above {HEARTBEAT}")

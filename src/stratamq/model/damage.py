@@ -1,7 +1,7 @@
 """Where damage in stored data is reported: one logger, and each finding once.
 
-A damaged range is met again by every reader, and a shard that cannot be opened by every request.
-The log has one line for each all the same; a node also keeps them in a file, for `stratamq doctor`.
+Every reader of a damaged range finds it again, and every request a shard that cannot be opened. The
+log has one line for each all the same; a node also writes them to a file, for `stratamq doctor`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ StrataError
 ├── OffsetOutOfRange             below the start or past the end; carries both
 ├── ProducerRefused              what a producer with an id may not write; nothing was stored
 │   ├── OutOfOrderSequence       batches are missing between this one and its last
-│   ├── InvalidProducerEpoch     a newer instance of the producer has taken its place
+│   ├── InvalidProducerEpoch     a newer instance of the producer has replaced it
 │   ├── InvalidTransactionState  e.g. a plain batch in the middle of a transaction
 │   └── CoordinatorFenced        a mark from a coordinator that another has replaced
 ├── OffsetNotConsecutive         a replica's batch does not continue the log
@@ -34,11 +34,12 @@ StrataError
 │       ├── StoreUnavailable     down, slow or busy: worth trying again later
 │       ├── StoreDenied          credentials, permissions, or no such bucket
 │       └── CorruptObject        the bytes are not those that were stored
-├── CapacityExceeded             a configured limit was met and its policy is to refuse
+├── CapacityExceeded             a configured limit was reached and its policy is to refuse
 ├── AnswerTooLarge               more was asked for at once than one answer may take
 ├── NotLeader                    another node leads this shard
 ├── Unreachable                  a node cannot be connected to, or the connection broke
 ├── Denied                       a node knows the caller, or not, and says no
+├── IllegalTransition            a segment or transaction cannot take this step from its state
 ├── StaleEpoch                   a compare-and-set lost: the epoch it expects has passed
 ├── TimedOut                     a step took longer than its configured time
 └── Closed                       the engine, shard or node is shut down
@@ -102,7 +103,7 @@ class TopicRecreated(TopicNotFound):
 
     def __init__(self, name: str, topic_id: bytes, now: bytes) -> None:
         super().__init__(
-            f"topic {name!r} was deleted and made again: "
+            f"topic {name!r} was deleted and created again: "
             f"its id was {topic_id.hex()} and is {now.hex()} now"
         )
         self.name, self.topic_id, self.now = name, topic_id, now
@@ -231,6 +232,10 @@ class Unreachable(StrataError):
 
 
 class Denied(StrataError):
+    pass
+
+
+class IllegalTransition(StrataError):
     pass
 
 

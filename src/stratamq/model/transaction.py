@@ -1,4 +1,6 @@
-"""Life of a transaction. The table is the law; nobody else decides a transition.
+"""Producers with an id, and the life of a transaction.
+
+`TRANSITIONS` is the only place that decides what becomes of a transaction:
 
     EMPTY --add--> ONGOING --commit--> PREPARE_COMMIT --marked--> COMPLETE_COMMIT
       ^               | \\--abort---> PREPARE_ABORT  --marked--> COMPLETE_ABORT
@@ -15,14 +17,18 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from stratamq.model.errors import StrataError
+from stratamq.model.dataclass import dataclass
+from stratamq.model.errors import IllegalTransition
+from stratamq.model.types import Offset, TimestampMs
 
 EPOCH_MAX = (1 << 15) - 1
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+NO_COORDINATOR_EPOCH = -1
 
 
-class State(StrEnum):
+class TransactionState(StrEnum):
     EMPTY = "Empty"
     ONGOING = "Ongoing"
     PREPARE_COMMIT = "PrepareCommit"
@@ -33,7 +39,7 @@ class State(StrEnum):
     DEAD = "Dead"
 
 
-class Event(StrEnum):
+class TransactionEvent(StrEnum):
     INITIALIZE = "initialize"
     ADD = "add"
     COMMIT = "commit"
@@ -43,36 +49,70 @@ class Event(StrEnum):
     EXPIRED = "expired"
 
 
-AT_REST = frozenset({State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
+AT_REST = frozenset(
+    {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
+)
 """Nothing is under way: a transaction may begin, or the id expire."""
 
-DECIDED = frozenset({State.PREPARE_COMMIT, State.PREPARE_ABORT})
+DECIDED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
 """Marks are being written."""
 
-TRANSITIONS: dict[tuple[State, Event], State] = {
-    **{(state, Event.INITIALIZE): State.EMPTY for state in AT_REST},
-    **{(state, Event.ADD): State.ONGOING for state in AT_REST},
-    **{(state, Event.EXPIRED): State.DEAD for state in AT_REST},
+TRANSITIONS: dict[tuple[TransactionState, TransactionEvent], TransactionState] = {
+    **{(state, TransactionEvent.INITIALIZE): TransactionState.EMPTY for state in AT_REST},
+    **{(state, TransactionEvent.ADD): TransactionState.ONGOING for state in AT_REST},
+    **{(state, TransactionEvent.EXPIRED): TransactionState.DEAD for state in AT_REST},
     # A producer that counts an epoch per transaction may abort one it has not begun.
-    **{(state, Event.ABORT): State.PREPARE_ABORT for state in AT_REST},
-    (State.ONGOING, Event.ADD): State.ONGOING,
-    (State.ONGOING, Event.COMMIT): State.PREPARE_COMMIT,
-    (State.ONGOING, Event.ABORT): State.PREPARE_ABORT,
-    (State.ONGOING, Event.FENCE): State.PREPARE_EPOCH_FENCE,
-    (State.PREPARE_EPOCH_FENCE, Event.ABORT): State.PREPARE_ABORT,
-    (State.PREPARE_COMMIT, Event.MARKED): State.COMPLETE_COMMIT,
-    (State.PREPARE_ABORT, Event.MARKED): State.COMPLETE_ABORT,
+    **{(state, TransactionEvent.ABORT): TransactionState.PREPARE_ABORT for state in AT_REST},
+    (TransactionState.ONGOING, TransactionEvent.ADD): TransactionState.ONGOING,
+    (TransactionState.ONGOING, TransactionEvent.COMMIT): TransactionState.PREPARE_COMMIT,
+    (TransactionState.ONGOING, TransactionEvent.ABORT): TransactionState.PREPARE_ABORT,
+    (TransactionState.ONGOING, TransactionEvent.FENCE): TransactionState.PREPARE_EPOCH_FENCE,
+    (TransactionState.PREPARE_EPOCH_FENCE, TransactionEvent.ABORT): TransactionState.PREPARE_ABORT,
+    (TransactionState.PREPARE_COMMIT, TransactionEvent.MARKED): TransactionState.COMPLETE_COMMIT,
+    (TransactionState.PREPARE_ABORT, TransactionEvent.MARKED): TransactionState.COMPLETE_ABORT,
 }
 
 
-class IllegalTransition(StrataError):
-    pass
-
-
-def after(state: State, *events: Event) -> State:
+def after(state: TransactionState, *events: TransactionEvent) -> TransactionState:
     for event in events:
         try:
             state = TRANSITIONS[state, event]
         except KeyError:
             raise IllegalTransition(f"a transaction in {state} cannot take {event}") from None
     return state
+
+
+# -- what a shard stores of a producer -------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AbortedTxn:
+    """One producer's records in `first_offset..last_offset` do not count. The mark that says so
+    lies at `last_offset`."""
+
+    producer_id: int
+    first_offset: Offset
+    last_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionMarker:
+    """How a coordinator ends a producer's transaction in one shard."""
+
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    coordinator_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerStateEntry:
+    """`last_sequence` is -1 before the first batch of an epoch, `coordinator_epoch` -1 before the
+    first mark; `transaction_start` is the first offset of the transaction under way."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: TimestampMs
+    coordinator_epoch: int
+    transaction_start: Offset | None

@@ -14,12 +14,12 @@ TimestampMs = NewType("TimestampMs", int)
 """Milliseconds since the Unix epoch."""
 
 LeaderEpoch = NewType("LeaderEpoch", int)
-"""Counts the leaders an active segment has had; -1 where nobody counts."""
+"""Counts the leaders an active segment has had; -1 where none is counted."""
 
 NodeId = NewType("NodeId", int)
 
 ShardName = NewType("ShardName", str)
-"""`{topic_id}_{partition_seq}`, see `stratamq.model.shard`."""
+"""`{topic_id}_{partition_seq}`, see `model/shard.py`."""
 
 TopicId = NewType("TopicId", str)
 """32 hex digits: a UUID without dashes, never used twice, even for a topic of the same name."""

@@ -18,7 +18,7 @@ from stratamq.meta.client import MetaClient
 from stratamq.meta.limits import MetaLimits
 from stratamq.model.clock import Clock
 from stratamq.model.config import NodeConfig
-from stratamq.model.topic import StorageType
+from stratamq.model.settings.topic import StorageType
 
 META_FOLDER = "meta"
 OFFSETS_FOLDER = "offsets"

@@ -41,8 +41,8 @@ from stratamq.meta.tier_cache import TierCache
 from stratamq.model.clock import Clock, SystemClock
 from stratamq.model.config import NodeConfig
 from stratamq.model.errors import StorageError, StrataError, TopicNotFound
+from stratamq.model.settings.topic import StorageType
 from stratamq.model.shard import split_shard_name
-from stratamq.model.topic import StorageType
 from stratamq.model.types import NodeId, ShardName
 from stratamq.node import composition as make
 from stratamq.node.cluster_id import cluster_id

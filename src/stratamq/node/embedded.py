@@ -20,9 +20,10 @@ from stratamq.engine.contract import OffsetStrategy, ReadLimit
 from stratamq.meta.configs import storage_name
 from stratamq.model.config import ALL_SETTINGS, NodeConfig, load
 from stratamq.model.errors import AlreadyExists, Closed, InvalidConfig, StrataError
-from stratamq.model.settings import unknown_name
+from stratamq.model.settings.setting import unknown_name
+from stratamq.model.settings.topic import StorageType
 from stratamq.model.shard import ShardOffsets, shard_name
-from stratamq.model.topic import StorageType, Topic, TopicConfig
+from stratamq.model.topic import Topic, TopicConfig
 from stratamq.model.types import EARLIEST, Offset
 from stratamq.node.core import NodeCore
 from stratamq.node.follow import Follower

@@ -27,8 +27,8 @@ from stratamq.meta.tier import Replaced, TierFile
 from stratamq.meta.tier_cache import TierCache
 from stratamq.model.config import NodeConfig
 from stratamq.model.errors import InvalidConfig, StrataError
+from stratamq.model.settings.topic import LIKE_RETENTION
 from stratamq.model.topic import Topic, TopicConfig
-from stratamq.model.topic_tier import LIKE_RETENTION
 from stratamq.model.types import ShardName
 from stratamq.tiering.context import TierContext
 

@@ -14,7 +14,7 @@ from stratamq.engine.shard_folders import TOPICS_SHARD
 from stratamq.meta.state import MetaState
 from stratamq.model.damage import report_damage
 from stratamq.model.errors import StrataError
-from stratamq.model.topic import StorageType
+from stratamq.model.settings.topic import StorageType
 from stratamq.model.types import ShardName
 
 UNKNOWN = "the metadata knows no such shard; its records are kept, and no client can read them"

@@ -8,15 +8,17 @@ from stratamq.broker.kafka.admin import config_entries
 from stratamq.broker.kafka.admin.broker_names import KAFKA_NAMES
 from stratamq.broker.kafka.admin.config_entries import broker_entries, type_of
 from stratamq.broker.kafka.admin.kinds import Type
-from stratamq.model.config import ALL_SETTINGS, NodeConfig, Source, load
-from stratamq.model.settings import Setting
+from stratamq.model.config import ALL_SETTINGS, ConfigSource, NodeConfig, load
+from stratamq.model.settings.setting import Setting
 
 SECRET = Setting(name="ssl.key.password", default="", doc="A secret.")
 
 
 def test_secrets_stay_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config_entries, "ALL_SETTINGS", {**ALL_SETTINGS, SECRET.name: SECRET})
-    config = NodeConfig({Source.DEFAULT: load().values, Source.FILE: {SECRET.name: "hunter2"}})
+    config = NodeConfig(
+        {ConfigSource.DEFAULT: load().values, ConfigSource.FILE: {SECRET.name: "hunter2"}}
+    )
     (entry,) = (one for one in broker_entries(config) if one.name == SECRET.name)
     assert (entry.value, entry.sensitive, entry.type) == (None, True, Type.PASSWORD)
     assert "hunter2" not in repr(broker_entries(config))

@@ -9,7 +9,7 @@ import pytest
 
 from stratamq.model.config import ALL_SETTINGS
 from stratamq.model.record import Record
-from stratamq.model.topic import TOPIC_SETTINGS, StorageType
+from stratamq.model.settings.topic import TOPIC_SETTINGS, StorageType
 from stratamq.model.types import Offset
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.configs import (

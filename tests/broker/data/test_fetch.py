@@ -13,8 +13,8 @@ from stratamq.broker.kafka.cluster import uuid_of
 from stratamq.broker.kafka.contract import Caller
 from stratamq.engine.engine_shard import EngineShard
 from stratamq.engine.handle import ShardPosition
-from stratamq.model.producer import AbortedTransaction
 from stratamq.model.record import Record
+from stratamq.model.transaction import AbortedTxn
 from stratamq.model.types import Offset
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.fetch import (
@@ -277,8 +277,8 @@ async def test_a_session_tells_only_what_changed(rig: Rig) -> None:
 def undecided(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
     """A transaction is open from `at` on, another was aborted."""
 
-    def aborted(shard: EngineShard, start: Offset, end: Offset) -> list[AbortedTransaction]:
-        return [AbortedTransaction(producer_id=end, first_offset=start, last_offset=end)]
+    def aborted(shard: EngineShard, start: Offset, end: Offset) -> list[AbortedTxn]:
+        return [AbortedTxn(producer_id=end, first_offset=start, last_offset=end)]
 
     real = EngineShard.position
 

@@ -14,14 +14,14 @@ from stratamq.broker.kafka.transactions.machine import Producer
 from stratamq.meta.apply import apply
 from stratamq.meta.state import MetaState
 from stratamq.meta.transactions import SaveTransaction, TransactionMeta
+from stratamq.model.errors import IllegalTransition
 from stratamq.model.transaction import (
     AT_REST,
     DECIDED,
     EPOCH_MAX,
     TRANSITIONS,
-    Event,
-    IllegalTransition,
-    State,
+    TransactionEvent,
+    TransactionState,
     after,
 )
 from stratamq.model.types import ShardName, TimestampMs
@@ -38,7 +38,7 @@ NOT_NOW = ErrorCode.INVALID_TXN_STATE
 NEW_ID = 99
 
 
-def one(state: State = State.EMPTY, **fields: object) -> TransactionMeta:
+def one(state: TransactionState = TransactionState.EMPTY, **fields: object) -> TransactionMeta:
     busy = state not in AT_REST
     made = TransactionMeta(
         transactional_id="x",
@@ -63,8 +63,8 @@ def refusal(call: object) -> ErrorCode:
 
 
 def test_what_is_not_in_the_table_does_not_happen() -> None:
-    for state in State:
-        for event in Event:
+    for state in TransactionState:
+        for event in TransactionEvent:
             if (state, event) not in TRANSITIONS:
                 with pytest.raises(IllegalTransition):
                     after(state, event)
@@ -72,8 +72,10 @@ def test_what_is_not_in_the_table_does_not_happen() -> None:
 
 def test_from_a_decision_there_is_one_way_and_from_death_none() -> None:
     for state in DECIDED:
-        assert [event for known, event in TRANSITIONS if known is state] == [Event.MARKED]
-    assert not [event for known, event in TRANSITIONS if known is State.DEAD]
+        assert [event for known, event in TRANSITIONS if known is state] == [
+            TransactionEvent.MARKED
+        ]
+    assert not [event for known, event in TRANSITIONS if known is TransactionState.DEAD]
 
 
 # -- InitProducerId --------------------------------------------------------------------------------
@@ -88,26 +90,30 @@ def begin(
 
 def test_the_first_producer_begins_at_epoch_0() -> None:
     made = machine.create("x", 5, 60, NOW)
-    assert (made.producer_id, made.producer_epoch, made.state) == (5, 0, State.EMPTY)
+    assert (made.producer_id, made.producer_epoch, made.state) == (5, 0, TransactionState.EMPTY)
 
 
 @pytest.mark.parametrize("state", sorted(AT_REST))
-def test_a_new_producer_has_the_next_epoch(state: State) -> None:
+def test_a_new_producer_has_the_next_epoch(state: TransactionState) -> None:
     made, is_ready = machine.initialize(one(state), None, 60, -1, LATER)
     assert is_ready
-    assert (made.state, made.producer_epoch, made.timeout_ms) == (State.EMPTY, 4, 60)
+    assert (made.state, made.producer_epoch, made.timeout_ms) == (TransactionState.EMPTY, 4, 60)
     assert made.last_producer_epoch == -1, "nobody may go on with the old one"
 
 
 @pytest.mark.parametrize("state", sorted(DECIDED))
-def test_a_new_producer_waits_for_the_marks(state: State) -> None:
+def test_a_new_producer_waits_for_the_marks(state: TransactionState) -> None:
     assert refusal(lambda: begin(one(state))) is BUSY
 
 
 def test_an_open_transaction_is_aborted_under_a_new_epoch_first() -> None:
-    made, is_ready = machine.initialize(one(State.ONGOING), None, 60, -1, LATER)
+    made, is_ready = machine.initialize(one(TransactionState.ONGOING), None, 60, -1, LATER)
     assert not is_ready
-    assert (made.state, made.producer_epoch, made.shards) == (State.PREPARE_ABORT, 4, {A})
+    assert (made.state, made.producer_epoch, made.shards) == (
+        TransactionState.PREPARE_ABORT,
+        4,
+        {A},
+    )
     assert begin(machine.complete(made, LATER)) == (7, 5, True)
 
 
@@ -121,7 +127,7 @@ def test_an_open_transaction_is_aborted_under_a_new_epoch_first() -> None:
         (one(), Producer(8, 3), FENCED),
         (one(last_producer_id=6, last_producer_epoch=9), Producer(6, 9), (7, 3)),
         (one(last_producer_id=6, last_producer_epoch=9), Producer(7, 9), FENCED),
-        (one(State.ONGOING, last_producer_epoch=2), Producer(7, 2), FENCED),
+        (one(TransactionState.ONGOING, last_producer_epoch=2), Producer(7, 2), FENCED),
     ],
 )
 def test_who_may_go_on_after_an_error(
@@ -134,7 +140,7 @@ def test_who_may_go_on_after_an_error(
 
 
 def test_who_goes_on_in_the_middle_of_its_own_transaction_is_known_again() -> None:
-    made, is_ready = machine.initialize(one(State.ONGOING), ME, 60, -1, LATER)
+    made, is_ready = machine.initialize(one(TransactionState.ONGOING), ME, 60, -1, LATER)
     assert not is_ready
     assert begin(machine.complete(made, LATER), ME) == (7, 4, True)
 
@@ -142,7 +148,7 @@ def test_who_goes_on_in_the_middle_of_its_own_transaction_is_known_again() -> No
 @pytest.mark.parametrize("epoch", [EPOCH_MAX - 1, EPOCH_MAX])
 @pytest.mark.parametrize("by_itself", [True, False])
 def test_a_used_up_epoch_gives_a_new_producer_id(epoch: int, by_itself: bool) -> None:
-    old = one(State.COMPLETE_ABORT, producer_epoch=epoch)
+    old = one(TransactionState.COMPLETE_ABORT, producer_epoch=epoch)
     assert machine.needs_new_id(old)
     expected = Producer(7, epoch) if by_itself else None
     made, _ = machine.initialize(old, expected, 60, NEW_ID, LATER)
@@ -156,7 +162,7 @@ def test_a_used_up_epoch_gives_a_new_producer_id(epoch: int, by_itself: bool) ->
 
 def test_who_is_fenced_at_the_last_epoch_can_still_go_on() -> None:
     last = EPOCH_MAX - 1
-    known = one(State.ONGOING, producer_epoch=last)
+    known = one(TransactionState.ONGOING, producer_epoch=last)
     made, _ = machine.initialize(known, Producer(7, last), 60, -1, LATER)
     done = machine.complete(made, LATER)
     assert machine.needs_new_id(done)
@@ -176,14 +182,14 @@ def test_who_may_not_add(known: TransactionMeta | None, code: ErrorCode) -> None
 
 
 @pytest.mark.parametrize("state", sorted(AT_REST))
-def test_the_first_partition_begins_the_transaction(state: State) -> None:
+def test_the_first_partition_begins_the_transaction(state: TransactionState) -> None:
     added = machine.add(one(state), ME, LATER, shards=[A, B])
-    assert (added.state, added.shards, added.start_ms) == (State.ONGOING, {A, B}, LATER)
+    assert (added.state, added.shards, added.start_ms) == (TransactionState.ONGOING, {A, B}, LATER)
     assert not machine.verify(one(state), ME, shard=A)
 
 
 def test_more_partitions_and_groups_leave_the_start_as_it_was() -> None:
-    added = machine.add(one(State.ONGOING), ME, LATER, shards=[B])
+    added = machine.add(one(TransactionState.ONGOING), ME, LATER, shards=[B])
     added = machine.add(added, ME, LATER, groups=["g"])
     assert (added.shards, added.groups, added.start_ms) == ({A, B}, {"g"}, NOW)
     assert machine.verify(added, ME, shard=B)
@@ -200,7 +206,7 @@ def test_a_transaction_has_room_for_so_many_groups() -> None:
 
 
 def test_what_is_there_already_costs_no_write() -> None:
-    known = one(State.ONGOING)
+    known = one(TransactionState.ONGOING)
     assert machine.add(known, ME, LATER, shards=[A]) is known
 
 
@@ -215,23 +221,25 @@ def test_who_may_not_end(known: TransactionMeta | None, code: ErrorCode, renews:
 
 NOTHING_TO_DO = ErrorCode.NONE
 ENDS = [
-    (State.ONGOING, True, State.PREPARE_COMMIT),
-    (State.ONGOING, False, State.PREPARE_ABORT),
-    (State.COMPLETE_COMMIT, True, NOTHING_TO_DO),
-    (State.COMPLETE_COMMIT, False, NOT_NOW),
-    (State.COMPLETE_ABORT, True, NOT_NOW),
-    (State.COMPLETE_ABORT, False, NOTHING_TO_DO),
-    (State.PREPARE_COMMIT, True, BUSY),
-    (State.PREPARE_COMMIT, False, NOT_NOW),
-    (State.PREPARE_ABORT, True, NOT_NOW),
-    (State.PREPARE_ABORT, False, BUSY),
-    (State.EMPTY, True, NOT_NOW),
-    (State.EMPTY, False, NOT_NOW),
+    (TransactionState.ONGOING, True, TransactionState.PREPARE_COMMIT),
+    (TransactionState.ONGOING, False, TransactionState.PREPARE_ABORT),
+    (TransactionState.COMPLETE_COMMIT, True, NOTHING_TO_DO),
+    (TransactionState.COMPLETE_COMMIT, False, NOT_NOW),
+    (TransactionState.COMPLETE_ABORT, True, NOT_NOW),
+    (TransactionState.COMPLETE_ABORT, False, NOTHING_TO_DO),
+    (TransactionState.PREPARE_COMMIT, True, BUSY),
+    (TransactionState.PREPARE_COMMIT, False, NOT_NOW),
+    (TransactionState.PREPARE_ABORT, True, NOT_NOW),
+    (TransactionState.PREPARE_ABORT, False, BUSY),
+    (TransactionState.EMPTY, True, NOT_NOW),
+    (TransactionState.EMPTY, False, NOT_NOW),
 ]
 
 
 @pytest.mark.parametrize(("state", "commit", "outcome"), ENDS)
-def test_how_a_transaction_ends(state: State, commit: bool, outcome: State | ErrorCode) -> None:
+def test_how_a_transaction_ends(
+    state: TransactionState, commit: bool, outcome: TransactionState | ErrorCode
+) -> None:
     known = one(state)
     if outcome is NOTHING_TO_DO:
         assert machine.end(known, ME, commit=commit, now_ms=LATER) is known
@@ -248,7 +256,7 @@ def renew(known: TransactionMeta, who: Producer, *, commit: bool) -> Transaction
 
 @pytest.mark.parametrize("commit", [True, False])
 def test_an_end_that_renews_is_marked_with_the_new_epoch(commit: bool) -> None:
-    ended = renew(one(State.ONGOING), ME, commit=commit)
+    ended = renew(one(TransactionState.ONGOING), ME, commit=commit)
     assert ended.producer_epoch == 4
     assert refusal(lambda: renew(ended, ME, commit=commit)) is BUSY
     done = machine.complete(ended, LATER)
@@ -259,15 +267,19 @@ def test_an_end_that_renews_is_marked_with_the_new_epoch(commit: bool) -> None:
 
 
 @pytest.mark.parametrize("state", sorted(AT_REST))
-def test_an_end_that_renews_before_anything_began(state: State) -> None:
+def test_an_end_that_renews_before_anything_began(state: TransactionState) -> None:
     assert refusal(lambda: renew(one(state), ME, commit=True)) is NOT_NOW
     ended = renew(one(state), ME, commit=False)
-    assert (ended.state, ended.producer_epoch, ended.shards) == (State.PREPARE_ABORT, 4, set())
+    assert (ended.state, ended.producer_epoch, ended.shards) == (
+        TransactionState.PREPARE_ABORT,
+        4,
+        set(),
+    )
 
 
 def test_an_end_that_renews_at_the_last_epoch_gives_a_new_producer_id() -> None:
     last = Producer(7, EPOCH_MAX - 1)
-    known = one(State.ONGOING, producer_epoch=last.epoch)
+    known = one(TransactionState.ONGOING, producer_epoch=last.epoch)
     assert machine.ends_with_new_id(known, last)
     ended = renew(known, last, commit=True)
     assert (ended.producer_id, ended.producer_epoch) == (7, EPOCH_MAX), "the marks are the old id's"
@@ -280,7 +292,9 @@ def test_an_end_that_renews_at_the_last_epoch_gives_a_new_producer_id() -> None:
 @pytest.mark.parametrize("epoch", [3, EPOCH_MAX - 1])
 def test_who_has_the_new_epoch_or_id_already_waits_for_the_marks(commit: bool, epoch: int) -> None:
     """An end may be answered before its marks are written: its producer goes on meanwhile."""
-    ended = renew(one(State.ONGOING, producer_epoch=epoch), Producer(7, epoch), commit=commit)
+    ended = renew(
+        one(TransactionState.ONGOING, producer_epoch=epoch), Producer(7, epoch), commit=commit
+    )
     used_up = epoch == EPOCH_MAX - 1
     new = Producer(NEW_ID, 0) if used_up else Producer(7, 4)
     assert refusal(lambda: renew(ended, new, commit=True)) is BUSY
@@ -295,7 +309,7 @@ def test_who_has_the_new_epoch_or_id_already_waits_for_the_marks(commit: bool, e
 
 def test_nobody_is_told_of_the_epoch_that_is_for_fencing() -> None:
     last = Producer(7, EPOCH_MAX - 1)
-    known = one(State.ONGOING, producer_epoch=last.epoch)
+    known = one(TransactionState.ONGOING, producer_epoch=last.epoch)
     fenced = machine.fence(known, LATER, by_itself=True)
     assert fenced.producer_epoch == EPOCH_MAX
     done = machine.complete(fenced, LATER)
@@ -304,7 +318,7 @@ def test_nobody_is_told_of_the_epoch_that_is_for_fencing() -> None:
 
 
 def test_time() -> None:
-    known = one(State.ONGOING)
+    known = one(TransactionState.ONGOING)
     assert not machine.has_timed_out(known, TimestampMs(150))
     assert machine.has_timed_out(known, TimestampMs(151))
     assert not machine.has_timed_out(one(), TimestampMs(10**9))
@@ -353,7 +367,7 @@ class History:
                 self._tell(made, repeats=made is known)
             return made
         if what == "time":
-            if known.state is not State.ONGOING:
+            if known.state is not TransactionState.ONGOING:
                 return known
             self.ended = False
             return machine.fence(known, LATER)

@@ -11,7 +11,7 @@ import pytest
 
 from stratamq.broker.kafka.transactions.machine import Producer
 from stratamq.model.errors import StorageError
-from stratamq.model.transaction import State
+from stratamq.model.transaction import TransactionState
 from stratamq.wire.kafka.protocol import ErrorCode
 from tests.broker.transactions.rig import ID, Rig
 from tests.waiting import every, let_run, until
@@ -104,7 +104,9 @@ async def test_what_was_decided_is_finished_after_a_restart(
     await work(rig, who, STEPS - 1, commit=commit)
     one = rig.coordinator.find(ID)
     assert one is not None
-    assert one.state is (State.PREPARE_COMMIT if commit else State.PREPARE_ABORT)
+    assert one.state is (
+        TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
+    )
     await rig.restart()
 
     async def goes_on() -> bool:
@@ -165,7 +167,7 @@ async def test_a_completion_whose_write_seemed_to_fail_is_not_done_twice(
     await let_run(0.2)  # more than the first pause before it tries again
     one = rig.coordinator.find(ID)
     assert one is not None
-    assert one.state is State.ONGOING
+    assert one.state is TransactionState.ONGOING
     assert (await rig.committed_offset()).committed_offset == -1
 
 

@@ -14,7 +14,7 @@ import uvloop
 from stratamq.broker.kafka.transactions import coordinator
 from stratamq.model.clock import ManualClock
 from stratamq.model.config import load
-from stratamq.model.transaction import State
+from stratamq.model.transaction import TransactionState
 from stratamq.node.core import NodeCore
 from stratamq.node.kafka import KafkaFront
 from stratamq.wire.kafka.protocol import ErrorCode
@@ -47,7 +47,7 @@ class Stalled:
         return tx.AddOffsetsToTxnRequest(**self.who, group_id=name)
 
     @property
-    def state(self) -> State:
+    def state(self) -> TransactionState:
         return self.core.meta.state.transactions["x"].state
 
 
@@ -89,7 +89,7 @@ def test_a_transaction_goes_on_after_a_stall_that_was_longer_than_its_time(tmp_p
             assert (await node.peer.ask(node.group(group))).error_code == 0
         told = await node.peer.ask(tx.EndTxnRequest(**node.who, committed=True))
         assert ErrorCode(told.error_code) is ErrorCode.NONE
-        assert node.state is State.COMPLETE_COMMIT
+        assert node.state is TransactionState.COMPLETE_COMMIT
 
     on_uvloop(tmp_path, story)
 
@@ -100,7 +100,7 @@ def test_what_nobody_ends_is_aborted(tmp_path: Path, monkeypatch: pytest.MonkeyP
     async def story(node: Stalled) -> None:
         await node.begin()
         node.clock.advance(TIMEOUT_MS + 1)
-        await until(lambda: node.state is State.COMPLETE_ABORT)
+        await until(lambda: node.state is TransactionState.COMPLETE_ABORT)
         told = await node.peer.ask(tx.EndTxnRequest(**node.who, committed=True))
         assert ErrorCode(told.error_code) is ErrorCode.PRODUCER_FENCED
 

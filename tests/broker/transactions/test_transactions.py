@@ -11,7 +11,7 @@ import pytest
 from stratamq.broker.kafka.transactions.machine import Producer
 from stratamq.meta.transactions import SaveTransaction
 from stratamq.model.errors import StorageError
-from stratamq.model.transaction import DECIDED, EPOCH_MAX, State
+from stratamq.model.transaction import DECIDED, EPOCH_MAX, TransactionState
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages import transactions as tx
 from tests.broker.transactions.rig import ID, TOPIC, Rig
@@ -20,7 +20,7 @@ from tests.waiting import let_run, until
 STRANGER = Producer(12345, 0)
 
 
-def state(rig: Rig, transactional_id: str = ID) -> State:
+def state(rig: Rig, transactional_id: str = ID) -> TransactionState:
     one = rig.coordinator.find(transactional_id)
     assert one is not None
     return one.state
@@ -183,7 +183,7 @@ async def test_partitions_are_added_all_or_none(rig: Rig) -> None:
     told = await rig.add(who, 0, 7)
     assert told == [ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert await rig.add(who, 0, topic="no") == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-    assert state(rig) is State.EMPTY
+    assert state(rig) is TransactionState.EMPTY
 
 
 @pytest.mark.parametrize("version", [4, 5])
@@ -278,11 +278,11 @@ async def test_a_transaction_past_its_time_is_aborted_and_its_producer_fenced(ri
     await rig.produce(who, b"late")
     rig.clock.advance(60_000)
     await rig.coordinator.sweep()
-    assert state(rig) is State.ONGOING
+    assert state(rig) is TransactionState.ONGOING
     rig.clock.advance(1)
     await rig.coordinator.sweep()
     await settled(rig)
-    assert state(rig) is State.COMPLETE_ABORT
+    assert state(rig) is TransactionState.COMPLETE_ABORT
     assert (await rig.end(who)).error_code == ErrorCode.PRODUCER_FENCED
     assert await rig.read() == []
     assert await rig.end_offset(committed=True) == 2
@@ -296,7 +296,7 @@ async def test_an_id_that_nobody_uses_is_forgotten(rig: Rig) -> None:
     await rig.coordinator.sweep()
     assert rig.coordinator.find("idle") is None
     await settled(rig)
-    assert state(rig) is State.COMPLETE_ABORT, "it was in use, until its time was over"
+    assert state(rig) is TransactionState.COMPLETE_ABORT, "it was in use, until its time was over"
 
 
 async def test_marks_are_written_again_until_they_are(
@@ -308,7 +308,7 @@ async def test_marks_are_written_again_until_they_are(
     await rig.produce(who, b"b", partition=1)
     attempts = failing(rig, monkeypatch, times=2)
     assert (await rig.end(who)).error_code == 0
-    assert state(rig) is State.COMPLETE_COMMIT
+    assert state(rig) is TransactionState.COMPLETE_COMMIT
     assert len(attempts) == 4, "the partition that took its mark was not marked again"
     assert [await rig.read(partition=number) for number in (0, 1)] == [[b"a"], [b"b"]]
 
@@ -336,7 +336,7 @@ async def test_a_producer_waits_for_the_marks_of_its_last_transaction(
         broken.setattr("stratamq.broker.kafka.transactions.coordinator.ANSWER_S", 0.01)
         failing(rig, broken, times=1_000_000)
         assert (await rig.end(who)).error_code == 0, "the end is decided, whatever the disk says"
-        assert state(rig) is State.PREPARE_COMMIT
+        assert state(rig) is TransactionState.PREPARE_COMMIT
         busy = ErrorCode.CONCURRENT_TRANSACTIONS
         assert await rig.add(who, 0) == [busy]
         assert (await rig.end(who)).error_code == busy
@@ -358,7 +358,7 @@ async def test_a_deleted_topic_does_not_hold_up_the_end(rig: Rig) -> None:
     await rig.produce(who, b"a")
     await rig.services.topics.delete("gone")
     assert (await rig.end(who)).error_code == 0
-    assert state(rig) is State.COMPLETE_COMMIT
+    assert state(rig) is TransactionState.COMPLETE_COMMIT
     assert await rig.read() == [b"a"]
 
 

@@ -16,7 +16,7 @@ from stratamq.model.errors import (
     OutOfOrderSequence,
     StrataError,
 )
-from stratamq.model.producer import AbortedTransaction, ProducerState
+from stratamq.model.transaction import AbortedTxn, ProducerStateEntry
 from stratamq.model.types import Offset
 from tests.engine.conftest import House
 from tests.engine.support import (
@@ -43,7 +43,7 @@ async def put(engine: StorageEngine, *batches: bytes) -> list[AppendResult]:
     return [await engine.append_batch(S, data) for data in batches]
 
 
-def state(engine: StorageEngine, producer_id: int = 7) -> ProducerState:
+def state(engine: StorageEngine, producer_id: int = 7) -> ProducerStateEntry:
     (found,) = [one for one in engine.producers(S) if one.producer_id == producer_id]
     return found
 
@@ -175,7 +175,7 @@ async def test_readers_of_committed_data_wait_for_the_oldest_transaction(
     assert await write_mark(engine, 2, commit=False) == 5
     assert engine.last_stable_offset(S) == 6
     assert engine.aborted_transactions(S, Offset(0), Offset(6)) == [
-        AbortedTransaction(2, Offset(2), Offset(5))
+        AbortedTxn(2, Offset(2), Offset(5))
     ]
 
 
@@ -191,14 +191,14 @@ async def test_a_transaction_goes_over_several_batches(engine: StorageEngine) ->
     await engine.append_batch(S, produced(b"v", sequence=3, transactional=True))
     await write_mark(engine, commit=False)
     assert engine.aborted_transactions(S, Offset(0), Offset(99)) == [
-        AbortedTransaction(7, Offset(0), Offset(3)),
-        AbortedTransaction(7, Offset(4), Offset(5)),
+        AbortedTxn(7, Offset(0), Offset(3)),
+        AbortedTxn(7, Offset(4), Offset(5)),
     ]
     assert engine.aborted_transactions(S, Offset(4), Offset(99)) == [
-        AbortedTransaction(7, Offset(4), Offset(5))
+        AbortedTxn(7, Offset(4), Offset(5))
     ]
     assert engine.aborted_transactions(S, Offset(0), Offset(4)) == [
-        AbortedTransaction(7, Offset(0), Offset(3))
+        AbortedTxn(7, Offset(0), Offset(3))
     ]
 
 
@@ -215,7 +215,7 @@ async def test_a_mark_for_somebody_unknown_does_no_harm(engine: StorageEngine) -
     await engine.create_shard(spec())
     assert await write_mark(engine, 99, epoch=3, commit=False) == 0
     assert engine.aborted_transactions(S, Offset(0), Offset(9)) == []
-    assert state(engine, 99) == ProducerState(99, 3, -1, NOW, 0, None)
+    assert state(engine, 99) == ProducerStateEntry(99, 3, -1, NOW, 0, None)
     with pytest.raises(InvalidProducerEpoch):
         await engine.append_batch(S, produced(b"v", pid=99, epoch=2))
 
@@ -225,7 +225,7 @@ async def test_a_mark_of_a_newer_epoch_shuts_out_who_wrote(engine: StorageEngine
     await engine.append_batch(S, produced(b"v", epoch=0, transactional=True))
     await write_mark(engine, epoch=1, commit=False)
     assert engine.aborted_transactions(S, Offset(0), Offset(9)) == [
-        AbortedTransaction(7, Offset(0), Offset(1))
+        AbortedTxn(7, Offset(0), Offset(1))
     ]
     with pytest.raises(InvalidProducerEpoch):
         await engine.append_batch(S, produced(b"v", epoch=0, sequence=1, transactional=True))

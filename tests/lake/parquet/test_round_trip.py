@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from stratamq.lake.parquet.blocks import Kind
 from stratamq.lake.parquet.writing import FileLayout, FileWriter, read_chunks, write_file
 from stratamq.model.errors import BatchTooLarge, CorruptBatch
-from stratamq.model.producer import AbortedTransaction
 from stratamq.model.record import Record
+from stratamq.model.transaction import AbortedTxn
 from stratamq.model.types import Offset
 from stratamq.wire.kafka.records import (
     BatchHeader,
@@ -196,7 +196,7 @@ def test_rolled_back_rows_are_marked_in_the_table() -> None:
     ]
     plain = encode_batch(some_records(1), now_ms=1, base_offset=8, producer_id=1)
     sink = io.BytesIO()
-    layout = FileLayout(partition=0, aborted=[AbortedTransaction(1, Offset(0), Offset(5))])
+    layout = FileLayout(partition=0, aborted=[AbortedTxn(1, Offset(0), Offset(5))])
     write_file([b"".join(batches), plain], sink, layout)
     table = pq.read_table(io.BytesIO(sink.getvalue()))
     flags = [True, True, False, False, True, True, False, False, False]

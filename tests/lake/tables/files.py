@@ -14,9 +14,9 @@ from stratamq.lake.tables.blobs import Blobs
 from stratamq.lake.tables.iceberg import Wanted
 from stratamq.lake.tables.manifest import table_columns
 from stratamq.meta.tier import ParquetEnd, TierFile, TierObject
-from stratamq.model.producer import AbortedTransaction
 from stratamq.model.record import Record
 from stratamq.model.shard import shard_name
+from stratamq.model.transaction import AbortedTxn
 from stratamq.model.types import Offset, TimestampMs, TopicId
 from stratamq.tiering import keys
 from stratamq.wire.kafka.records import encode_batch
@@ -57,7 +57,7 @@ def make(
     topic: str = "orders",
     topic_id: TopicId = TOPIC_ID,
     final: bool = True,
-    aborted: Sequence[AbortedTransaction] = (),
+    aborted: Sequence[AbortedTxn] = (),
     batch: bytes | None = None,
 ) -> TierFile:
     """Store one, of records whose values are made of their offsets."""

@@ -21,8 +21,8 @@ from stratamq.lake.tables.expiry import SnapshotLimits
 from stratamq.lake.tables.iceberg import OFFSETS, REVISION, IcebergTables, Synced
 from stratamq.meta.tier import TierFile
 from stratamq.model.errors import CorruptObject, InvalidConfig, ObjectNotFound, StoreUnavailable
-from stratamq.model.producer import AbortedTransaction
 from stratamq.model.record import Record
+from stratamq.model.transaction import AbortedTxn
 from stratamq.model.types import Offset, TopicId
 from stratamq.tiering.tables.blobs import StoreBlobs
 from stratamq.wire.kafka.records import encode_batch
@@ -226,7 +226,7 @@ def test_rows_of_aborted_transactions_can_be_left_out(
         base_sequence=0,
         transactional=True,
     )
-    mark = AbortedTransaction(5, Offset(10), Offset(11))
+    mark = AbortedTxn(5, Offset(10), Offset(11))
     files = [make(blobs, 0, 0, 10), make(blobs, 0, 10, 11, batch=batch, aborted=[mark])]
     tables.sync(wanted(files))
     assert by_pyiceberg(table()).rows == by_duckdb(table()).rows == 11

@@ -16,8 +16,8 @@ from stratamq.lake.parquet.reading import ColdFile
 from stratamq.lake.parquet.sinks import Footer
 from stratamq.lake.parquet.sources import FileSource
 from stratamq.model.errors import CorruptBatch, InvalidConfig
-from stratamq.model.producer import AbortedTransaction
 from stratamq.model.record import Record
+from stratamq.model.transaction import AbortedTxn
 from stratamq.model.types import Offset, TimestampMs
 from stratamq.tiering.mover.conversion import (
     Conversion,
@@ -183,7 +183,7 @@ def test_aborted_rows_are_marked(tmp_path: Path) -> None:
             for offset, producer in enumerate([5, 6, 5])
         )
     )
-    aborted = (AbortedTransaction(5, Offset(0), Offset(1)),)
+    aborted = (AbortedTxn(5, Offset(0), Offset(1)),)
     convert(request(source, parquet=target, aborted=aborted))
     assert pq.read_table(target)["aborted"].to_pylist() == [True, False, False]
 
@@ -229,7 +229,7 @@ def test_requests_and_answers_as_lines(tmp_path: Path) -> None:
         tmp_path / "ä\n.log",
         parquet=tmp_path / "p",
         deleted=(Offset(1), Offset(1 << 60)),
-        aborted=(AbortedTransaction(1, Offset(2), Offset(3)),),
+        aborted=(AbortedTxn(1, Offset(2), Offset(3)),),
         notes={"topic": "a\nb"},
         sums_of=(tmp_path / "i",),
     )

@@ -15,9 +15,9 @@ import pytest
 from stratamq.meta.tier import CommitFiles, TierFile, TierObject
 from stratamq.model.clock import ManualClock
 from stratamq.model.errors import StoreUnavailable
-from stratamq.model.producer import TransactionMarker
 from stratamq.model.record import Record
 from stratamq.model.shard import shard_name
+from stratamq.model.transaction import TransactionMarker
 from stratamq.model.types import Offset, ShardName, TimestampMs, TopicId
 from stratamq.tiering import keys
 from stratamq.tiering.mover.conversion import Converted

@@ -13,7 +13,7 @@ from stratamq.engine.contract import ReadLimit
 from stratamq.model.config import load
 from stratamq.model.errors import StoreUnavailable
 from stratamq.model.record import Record
-from stratamq.model.topic import StorageType
+from stratamq.model.settings.topic import StorageType
 from stratamq.model.types import Offset
 from stratamq.node import tiering
 from stratamq.node.core import NodeCore

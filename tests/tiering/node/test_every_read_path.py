@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 from stratamq.engine.contract import OffsetStrategy, ReadLimit, StorageEngine
 from stratamq.model.clock import ManualClock
 from stratamq.model.config import load
-from stratamq.model.producer import TransactionMarker
 from stratamq.model.record import Record
+from stratamq.model.settings.topic import StorageType
 from stratamq.model.shard import shard_name
-from stratamq.model.topic import StorageType
+from stratamq.model.transaction import TransactionMarker
 from stratamq.model.types import Offset, ShardName, TimestampMs
 from stratamq.node.core import NodeCore
 from stratamq.tiering.service import TierService

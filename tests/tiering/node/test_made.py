@@ -12,8 +12,8 @@ import pytest
 from stratamq.meta.tier import Replaced, TierFile, TierObject
 from stratamq.model.errors import InvalidInput, ObjectNotFound
 from stratamq.model.record import Record
+from stratamq.model.settings.topic import StorageType
 from stratamq.model.shard import shard_name
-from stratamq.model.topic import StorageType
 from stratamq.model.types import ShardName
 from stratamq.node.core import NodeCore
 from stratamq.tiering.keys import new_token

@@ -10,9 +10,9 @@ import pytest
 
 from stratamq.meta.tier import TierFile
 from stratamq.model.errors import StorageError, StoreUnavailable
-from stratamq.model.producer import TransactionMarker
 from stratamq.model.record import Record
 from stratamq.model.topic import Topic
+from stratamq.model.transaction import TransactionMarker
 from stratamq.model.types import Offset, TimestampMs
 from stratamq.tiering.stores.options import StoreOptions
 from stratamq.tiering.tables.early import Visible

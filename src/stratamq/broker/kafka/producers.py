@@ -8,8 +8,8 @@ from stratamq.broker.kafka.answer_budget import LongAnswer
 from stratamq.broker.kafka.contract import Caller, Family, Handled, Services
 from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.turns import paced
-from stratamq.model import producer
 from stratamq.model.errors import StrataError
+from stratamq.model.transaction import ProducerStateEntry
 from stratamq.wire.kafka.protocol.messages.transactions_admin import (
     DescribeProducersPartition,
     DescribeProducersRequest,
@@ -68,7 +68,7 @@ class Producers(Family):
         )
 
 
-def _told(one: producer.ProducerState) -> ProducerState:
+def _told(one: ProducerStateEntry) -> ProducerState:
     start = one.transaction_start
     return ProducerState(
         producer_id=one.producer_id,

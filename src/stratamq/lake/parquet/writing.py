@@ -23,7 +23,7 @@ from stratamq.lake.parquet.schema import TYPED_COLUMN, arrow_schema, writer_opti
 from stratamq.lake.parquet.sinks import Footer, Tally
 from stratamq.lake.parquet.values.contract import ValueColumns
 from stratamq.model.errors import CorruptBatch
-from stratamq.model.producer import AbortedTransaction
+from stratamq.model.transaction import AbortedTxn
 from stratamq.model.types import NO_TIMESTAMP
 from stratamq.wire.crc import crc32c
 from stratamq.wire.kafka.records import (
@@ -54,7 +54,7 @@ class FileLayout:
     row_group_bytes: int = ROW_GROUP_BYTES
     zstd_level: int = ZSTD_LEVEL
     decompressed_max: int = DECOMPRESSED_MAX
-    aborted: Sequence[AbortedTransaction] = ()
+    aborted: Sequence[AbortedTxn] = ()
     """Those that have records in it, also if they end behind it: the shard knows."""
     values: ValueColumns | None = None
     notes: Mapping[str, str] = field(default_factory=dict)
@@ -304,8 +304,8 @@ class _Extent:
 class _ByProducer:
     """Aborted transactions, found by producer."""
 
-    def __init__(self, spans: Iterable[AbortedTransaction]) -> None:
-        self._spans: dict[int, list[AbortedTransaction]] = {}
+    def __init__(self, spans: Iterable[AbortedTxn]) -> None:
+        self._spans: dict[int, list[AbortedTxn]] = {}
         for span in spans:
             self._spans.setdefault(span.producer_id, []).append(span)
 

@@ -20,7 +20,7 @@ from stratamq.client.fetching import Fetched
 from stratamq.lake.declared import columns_of, columns_text, declared
 from stratamq.meta.tier import ParquetEnd, TierObject
 from stratamq.model.errors import OffsetOutOfRange, TimedOut
-from stratamq.model.producer import AbortedTransaction
+from stratamq.model.transaction import AbortedTxn
 from stratamq.model.types import Offset, TopicId
 from stratamq.spark.fetching import EMPTY_MAX
 from stratamq.spark.jobs.plan import Rewrite
@@ -98,7 +98,7 @@ def make_file(work: Work, wanted: Rewrite) -> MadeFile:
 
 
 def _conversion(
-    work: Work, wanted: Rewrite, aborted: Sequence[AbortedTransaction], place: Path
+    work: Work, wanted: Rewrite, aborted: Sequence[AbortedTxn], place: Path
 ) -> Conversion:
     return Conversion(
         source=place / SOURCE,
@@ -116,7 +116,7 @@ def _conversion(
     )
 
 
-def _fetched(work: Work, wanted: Rewrite, sink: BinaryIO) -> list[AbortedTransaction]:
+def _fetched(work: Work, wanted: Rewrite, sink: BinaryIO) -> list[AbortedTxn]:
     aborted: set[Aborted] = set()
     marks: list[tuple[int, int]] = []
     for answer in _answers(work, wanted):
@@ -132,13 +132,13 @@ def _fetched(work: Work, wanted: Rewrite, sink: BinaryIO) -> list[AbortedTransac
 
 def aborted_spans(
     begun: Sequence[Aborted], marks: Sequence[tuple[int, int]], end: int
-) -> list[AbortedTransaction]:
+) -> list[AbortedTxn]:
     """From where each was begun to the mark that ended it, or to the end, if that comes later."""
     spans = []
     for one in begun:
         ends = [at for who, at in marks if who == one.producer_id and at >= one.first_offset]
         last = min(ends, default=end - 1)
-        spans.append(AbortedTransaction(one.producer_id, Offset(one.first_offset), Offset(last)))
+        spans.append(AbortedTxn(one.producer_id, Offset(one.first_offset), Offset(last)))
     return spans
 
 

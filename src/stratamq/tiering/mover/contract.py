@@ -12,9 +12,9 @@ from stratamq.log.contract import SegmentInfo
 from stratamq.meta.commands import Command
 from stratamq.meta.tier import RetiredObject, TierFile
 from stratamq.model.clock import Clock
-from stratamq.model.producer import AbortedTransaction
 from stratamq.model.shard import ShardOffsets
 from stratamq.model.topic import Topic
+from stratamq.model.transaction import AbortedTxn
 from stratamq.model.types import Offset, ShardName
 from stratamq.tiering.stores.contract import ObjectStore
 
@@ -33,7 +33,7 @@ class TierEngine(Protocol):
 
     def aborted_transactions(
         self, shard: ShardName, start: Offset, end: Offset
-    ) -> list[AbortedTransaction]: ...
+    ) -> list[AbortedTxn]: ...
 
     async def deleted(self, shard: ShardName, start: Offset, end: Offset) -> list[Offset]: ...
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stratamq.meta.tier import ParquetEnd
-from stratamq.model.producer import AbortedTransaction
+from stratamq.model.transaction import AbortedTxn
 from stratamq.model.types import EARLIEST, NO_TIMESTAMP, Offset, TimestampMs
 
 
@@ -45,7 +45,7 @@ class Conversion:
     end_offset: Offset
     start: Offset = EARLIEST
     deleted: tuple[Offset, ...] = ()
-    aborted: tuple[AbortedTransaction, ...] = ()
+    aborted: tuple[AbortedTxn, ...] = ()
     value_format: str = "none"
     value_schema: str = ""
     notes: Mapping[str, str] = field(default_factory=dict)
@@ -101,7 +101,7 @@ def decode_request(line: bytes) -> Conversion:
             "source_end": _end(found["source_end"]),
             "sums_of": tuple(map(Path, found["sums_of"])),
             "deleted": tuple(found["deleted"]),
-            "aborted": tuple(AbortedTransaction(**one) for one in found["aborted"]),
+            "aborted": tuple(AbortedTxn(**one) for one in found["aborted"]),
         }
     )
 

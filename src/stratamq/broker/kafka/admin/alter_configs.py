@@ -18,9 +18,10 @@ from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.errors import Refused, api_error, duplicate, duplicates
 from stratamq.broker.kafka.groups.configs import GroupConfigs
 from stratamq.broker.kafka.turns import paced
+from stratamq.model.config import GROUP_SETTINGS, GroupConfig
 from stratamq.model.errors import StrataError
-from stratamq.model.group import GROUP_SETTINGS, GroupConfig
-from stratamq.model.topic import TOPIC_SETTINGS, TopicConfig
+from stratamq.model.settings.topic import TOPIC_SETTINGS
+from stratamq.model.topic import TopicConfig
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.configs import (
     AlterConfigsRequest,

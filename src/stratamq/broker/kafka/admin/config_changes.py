@@ -8,7 +8,7 @@ from typing import NamedTuple
 from stratamq.broker.kafka.admin.kinds import Operation
 from stratamq.broker.kafka.errors import Refused, duplicate, duplicates
 from stratamq.model.errors import InvalidConfig
-from stratamq.model.settings import Setting, Value, unknown_name
+from stratamq.model.settings.setting import Setting, Value, unknown_name
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.configs import (
     AlterableConfig,

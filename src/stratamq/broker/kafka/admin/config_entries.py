@@ -8,11 +8,19 @@ from typing import NamedTuple
 
 from stratamq.broker.kafka.admin.broker_names import broker_name
 from stratamq.broker.kafka.admin.kinds import Origin, Type
-from stratamq.model.config import ALL_SETTINGS, TOPIC_PREFIX, NodeConfig, Source
+from stratamq.model.config import (
+    ALL_SETTINGS,
+    GROUP_PREFIX,
+    GROUP_SETTINGS,
+    TOPIC_PREFIX,
+    ConfigSource,
+    GroupConfig,
+    NodeConfig,
+)
 from stratamq.model.dataclass import dataclass
-from stratamq.model.group import GROUP_PREFIX, GROUP_SETTINGS, GroupConfig
-from stratamq.model.settings import Setting, Value
-from stratamq.model.topic import TOPIC_SETTINGS, TopicConfig
+from stratamq.model.settings.setting import Setting, Value
+from stratamq.model.settings.topic import TOPIC_SETTINGS
+from stratamq.model.topic import TopicConfig
 
 INT_MAX = (1 << 31) - 1
 SECRETS = ("password", "secret")
@@ -101,9 +109,9 @@ def _topic_synonyms(
 
 
 _ORIGINS = {
-    Source.DEFAULT: Origin.DEFAULT,
-    Source.EVERY_BROKER: Origin.EVERY_BROKER,
-    Source.THIS_BROKER: Origin.THIS_BROKER,
+    ConfigSource.DEFAULT: Origin.DEFAULT,
+    ConfigSource.EVERY_BROKER: Origin.EVERY_BROKER,
+    ConfigSource.THIS_BROKER: Origin.THIS_BROKER,
 }
 """All others are what the node was started with."""
 

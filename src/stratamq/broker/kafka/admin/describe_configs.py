@@ -20,7 +20,7 @@ from stratamq.broker.kafka.groups.configs import GroupConfigs
 from stratamq.broker.kafka.turns import paced, paced_sorted
 from stratamq.model.config import NodeConfig
 from stratamq.model.errors import AnswerTooLarge, StrataError
-from stratamq.model.settings import Value
+from stratamq.model.settings.setting import Value
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.configs import (
     ConfigResource,

@@ -11,7 +11,7 @@ from stratamq.broker.kafka.contract import Services
 from stratamq.broker.kafka.errors import Refused
 from stratamq.meta.resource_configs import AlterResourceConfig, ConfigKind, ConfigScope
 from stratamq.model.config import ALL_SETTINGS
-from stratamq.model.settings import Setting, Value
+from stratamq.model.settings.setting import Setting, Value
 from stratamq.wire.kafka.protocol import ErrorCode
 
 CACHE_S = 10.0

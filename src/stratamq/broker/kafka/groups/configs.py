@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from stratamq.broker.kafka.contract import Services
 from stratamq.meta.names import check_group_name
 from stratamq.meta.resource_configs import AlterResourceConfig, ConfigKind, ConfigScope
-from stratamq.model.group import GroupConfig
+from stratamq.model.config import GroupConfig
 
 CACHE_S = 10.0
 """How long a change may take to reach this node's own cache."""

@@ -26,9 +26,8 @@ from __future__ import annotations
 from dataclasses import field, replace
 from enum import StrEnum
 
-from stratamq.model.config import NodeConfig
+from stratamq.model.config import HEARTBEAT, SESSION, GroupConfig, NodeConfig
 from stratamq.model.dataclass import dataclass
-from stratamq.model.group import HEARTBEAT, SESSION, GroupConfig
 from stratamq.wire.kafka.protocol import ErrorCode
 
 ITEM_BYTES = 100

@@ -31,8 +31,8 @@ from stratamq.model.errors import (
     InvalidTimestamp,
     UnsupportedFormat,
 )
-from stratamq.model.settings import Value
-from stratamq.model.topic import LONG_MAX
+from stratamq.model.settings.setting import Value
+from stratamq.model.settings.topic import LONG_MAX
 from stratamq.wire.kafka.protocol import Buffer, ErrorCode
 from stratamq.wire.kafka.records import (
     HEADER_BYTES,

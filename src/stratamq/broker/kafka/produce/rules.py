@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from stratamq.broker.kafka.errors import Refused, code_of
 from stratamq.model.errors import InvalidRecord, InvalidTimestamp, StrataError
-from stratamq.model.topic import LONG_MAX, TopicConfig
+from stratamq.model.settings.topic import LONG_MAX
+from stratamq.model.topic import TopicConfig
 from stratamq.model.types import TimestampMs
 from stratamq.wire.kafka.protocol import Buffer, ErrorCode
 from stratamq.wire.kafka.records import (

@@ -14,7 +14,7 @@ from stratamq.broker.kafka.turns import paced
 from stratamq.meta.transactions import TransactionMeta
 from stratamq.model.errors import AnswerTooLarge, StrataError, TopicNotFound
 from stratamq.model.shard import split_shard_name
-from stratamq.model.transaction import State
+from stratamq.model.transaction import TransactionState
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.transactions import (
     WritableTxnMarker,
@@ -107,7 +107,7 @@ class TransactionAdminApi:
     async def list_all(
         self, request: ListTransactionsRequest, caller: Caller
     ) -> ListTransactionsResponse:
-        known = {str(state) for state in State}
+        known = {str(state) for state in TransactionState}
         unknown = [one for one in request.state_filters if one not in known]
         try:
             wanted = self._filters(request)

@@ -23,7 +23,7 @@ from stratamq.broker.kafka.transactions.machine import Producer
 from stratamq.broker.kafka.transactions.marking import Marker
 from stratamq.meta.transactions import DeleteTransaction, SaveTransaction, TransactionMeta
 from stratamq.model.errors import StrataError
-from stratamq.model.transaction import DECIDED, NO_PRODUCER_ID, State
+from stratamq.model.transaction import DECIDED, NO_PRODUCER_ID, TransactionState
 from stratamq.model.types import ShardName
 from stratamq.wire.kafka.protocol import ErrorCode
 
@@ -196,7 +196,7 @@ class TransactionCoordinator:
                 if self.find(one.transactional_id) != one:
                     return True  # a write that seemed to fail did happen
                 done = machine.complete(one, self._services.clock.now_ms())
-                commit = one.state is State.PREPARE_COMMIT
+                commit = one.state is TransactionState.PREPARE_COMMIT
                 offsets = await self._pending.ending(one.producer_id, commit=commit)
                 await self._services.meta.submit(offsets, SaveTransaction(transaction=done))
         except StrataError as error:

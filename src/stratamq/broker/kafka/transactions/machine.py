@@ -22,8 +22,8 @@ from stratamq.model.transaction import (
     EPOCH_MAX,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
-    Event,
-    State,
+    TransactionEvent,
+    TransactionState,
     after,
 )
 from stratamq.model.types import NO_TIMESTAMP, ShardName, TimestampMs
@@ -83,7 +83,7 @@ def initialize(
         raise Refused(ErrorCode.PRODUCER_FENCED)
     if old.state in DECIDED:
         raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
-    if old.state is State.ONGOING:
+    if old.state is TransactionState.ONGOING:
         if expected is not None and not _is_now(old, expected):
             raise Refused(ErrorCode.PRODUCER_FENCED)  # an old request that comes twice
         return Initialized(fence(old, now_ms, by_itself=expected is not None), False)
@@ -130,7 +130,7 @@ def _renewed(
         producer_epoch=0 if another else old.producer_epoch + 1,
         last_producer_id=old.producer_id if another else NO_PRODUCER_ID,
         last_producer_epoch=NO_PRODUCER_EPOCH if expected is None else expected.epoch,
-        state=after(old.state, Event.INITIALIZE),
+        state=after(old.state, TransactionEvent.INITIALIZE),
         timeout_ms=timeout_ms,
         start_ms=NO_TIMESTAMP,
         update_ms=now_ms,
@@ -147,7 +147,7 @@ def fence(old: TransactionMeta, now_ms: TimestampMs, *, by_itself: bool = False)
         producer_epoch=old.producer_epoch + 1,
         last_producer_id=NO_PRODUCER_ID,
         last_producer_epoch=old.producer_epoch if by_itself else NO_PRODUCER_EPOCH,
-        state=after(old.state, Event.FENCE, Event.ABORT),
+        state=after(old.state, TransactionEvent.FENCE, TransactionEvent.ABORT),
         update_ms=now_ms,
     )
 
@@ -167,10 +167,10 @@ def add(
     known = _owned(old, who)
     if known.state in DECIDED:
         raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
-    begins = known.state is not State.ONGOING
+    begins = known.state is not TransactionState.ONGOING
     added = replace(
         known,
-        state=after(known.state, Event.ADD),
+        state=after(known.state, TransactionEvent.ADD),
         shards=frozenset(shards) if begins else known.shards.union(shards),
         groups=frozenset(groups) if begins else known.groups.union(groups),
     )
@@ -192,7 +192,7 @@ def verify(
     known = _owned(old, who)
     if known.state in DECIDED:
         raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
-    if known.state is not State.ONGOING:
+    if known.state is not TransactionState.ONGOING:
         return False
     return shard in known.shards if group is None else group in known.groups
 
@@ -209,8 +209,8 @@ def _owned(old: TransactionMeta | None, who: Producer) -> TransactionMeta:
 
 # -- EndTxn ----------------------------------------------------------------------------------------
 
-_ENDED = {True: State.COMPLETE_COMMIT, False: State.COMPLETE_ABORT}
-_ENDING = {True: State.PREPARE_COMMIT, False: State.PREPARE_ABORT}
+_ENDED = {True: TransactionState.COMPLETE_COMMIT, False: TransactionState.COMPLETE_ABORT}
+_ENDING = {True: TransactionState.PREPARE_COMMIT, False: TransactionState.PREPARE_ABORT}
 
 
 def end(
@@ -235,10 +235,12 @@ def end(
     if known.state in DECIDED and renews:
         # It was given its epoch by the end whose marks are being written: this is another end.
         raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
-    if known.state is not State.ONGOING and not renews:
+    if known.state is not TransactionState.ONGOING and not renews:
         return _again(known, commit)
     ended = replace(
-        known, state=after(known.state, Event.COMMIT if commit else Event.ABORT), update_ms=now_ms
+        known,
+        state=after(known.state, TransactionEvent.COMMIT if commit else TransactionEvent.ABORT),
+        update_ms=now_ms,
     )
     if known.state in AT_REST:
         ended = replace(ended, shards=frozenset(), groups=frozenset())
@@ -279,7 +281,7 @@ def complete(old: TransactionMeta, now_ms: TimestampMs) -> TransactionMeta:
     """All marks are written."""
     done = replace(
         old,
-        state=after(old.state, Event.MARKED),
+        state=after(old.state, TransactionEvent.MARKED),
         shards=frozenset(),
         groups=frozenset(),
         start_ms=NO_TIMESTAMP,
@@ -300,7 +302,7 @@ def complete(old: TransactionMeta, now_ms: TimestampMs) -> TransactionMeta:
 
 
 def has_timed_out(one: TransactionMeta, now_ms: TimestampMs) -> bool:
-    return one.state is State.ONGOING and one.start_ms + one.timeout_ms < now_ms
+    return one.state is TransactionState.ONGOING and one.start_ms + one.timeout_ms < now_ms
 
 
 def has_expired(one: TransactionMeta, expiration_ms: int, now_ms: TimestampMs) -> bool:

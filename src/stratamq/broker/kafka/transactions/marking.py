@@ -10,7 +10,7 @@ from stratamq.broker.kafka.contract import Services
 from stratamq.meta.transactions import TransactionMeta
 from stratamq.model.errors import NotFound, ProducerRefused, StrataError
 from stratamq.model.shard import split_shard_name
-from stratamq.model.transaction import State
+from stratamq.model.transaction import TransactionState
 from stratamq.model.types import ShardName
 
 log = logging.getLogger(__name__)
@@ -51,6 +51,6 @@ class Marker:
             partition,
             producer_id=one.producer_id,
             producer_epoch=one.producer_epoch,
-            commit=one.state is State.PREPARE_COMMIT,
+            commit=one.state is TransactionState.PREPARE_COMMIT,
             coordinator_epoch=COORDINATOR_EPOCH,
         )

@@ -1,10 +1,11 @@
-"""The settings of a node that concern consumer groups; names that Kafka has are Kafka's."""
+"""Settings of the group and transaction coordinators. Names that Kafka has are Kafka's."""
 
 from __future__ import annotations
 
-from stratamq.model.settings import Setting
+from stratamq.model.settings.setting import Setting
 
 MIB = 1 << 20
+INT32_MAX = (1 << 31) - 1
 
 CONSUMER_GROUPS: tuple[Setting, ...] = (
     Setting(
@@ -80,7 +81,7 @@ CONSUMER_GROUPS: tuple[Setting, ...] = (
         default=5_000,
         minimum=1,
         dynamic=True,
-        doc="How often members of the new protocol are told to report.",
+        doc="How often members of the new protocol are asked to send a heartbeat.",
     ),
     Setting(
         name="group.consumer.min.session.timeout.ms",
@@ -139,6 +140,47 @@ CONSUMER_GROUPS: tuple[Setting, ...] = (
         minimum=0,
         maximum=4096,
         dynamic=True,
-        doc="Text beside a committed offset. Above: OFFSET_METADATA_TOO_LARGE.",
+        doc="Text stored with a committed offset. Above: OFFSET_METADATA_TOO_LARGE.",
+    ),
+)
+
+TRANSACTIONS: tuple[Setting, ...] = (
+    Setting(
+        name="transaction.max.timeout.ms",
+        default=900_000,
+        minimum=1,
+        maximum=INT32_MAX,
+        dynamic=True,
+        doc="Longest transaction a producer may ask for. Above: INVALID_TRANSACTION_TIMEOUT.",
+    ),
+    Setting(
+        name="transactional.id.expiration.ms",
+        default=604_800_000,
+        minimum=1,
+        maximum=INT32_MAX,
+        dynamic=True,
+        doc="A transactional id that was not used for this long is forgotten.",
+    ),
+    Setting(
+        name="transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        default=10_000,
+        minimum=10,
+        doc="How often timed-out transactions are searched for; those that have not ended a "
+        "second later are aborted.",
+    ),
+    Setting(
+        name="meta.transactions.max",
+        default=100_000,
+        minimum=1,
+        doc="Transactional ids there may be. At the limit, a new one has to wait until another "
+        "expires.",
+    ),
+    Setting(
+        name="meta.transaction.partitions.max",
+        default=1_000_000,
+        minimum=1,
+        doc="Partitions of all open transactions, one counted for each transaction that has it. "
+        "When it is reached, partitions are not added: COORDINATOR_NOT_AVAILABLE, and clients "
+        "retry.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Settings as a table: name, kind, default, meaning. Topic and node configs are made of it.
+"""Settings as a table: name, kind, default, meaning. Topic and node configs are built from it.
 
 A `Setting` knows how to read its value from text, so that TOML, environment variables, command-line
 flags and Kafka's config APIs all give the same value and the same complaint.
@@ -16,7 +16,7 @@ from stratamq.model.errors import InvalidConfig
 Value = bool | int | str
 
 NAME_CHARS_MAX = 100
-"""Longer names are nobody's typing error."""
+"""A longer name is no typing error of a known one."""
 
 VALUE_CHARS_MAX = 256 << 10
 """A schema is the longest value. Configs stay in memory, with those of all topics."""
@@ -27,7 +27,7 @@ class Setting:
     """One named setting. The type of `default` is the type of the setting.
 
     With `many`, the value is a list of choices with commas between. One that is `fixed` is said
-    once, when what it belongs to is made. One that is `dynamic` may change while a node runs: the
+    once, when its topic is created. One that is `dynamic` may change while a node runs: the
     code that uses it reads it each time, or listens for changes.
     """
 
@@ -44,16 +44,13 @@ class Setting:
     def parse(self, raw: object) -> Value:
         """The value that `raw` (a number, a bool or text) stands for, else InvalidConfig."""
         if isinstance(self.default, bool):
-            return self._parse_bool(raw)
+            text = str(raw).strip().lower()
+            if text not in ("true", "false"):
+                raise InvalidConfig(f"{self.name}: {raw!r} is not true or false")
+            return text == "true"
         if isinstance(self.default, int):
             return self._parse_int(raw)
-        return self._parse_text(raw)
-
-    def _parse_bool(self, raw: object) -> bool:
-        text = str(raw).strip().lower()
-        if text not in ("true", "false"):
-            raise InvalidConfig(f"{self.name}: {raw!r} is not true or false")
-        return text == "true"
+        return self._parse_text(str(raw).strip())
 
     def _parse_int(self, raw: object) -> int:
         try:
@@ -66,31 +63,25 @@ class Setting:
             raise InvalidConfig(f"{self.name}: {number} is above {self.maximum}")
         return number
 
-    def _parse_text(self, raw: object) -> str:
-        text = str(raw).strip()
+    def _parse_text(self, text: str) -> str:
+        """A list comes back in the order of the choices, so that the same list is always the same
+        text. Empty text is the empty list."""
         if len(text) > VALUE_CHARS_MAX:
             raise InvalidConfig(
                 f"{self.name}: {len(text)} characters, and {VALUE_CHARS_MAX} is the most"
             )
+        items = [text]
         if self.many:
-            return self._parse_list(text)
-        if self.choices and text not in self.choices:
-            raise InvalidConfig(f"{self.name}: {text!r} is not one of {', '.join(self.choices)}")
-        return text
-
-    def _parse_list(self, text: str) -> str:
-        """In the order of the choices, so that the same list is always the same text. Empty text
-        is the empty list."""
-        given = [item.strip() for item in text.split(",")] if text else []
-        for item in given:
-            if item not in self.choices:
+            items = [item.strip() for item in text.split(",")] if text else []
+        for item in items:
+            if self.choices and item not in self.choices:
                 known = ", ".join(self.choices)
                 raise InvalidConfig(f"{self.name}: {item!r} is not one of {known}")
-        return ",".join(choice for choice in self.choices if choice in given)
+        return ",".join(one for one in self.choices if one in items) if self.many else text
 
 
 def unknown_name(name: str, known: Iterable[str]) -> InvalidConfig:
-    """The refusal of a name nobody knows, with the nearest one somebody does."""
+    """The refusal of an unknown name, with the nearest known one."""
     if len(name) > NAME_CHARS_MAX:  # to compare costs more than linear, and the name is a client's
         return InvalidConfig(f"unknown setting {name[:NAME_CHARS_MAX]!r}...")
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)

@@ -1,8 +1,9 @@
-"""The settings of the Kafka front; names that Kafka has are Kafka's."""
+"""Settings of the Kafka front: connections, requests, authentication, access and quotas. Names that
+Kafka has are Kafka's."""
 
 from __future__ import annotations
 
-from stratamq.model.settings import Setting
+from stratamq.model.settings.setting import Setting
 
 MIB = 1 << 20
 PORT_MAX = 65_535
@@ -12,14 +13,14 @@ KAFKA_FRONT: tuple[Setting, ...] = (
     Setting(
         name="kafka.advertised.host",
         default="",
-        doc="Host that clients are told to connect to. Empty: `host`, or this machine's name.",
+        doc="Host that clients are given to connect to. Empty: `host`, or this machine's name.",
     ),
     Setting(
         name="kafka.advertised.port",
         default=0,
         minimum=0,
         maximum=PORT_MAX,
-        doc="Port that clients are told to connect to. 0: the one that is listened on.",
+        doc="Port that clients are given to connect to. 0: the one that is listened on.",
     ),
     Setting(
         name="auto.create.topics.enable",
@@ -38,7 +39,7 @@ KAFKA_FRONT: tuple[Setting, ...] = (
         default=1,
         minimum=1,
         dynamic=True,
-        doc="Partitions of topics made without a word about it.",
+        doc="Partitions of topics that are created without a number of their own.",
     ),
     Setting(
         name="default.replication.factor",
@@ -46,7 +47,7 @@ KAFKA_FRONT: tuple[Setting, ...] = (
         minimum=1,
         maximum=(1 << 15) - 1,
         dynamic=True,
-        doc="Replicas of topics made without a word about it.",
+        doc="Replicas of topics that are created without a number of their own.",
     ),
     Setting(
         name="kafka.connections.max",
@@ -61,7 +62,7 @@ KAFKA_FRONT: tuple[Setting, ...] = (
         default=2048,
         minimum=1,
         dynamic=True,
-        doc="Connections from one address. Met: one more is closed at once.",
+        doc="Connections from one address. At the limit, new connections are closed at once.",
     ),
     Setting(
         name="kafka.idle.ms.max",
@@ -74,7 +75,7 @@ KAFKA_FRONT: tuple[Setting, ...] = (
         default=100 * MIB,
         minimum=1024,
         maximum=(1 << 31) - 1,
-        doc="Largest request. Above: the connection is closed before any of it is kept.",
+        doc="Largest request. Above: the connection is closed before any of it is stored.",
     ),
     Setting(
         name="kafka.frame.other.bytes.max",
@@ -95,7 +96,7 @@ KAFKA_FRONT: tuple[Setting, ...] = (
         name="kafka.requests.per.connection.max",
         default=64,
         minimum=1,
-        doc="Requests of one connection under way. Met: no more is read from it meanwhile.",
+        doc="Requests of one connection under way. At the limit, nothing more is read from it.",
     ),
     Setting(
         name="kafka.request.bytes.max",
@@ -132,7 +133,8 @@ KAFKA_FRONT: tuple[Setting, ...] = (
         name="kafka.fetch.sessions.max",
         default=1000,
         minimum=0,
-        doc="Incremental fetch sessions. Met: one unused for two minutes goes, else none is made.",
+        doc="Incremental fetch sessions. At the limit, a session unused for two minutes is closed, "
+        "else none is created.",
     ),
     Setting(
         name="kafka.fetch.session.partitions.max",
@@ -176,5 +178,68 @@ KAFKA_FRONT: tuple[Setting, ...] = (
             "follower.replication.throttled.rate",
             "replica.alter.log.dirs.io.max.bytes.per.second",
         )
+    ),
+)
+
+SECURITY: tuple[Setting, ...] = (
+    Setting(
+        name="sasl.enabled.mechanisms",
+        default="",
+        doc="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, with commas between. Empty: authentication is "
+        "off.",
+    ),
+    Setting(
+        name="connections.max.reauth.ms",
+        default=0,
+        minimum=0,
+        doc="A client that does not authenticate again within this time is disconnected. 0: never.",
+    ),
+    Setting(
+        name="connection.failed.authentication.delay.ms",
+        default=100,
+        minimum=0,
+        doc="How long the answer to a wrong password is held back.",
+    ),
+    Setting(
+        name="scram.iterations",
+        default=4096,
+        minimum=4096,
+        maximum=16_384,
+        doc="Rounds of hashing for passwords that are set by `stratamq user`.",
+    ),
+    Setting(
+        name="ssl.principal.mapping.rules",
+        default="DEFAULT",
+        doc="How the name in a client's certificate becomes a principal, in Kafka's words.",
+    ),
+    Setting(
+        name="authorizer",
+        default="none",
+        choices=("none", "acl"),
+        doc="none: everybody may do everything. acl: access rules decide.",
+    ),
+    Setting(
+        name="super.users",
+        default="",
+        doc="Principals that no rule binds: User:alice;User:bob.",
+    ),
+    Setting(
+        name="allow.everyone.if.no.acl.found",
+        default=False,
+        doc="Whether a resource that no rule speaks of is open to everybody.",
+    ),
+    Setting(
+        name="quota.window.num",
+        default=11,
+        minimum=2,
+        maximum=1000,
+        doc="Windows over which quotas take a rate, the current one included.",
+    ),
+    Setting(
+        name="quota.window.size.seconds",
+        default=1,
+        minimum=1,
+        maximum=3600,
+        doc="Length of each window. A longer one lets longer bursts pass.",
     ),
 )

@@ -1,18 +1,15 @@
 """The settings of a node, as a table. `docs/configuration.md` is written from it.
 
-Every limit says what happens when it is met. Names carry their unit last; sizes are bytes, times
-are milliseconds.
+Every limit says what happens when it is reached. Names carry their unit last; sizes are bytes,
+times are milliseconds.
 """
 
 from __future__ import annotations
 
-from stratamq.model.group_settings import CONSUMER_GROUPS
-from stratamq.model.kafka_settings import KAFKA_FRONT
-from stratamq.model.security_settings import SECURITY
-from stratamq.model.settings import Setting
-from stratamq.model.store_settings import STORES
-from stratamq.model.tier_settings import TABLES, TIERING
-from stratamq.model.transaction_settings import TRANSACTIONS
+from stratamq.model.settings.coordinators import CONSUMER_GROUPS, TRANSACTIONS
+from stratamq.model.settings.kafka import KAFKA_FRONT, SECURITY
+from stratamq.model.settings.setting import Setting
+from stratamq.model.settings.tier import STORES, TABLES, TIERING
 
 MIB = 1 << 20
 PORT_MAX = 65_535
@@ -23,7 +20,8 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
         Setting(
             name="data.dir",
             default="data",
-            doc="Folder of everything the node keeps. A second node on the same folder is refused.",
+            doc="Folder of everything the node stores. A second node on the same folder is "
+            "refused.",
         ),
         Setting(
             name="node.id",
@@ -175,7 +173,7 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             name="meta.topics.max",
             default=100_000,
             minimum=1,
-            doc="Topics there may be. Met: creating one more is refused.",
+            doc="Topics there may be. At the limit, creating one more is refused.",
         ),
         Setting(
             name="meta.partitions.per.topic.max",
@@ -187,31 +185,32 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             name="meta.shards.max",
             default=1_000_000,
             minimum=1,
-            doc="Shards there may be. Met: creating one more is refused.",
+            doc="Shards there may be. At the limit, creating one more is refused.",
         ),
         Setting(
             name="meta.groups.max",
             default=100_000,
             minimum=1,
-            doc="Consumer groups there may be. Met: the first commit of one more is refused.",
+            doc="Consumer groups there may be. At the limit, the first commit of one more is "
+            "refused.",
         ),
         Setting(
             name="meta.acls.max",
             default=10_000,
             minimum=1,
-            doc="Access rules there may be. Met: one more is refused.",
+            doc="Access rules there may be. At the limit, one more is refused.",
         ),
         Setting(
             name="meta.credentials.max",
             default=100_000,
             minimum=1,
-            doc="Users' credentials there may be. Met: one more is refused.",
+            doc="Users' credentials there may be. At the limit, one more is refused.",
         ),
         Setting(
             name="meta.quotas.max",
             default=10_000,
             minimum=1,
-            doc="Users and client ids with a quota. Met: one more is refused.",
+            doc="Users and client ids with a quota. At the limit, one more is refused.",
         ),
         Setting(
             name="meta.configs.max",
@@ -224,19 +223,20 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             name="meta.files.max",
             default=1_000_000,
             minimum=1,
-            doc="Files on object storage. Met: segments stay on local disks.",
+            doc="Files on object storage. At the limit, segments stay on local disks.",
         ),
         Setting(
             name="meta.pending.commands.max",
             default=10_000,
             minimum=1,
-            doc="Metadata changes under way. Met: callers wait.",
+            doc="Metadata changes under way. At the limit, callers wait.",
         ),
         Setting(
             name="meta.watch.updates.max",
             default=10_000,
             minimum=1,
-            doc="Updates queued for one watcher. Met: they are dropped and it reads a snapshot.",
+            doc="Updates queued for one watcher. At the limit, they are dropped and it reads a "
+            "snapshot.",
         ),
         Setting(
             name="meta.reconcile.interval.ms",
@@ -248,7 +248,8 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             name="create.topic.timeout.ms",
             default=30_000,
             minimum=1,
-            doc="Time to create a topic. Passed: TimedOut, and what was made of it is removed.",
+            doc="Time to create a topic. When it has passed: TimedOut, and what was created is "
+            "removed.",
         ),
         Setting(
             name="create.shard.timeout.ms",
@@ -316,13 +317,15 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             name="offset.cache.max",
             default=1_000_000,
             minimum=1,
-            doc="Cached group offsets there may be. Met: the commit of one more is refused.",
+            doc="Cached group offsets there may be. At the limit, the commit of one more is "
+            "refused.",
         ),
         Setting(
             name="offset.dirty.max",
             default=100_000,
             minimum=1,
-            doc="Cached group offsets that are not stored yet. Met: commits wait for the disk.",
+            doc="Cached group offsets that are not stored yet. At the limit, commits wait for the "
+            "disk.",
         ),
         Setting(
             name="offset.flush.interval.ms",
