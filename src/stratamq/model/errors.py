@@ -103,7 +103,7 @@ class TopicRecreated(TopicNotFound):
 
     def __init__(self, name: str, topic_id: bytes, now: bytes) -> None:
         super().__init__(
-            f"topic {name!r} was deleted and created again: "
+            f"topic {name!r} was deleted and made again: "
             f"its id was {topic_id.hex()} and is {now.hex()} now"
         )
         self.name, self.topic_id, self.now = name, topic_id, now
