@@ -141,7 +141,7 @@ class MemoryKeeper:
     def tell_evicted(self) -> None:
         """A shard that had to give way hears of it from here; it took no part in the commit."""
         if self.capacity.evicted:
-            moved, self.capacity.evicted = set(self.capacity.evicted), []
+            moved, self.capacity.evicted = dict.fromkeys(self.capacity.evicted), []
             for shard in [self._shards.get(store) for store in moved]:
                 if shard is not None:
                     shard.moved()

@@ -353,7 +353,7 @@ class IOPool:
         """Commit them. Without `waits`, what is left to be done by a thread that may wait."""
         if not appends:
             return None
-        shards = {request.shard for request in appends}
+        shards = dict.fromkeys([request.shard for request in appends])
         for shard in shards:
             shard.lock.acquire()
         left = None

@@ -75,7 +75,7 @@ class Registry:
         self._wanted: list[Wanted] = []
         self._creating: asyncio.Task[None] | None = None
         self._leaving: dict[ShardName, asyncio.Task[None]] = {}
-        self._unsaved: set[Shard] = set()
+        self._unsaved: dict[Shard, None] = {}
         self._checkpoint: TimerHandle | None = None
         self._saving: asyncio.Task[None] | None = None
         self._recovering: dict[ShardName, asyncio.Task[bool]] = {}
@@ -189,7 +189,7 @@ class Registry:
         """Why: shards whose files are missing or damaged, and those that take no writes."""
         self._check_open()
         found = dict(self._unavailable)
-        for name in list(self._poisoned):  # writers add to it meanwhile
+        for name in sorted(self._poisoned):  # writers add to it meanwhile
             shard = self._shards.get(name)
             if shard is not None and shard.poison is not None:
                 found[name] = shard.poison
@@ -298,7 +298,7 @@ class Registry:
         shard.moved()
         if shard.flush_timer is not None:
             shard.flush_timer.cancel()
-        self._unsaved.discard(shard)
+        self._unsaved.pop(shard, None)
         self._poisoned.discard(shard.name)
         task = asyncio.create_task(self._destroy(shard))
         self._leaving[shard.name] = task
@@ -498,7 +498,7 @@ class Registry:
 
     def watermark_moved(self, shard: Shard) -> None:
         """To be saved some time soon: after a crash a replica may know less, never more."""
-        self._unsaved.add(shard)
+        self._unsaved[shard] = None
         if self._checkpoint is None:
             loop = asyncio.get_running_loop()
             self._checkpoint = loop.call_later(self._checkpoint_ms / 1000, self._start_saving)
@@ -519,7 +519,7 @@ class Registry:
         self._saving = asyncio.create_task(self._save_watermarks())
 
     async def _save_watermarks(self) -> None:
-        unsaved, self._unsaved = self._unsaved, set()
+        unsaved, self._unsaved = self._unsaved, {}
         try:
             await self._save(list(unsaved))
         except StrataError as error:

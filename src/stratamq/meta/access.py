@@ -60,6 +60,12 @@ class QuotaScope(NamedTuple):
     user: str | None = None
     client_id: str | None = None
 
+    def __lt__(self, other: tuple[str | None, ...]) -> bool:
+        """None comes before every name, the empty one too."""
+        return [(one is not None, one or "") for one in self] < [
+            (one is not None, one or "") for one in other
+        ]
+
 
 QUOTAS = ("consumer_byte_rate", "producer_byte_rate", "request_percentage")
 

@@ -43,7 +43,7 @@ class WatchedCache(ABC):
         self._client = client
         self._reconcile_s = reconcile_s
         self._revision = -1
-        self._waiters: dict[Hashable, set[asyncio.Event]] = {}
+        self._waiters: dict[Hashable, dict[asyncio.Event, None]] = {}
         self._follower: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -137,7 +137,7 @@ class WatchedCache(ABC):
     ) -> T:
         """What `look` gives as soon as it gives something; TimedOut when it does not in time."""
         waiter = asyncio.Event()
-        self._waiters.setdefault(key, set()).add(waiter)
+        self._waiters.setdefault(key, {})[waiter] = None
         try:
             async with asyncio.timeout(timeout_s):
                 while (found := look()) is None:
@@ -147,7 +147,7 @@ class WatchedCache(ABC):
         except TimeoutError:
             raise TimedOut(f"{what} did not reach this node within {timeout_s:g} s") from None
         finally:
-            self._waiters[key].discard(waiter)
+            del self._waiters[key][waiter]
             if not self._waiters[key]:
                 del self._waiters[key]
 

@@ -1,13 +1,24 @@
 """A map that is never changed: every change gives a new map and shares all but a sliver with the
-old one."""
+old one.
+
+It is iterated in the order of its keys. The order of the buckets follows `hash`, which differs from
+process to process, and what a node does must not: rules emit events in the order of their tables.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-K = TypeVar("K", bound=Hashable)
+
+class Key(Hashable, Protocol):
+    """What a table may be looked up by."""
+
+    def __lt__(self, other: Any, /) -> bool: ...
+
+
+K = TypeVar("K", bound=Key)
 V = TypeVar("V")
 
 BUCKETS = 1024
@@ -19,7 +30,8 @@ _EMPTY: tuple[dict[Any, Any], ...] = (_NOTHING,) * BUCKETS
 
 
 class PMap(Mapping[K, V]):
-    """Immutable. Look-ups are two dict look-ups; `with_` and `without` cost O(len / 1024)."""
+    """Immutable. Look-ups are two dict look-ups; `with_` and `without` cost O(len / 1024),
+    iterating over all of it costs a sort."""
 
     __slots__ = ("_buckets", "_size")
 
@@ -57,7 +69,7 @@ class PMap(Mapping[K, V]):
         return self._buckets[hash(key) % BUCKETS][key]
 
     def __iter__(self) -> Iterator[K]:
-        return chain.from_iterable(self._buckets)
+        return iter(sorted(chain.from_iterable(self._buckets)))
 
     def __len__(self) -> int:
         return self._size

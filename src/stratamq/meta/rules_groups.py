@@ -70,12 +70,13 @@ def save_group(state: MetaState, command: SaveGroup) -> list[Event]:
 
 
 def delete_group(state: MetaState, command: DeleteGroup) -> list[Event]:
-    events: list[Event] = [Removed(one) for one in state.groups.get(command.group, {}).values()]
+    offsets = state.groups.get(command.group, {})
+    events: list[Event] = [Removed(offsets[shard]) for shard in sorted(offsets)]
     members = state.members.get(command.group)
     if members is not None:
         events.append(Removed(members))
     for pending in state.pending.values():
-        events += [Removed(one) for key, one in pending.items() if key.group == command.group]
+        events += [Removed(pending[key]) for key in sorted(pending) if key.group == command.group]
     if not events:
         raise NotFound(f"no group {command.group!r}")
     return events
@@ -104,7 +105,7 @@ def add_pending_offsets(state: MetaState, command: AddPendingOffsets) -> list[Ev
 
 def end_pending_offsets(state: MetaState, command: EndPendingOffsets) -> list[Event]:
     events: list[Event] = []
-    for pending in state.pending.get(command.producer_id, {}).values():
+    for _, pending in sorted(state.pending.get(command.producer_id, {}).items()):
         events.append(Removed(pending))
         if command.commit:
             events.append(Put(_offset(pending.group, pending, command.commit_ms)))

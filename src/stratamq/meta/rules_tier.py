@@ -119,7 +119,7 @@ def drop_all(state: MetaState, shard: ShardMeta) -> list[Event]:
 
 
 def forget_objects(state: MetaState, command: ForgetObjects) -> list[Event]:
-    found = (state.retired.get(key) for key in command.object_keys)
+    found = (state.retired.get(key) for key in sorted(command.object_keys))
     return [Removed(retired) for retired in found if retired is not None]
 
 

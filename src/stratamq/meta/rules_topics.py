@@ -87,9 +87,9 @@ def remove_topic(state: MetaState, command: RemoveTopic) -> list[Event]:
         events += [*drop_all(state, shard), Removed(shard)]
     names = {shard.name for shard in shards}
     for offsets in state.groups.values():
-        events += [Removed(offset) for shard, offset in offsets.items() if shard in names]
+        events += [Removed(offsets[shard]) for shard in sorted(names.intersection(offsets))]
     for pending in state.pending.values():
-        events += [Removed(offset) for key, offset in pending.items() if key.shard in names]
+        events += [Removed(pending[key]) for key in sorted(pending) if key.shard in names]
     return [*events, Removed(meta)]
 
 

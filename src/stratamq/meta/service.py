@@ -59,7 +59,7 @@ class MetaService:
         self._pending: list[_Request] = []
         self._room = asyncio.Semaphore(self._limits.pending_commands_max)
         self._wake = asyncio.Event()
-        self._watches: set[Watch] = set()
+        self._watches: dict[Watch, None] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="stratamq-meta")
         self._writer: asyncio.Task[None] | None = None
         self._closing = False
@@ -108,8 +108,8 @@ class MetaService:
 
     def watch(self) -> Watch:
         self._check_open()
-        watch = Watch(self._limits.watch_updates_max, self._watches.discard)
-        self._watches.add(watch)
+        watch = Watch(self._limits.watch_updates_max, self._watches.pop)
+        self._watches[watch] = None
         return watch
 
     async def group_offsets(self, group: str) -> Offsets:

@@ -12,7 +12,7 @@ Laws
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, TypeVar
 
@@ -30,7 +30,7 @@ from stratamq.meta.entities import (
 )
 from stratamq.meta.events import Event, Put
 from stratamq.meta.names import collision_key
-from stratamq.meta.pmap import PMap
+from stratamq.meta.pmap import Key, PMap
 from stratamq.meta.resource_configs import ConfigScope, ResourceConfig
 from stratamq.meta.tier import RetiredObject, TierFile
 from stratamq.meta.transactions import ProducerIds, TransactionMeta
@@ -40,7 +40,7 @@ from stratamq.model.errors import NotFound, ShardNotFound, TopicNotFound
 from stratamq.model.shard import has_leader, shard_name
 from stratamq.model.types import NodeId, Offset, ShardName, TopicId
 
-K = TypeVar("K", bound=Hashable)
+K = TypeVar("K", bound=Key)
 V = TypeVar("V")
 E = TypeVar("E", bound=Entity)
 

@@ -60,12 +60,12 @@ class Listener:
         self._tls = tls
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, None] = {}
         self._by_host: Counter[str] = Counter()
         self._empty = asyncio.Event()
         self._empty.set()
         self._refused: Counter[str] = Counter()
-        self._handshakes: set[asyncio.Task[None]] = set()
+        self._handshakes: dict[asyncio.Task[None], None] = {}
         self._shared = memoryview(bytearray(READ_BYTES))
 
     def limit(self, limits: ConnectionLimits) -> None:
@@ -126,7 +126,7 @@ class Listener:
             per_host_max = limits.connections_per_host_max
             self._refuse(connection.host, "connections.per.host.max", per_host_max)
             return False
-        self._connections.add(connection)
+        self._connections[connection] = None
         self._by_host[connection.host] += 1
         self._empty.clear()
         return True
@@ -134,7 +134,7 @@ class Listener:
     def left(self, connection: Connection) -> None:
         if connection not in self._connections:
             return
-        self._connections.discard(connection)
+        del self._connections[connection]
         self._by_host[connection.host] -= 1
         if not self._by_host[connection.host]:
             del self._by_host[connection.host]
@@ -177,8 +177,8 @@ class Listener:
             else:
                 plain.setblocking(False)
                 shaking = asyncio.create_task(self._shake_hands(plain, connection))
-                self._handshakes.add(shaking)
-                shaking.add_done_callback(self._handshakes.discard)
+                self._handshakes[shaking] = None
+                shaking.add_done_callback(self._handshakes.pop)
         transport.abort()
 
     async def _shake_hands(self, plain: socket.socket, connection: Connection) -> None:

@@ -51,7 +51,7 @@ class Cell:
         self._lock = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
         self._work: set[asyncio.Task[Any]] = set()
-        self._waiting: set[asyncio.Future[Reply]] = set()
+        self._waiting: dict[asyncio.Future[Reply], None] = {}
         self._closing = False
         self._counted_bytes = 0
         self.count()
@@ -85,8 +85,8 @@ class Cell:
         if self._closing:
             raise _closed()
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self._waiting.add(reply)
-        reply.add_done_callback(self._waiting.discard)
+        self._waiting[reply] = None
+        reply.add_done_callback(self._waiting.pop)
         await self.run(lambda now_ms: act(now_ms, reply))
         return await reply
 

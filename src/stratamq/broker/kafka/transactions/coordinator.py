@@ -181,7 +181,7 @@ class TransactionCoordinator:
             del self._finishing[transactional_id]
 
     async def _mark(self, one: TransactionMeta) -> None:
-        left, pause_s = set(one.shards), RETRY_S_MIN
+        left, pause_s = sorted(one.shards), RETRY_S_MIN
         while True:
             left = await self._marker.mark(one, left)
             if not left and await self._complete(one):

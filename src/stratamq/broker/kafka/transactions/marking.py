@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection
 
 from stratamq.broker.kafka.contract import Services
 from stratamq.meta.transactions import TransactionMeta
@@ -26,10 +25,10 @@ class Marker:
         self._topics = services.broker_cache
         self._drivers = services.drivers
 
-    async def mark(self, one: TransactionMeta, shards: Collection[ShardName]) -> set[ShardName]:
+    async def mark(self, one: TransactionMeta, shards: list[ShardName]) -> list[ShardName]:
         """Those shards that could not be marked now."""
         done = await asyncio.gather(*(self._try(one, shard) for shard in shards))
-        return {shard for shard, marked in zip(shards, done, strict=True) if not marked}
+        return [shard for shard, marked in zip(shards, done, strict=True) if not marked]
 
     async def _try(self, one: TransactionMeta, shard: ShardName) -> bool:
         try:
