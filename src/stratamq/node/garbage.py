@@ -64,18 +64,26 @@ class Frozen:
         gc.unfreeze()
 
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
 """The numbers that glibc's mallopt has for them."""
 
 LARGE_BYTES = 4 << 20
+HEAPS = 2
+"""One for the event loop, one for all other threads."""
 
 
-def return_large_buffers() -> None:
-    """Buffers above `LARGE_BYTES` are mappings of their own, which go back to the system when they
+def bound_free_memory() -> None:
+    """Keep glibc from holding memory that nothing uses. To be called before threads are started.
+
+    Buffers above `LARGE_BYTES` are mappings of their own, which go back to the system when they
     are freed. Left to itself, glibc takes the largest buffer that was freed so far for the limit:
-    after one of 32 MiB, smaller ones leave holes in the heap that stay resident."""
+    after one of 32 MiB, smaller ones leave holes in the heap that stay resident. And each of up to
+    eight threads per core would have a heap of its own, with its own holes; under the GIL they
+    hardly ever allocate at the same time.
+    """
     with contextlib.suppress(AttributeError):  # another libc
         mallopt = ctypes.CDLL(None).mallopt
+        mallopt(M_ARENA_MAX, HEAPS)
         mallopt(M_MMAP_THRESHOLD, LARGE_BYTES)
         mallopt(M_TRIM_THRESHOLD, 2 * LARGE_BYTES)
 

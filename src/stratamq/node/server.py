@@ -23,7 +23,7 @@ from stratamq.model.config import NodeConfig
 from stratamq.node.address import Address
 from stratamq.node.core import NodeCore
 from stratamq.node.descriptors import raise_limit, warn_if_few
-from stratamq.node.garbage import long_lived_frozen, return_large_buffers
+from stratamq.node.garbage import bound_free_memory, long_lived_frozen
 from stratamq.node.kafka import KafkaFront
 from stratamq.node.lock import LOCK_FILE
 
@@ -58,6 +58,7 @@ FRONTS: tuple[Callable[[NodeConfig, NodeCore], Front], ...] = (KafkaFront,)
 async def run_node(config: NodeConfig, announce: Callable[[str], None]) -> None:
     """A whole node: its core and every front there is."""
     raise_limit()
+    bound_free_memory()
     core = NodeCore(config)
     warn_if_few(core.descriptors, config)
     core.configs.listen(lambda: _apply_dynamic(config))
@@ -82,7 +83,6 @@ async def serve(
             line = ready_line(config, addresses)
             log.info("started", extra={"fields": {"data": str(config.data_dir)}})
             announce(line)
-            return_large_buffers()
             with long_lived_frozen():
                 await stop.wait()
     log.info("stopped")
