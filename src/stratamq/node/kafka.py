@@ -15,8 +15,7 @@ from stratamq.broker.kafka.contract import Family, Services
 from stratamq.broker.kafka.fetch import Fetch
 from stratamq.broker.kafka.groups.family import Groups
 from stratamq.broker.kafka.lake.family import LakeApis
-from stratamq.broker.kafka.leader_epochs import LeaderEpochs
-from stratamq.broker.kafka.list_offsets import ListOffsets
+from stratamq.broker.kafka.log_offsets import LogOffsets
 from stratamq.broker.kafka.metadata import Metadata
 from stratamq.broker.kafka.partitions import Partitions
 from stratamq.broker.kafka.produce.api import Produce
@@ -142,9 +141,8 @@ def families(services: Services, cluster: str, transactions: Transactions) -> Se
         Metadata(services, cluster),
         Produce(services, transactions.verifier),
         Producers(services),
-        ListOffsets(services),
-        LeaderEpochs(services),
-        Admin(services, cluster),
+        LogOffsets(services),
+        Admin(services),
     ]
 
 

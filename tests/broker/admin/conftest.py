@@ -66,7 +66,7 @@ def started(tmp_path: Path) -> Starter:
         services = services_of(core)
         groups = Groups(services)
         families = [
-            Admin(services, "cluster"),
+            Admin(services),
             Metadata(services, "cluster"),
             Produce(services),
             Fetch(services, AnswerBudget(64 << 20)),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stratamq.broker.kafka.admin.resource_configs import BROKER_SETTINGS
+from stratamq.broker.kafka.admin.configs.alter import BROKER_SETTINGS
 from stratamq.broker.kafka.transactions.limits import TransactionLimits
 from stratamq.model.config import ALL_SETTINGS
 from stratamq.wire.kafka.protocol import ErrorCode

@@ -13,8 +13,7 @@ from stratamq.broker.kafka.answer_budget import AnswerBudget
 from stratamq.broker.kafka.broker import KafkaBroker
 from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.fetch import Fetch
-from stratamq.broker.kafka.leader_epochs import LeaderEpochs
-from stratamq.broker.kafka.list_offsets import ListOffsets
+from stratamq.broker.kafka.log_offsets import LogOffsets
 from stratamq.broker.kafka.metadata import Metadata
 from stratamq.broker.kafka.produce.api import Produce
 from stratamq.model.clock import ManualClock
@@ -65,8 +64,8 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     services = services_of(core)
     budget = AnswerBudget(64 << 20)
     fetch = Fetch(services, budget)
-    families = [Metadata(services, "cluster"), Produce(services), ListOffsets(services)]
-    broker = KafkaBroker([*families, LeaderEpochs(services), fetch])
+    families = [Metadata(services, "cluster"), Produce(services), LogOffsets(services)]
+    broker = KafkaBroker([*families, fetch])
     await broker.start()
     yield Rig(core, services, broker, fetch, budget, clock)
     await broker.stop()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stratamq.adapter.partitions import shard_of
-from stratamq.broker.kafka import list_offsets
+from stratamq.broker.kafka import log_offsets
 from stratamq.broker.kafka.fetch import cold
 from stratamq.engine.contract import StorageEngine
 from stratamq.model.record import Record
@@ -218,7 +218,7 @@ async def test_a_search_that_fails_or_takes_too_long_can_be_repeated(
     assert (await found(rig, asked(-1))).offset == 4
     history.down = False
     history.gate.clear()
-    monkeypatch.setattr(list_offsets, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(log_offsets, "PATIENCE_S", 0.05)
     wanted = [ListOffsetsPartition(partition_index=one, timestamp=500) for one in (COLD, HOT)]
     both = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=wanted)])
     response: Any = await rig.ask(both)
@@ -226,7 +226,7 @@ async def test_a_search_that_fails_or_takes_too_long_can_be_repeated(
     assert cold.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert (hot.error_code, hot.offset) == (0, -1)
     history.gate.set()
-    monkeypatch.setattr(list_offsets, "PATIENCE_S", 15.0)
+    monkeypatch.setattr(log_offsets, "PATIENCE_S", 15.0)
     assert (await found(rig, asked(500))).offset == 0
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from stratamq.adapter.partitions import shard_of
 from stratamq.broker.kafka.contract import Caller
-from stratamq.broker.kafka.list_offsets import ListOffsets
+from stratamq.broker.kafka.log_offsets import LogOffsets
 from stratamq.model.record import Record
 from stratamq.model.types import Offset, TimestampMs
 from stratamq.wire.kafka.protocol import ErrorCode
@@ -87,7 +87,7 @@ async def test_the_largest_time_is_that_of_a_record_that_can_be_read(
     assert await drivers.delete_by_offset("t", 0, Offset(1))
     assert (await found(rig, asked(-3))).offset == 3
     undecided(monkeypatch, 3)
-    family = ListOffsets(rig.services)
+    family = LogOffsets(rig.services)
     response = await family.list_offsets(asked(-3, isolation_level=1), Caller(version=11))
     assert response.topics[0].partitions[0].offset == 2
     for offset in (0, 2, 3):
@@ -120,7 +120,7 @@ async def test_read_committed_ends_where_it_is_decided(
 ) -> None:
     await filled(rig)
     undecided(monkeypatch, 2)
-    family = ListOffsets(rig.services)
+    family = LogOffsets(rig.services)
     for isolation, latest, by_time in ((0, 3, 1), (1, 2, 1)):
         response = await family.list_offsets(
             asked(-1, isolation_level=isolation), Caller(version=11)

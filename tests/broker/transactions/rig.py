@@ -10,7 +10,7 @@ from stratamq.broker.kafka.broker import KafkaBroker
 from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.fetch import Fetch
 from stratamq.broker.kafka.groups.family import Groups
-from stratamq.broker.kafka.list_offsets import ListOffsets
+from stratamq.broker.kafka.log_offsets import LogOffsets
 from stratamq.broker.kafka.produce.api import Produce
 from stratamq.broker.kafka.producers import Producers
 from stratamq.broker.kafka.transactions.family import Transactions
@@ -75,7 +75,7 @@ class Rig:
             [
                 Produce(services, self.transactions.verifier),
                 Producers(services),
-                ListOffsets(services),
+                LogOffsets(services),
                 self.groups,
                 self.transactions,
                 Fetch(services, AnswerBudget(64 << 20)),

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stratamq.broker.kafka.admin.alter_configs import AlterConfigs
-from stratamq.broker.kafka.admin.create_partitions import CreatePartitions
-from stratamq.broker.kafka.admin.create_topics import CreateTopics
-from stratamq.broker.kafka.admin.deadline import Workshop
-from stratamq.broker.kafka.admin.delete_records import DeleteRecords
-from stratamq.broker.kafka.admin.delete_topics import DeleteTopics
-from stratamq.broker.kafka.admin.describe_cluster import DescribeCluster
-from stratamq.broker.kafka.admin.describe_configs import DescribeConfigs
-from stratamq.broker.kafka.admin.features import update_features
+from stratamq.broker.kafka.admin.configs.alter import AlterConfigs
+from stratamq.broker.kafka.admin.configs.describe import DescribeConfigs
+from stratamq.broker.kafka.admin.create import CreatePartitions, CreateTopics
+from stratamq.broker.kafka.admin.delete import DeleteRecords, DeleteTopics
 from stratamq.broker.kafka.admin.leaders import Leaders
 from stratamq.broker.kafka.admin.log_dirs import LogDirs
 from stratamq.broker.kafka.admin.quorum import Quorum
-from stratamq.broker.kafka.admin.topic_partitions import DescribeTopicPartitions
+from stratamq.broker.kafka.admin.task_pool import TaskPool
+from stratamq.broker.kafka.api_versions import update_features
 from stratamq.broker.kafka.contract import Family, Handled, Services
-from stratamq.broker.kafka.groups.configs import GroupConfigs
+from stratamq.broker.kafka.groups.limits import GroupConfigs
 from stratamq.wire.kafka.protocol.messages import (
     cluster_admin,
     configs,
@@ -26,34 +22,29 @@ from stratamq.wire.kafka.protocol.messages import (
     quorum,
     topics,
 )
-from stratamq.wire.kafka.protocol.messages.metadata import (
-    DescribeClusterRequest,
-    DescribeTopicPartitionsRequest,
-)
 from stratamq.wire.kafka.protocol.messages.reassignments import AlterPartitionReassignmentsRequest
 
 
 class Admin(Family):
     """The family of everything that changes or describes topics, configs and the cluster."""
 
-    def __init__(self, services: Services, cluster_id: str) -> None:
-        self._services, self._cluster_id = services, cluster_id
-        self._workshop = Workshop()
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._tasks = TaskPool()
 
     def handlers(self) -> Mapping[type, Handled]:
         return {**self._of_topics(), **self._of_configs(), **self._of_cluster()}
 
     async def stop(self) -> None:
-        await self._workshop.stop()
+        await self._tasks.stop()
 
     def _of_topics(self) -> Mapping[type, Handled]:
-        services, workshop = self._services, self._workshop
+        services, tasks = self._services, self._tasks
         return {
-            topics.CreateTopicsRequest: Handled(CreateTopics(services, workshop).create),
-            topics.DeleteTopicsRequest: Handled(DeleteTopics(services, workshop).delete),
-            topics.CreatePartitionsRequest: Handled(CreatePartitions(services, workshop).create),
-            log_offsets.DeleteRecordsRequest: Handled(DeleteRecords(services, workshop).delete),
-            DescribeTopicPartitionsRequest: Handled(DescribeTopicPartitions(services).describe),
+            topics.CreateTopicsRequest: Handled(CreateTopics(services, tasks).create),
+            topics.DeleteTopicsRequest: Handled(DeleteTopics(services, tasks).delete),
+            topics.CreatePartitionsRequest: Handled(CreatePartitions(services, tasks).create),
+            log_offsets.DeleteRecordsRequest: Handled(DeleteRecords(services, tasks).delete),
         }
 
     def _of_configs(self) -> Mapping[type, Handled]:
@@ -69,10 +60,8 @@ class Admin(Family):
 
     def _of_cluster(self) -> Mapping[type, Handled]:
         services, leaders = self._services, Leaders(self._services)
-        cluster, disks = DescribeCluster(services, self._cluster_id), LogDirs(services)
-        voters = Quorum(services)
+        disks, voters = LogDirs(services), Quorum(services)
         return {
-            DescribeClusterRequest: Handled(cluster.describe),
             cluster_admin.DescribeLogDirsRequest: Handled(disks.describe),
             cluster_admin.AlterReplicaLogDirsRequest: Handled(disks.alter),
             cluster_admin.ElectLeadersRequest: Handled(leaders.elect),

@@ -1,8 +1,6 @@
-"""Who leads and who holds replicas: elections, and moves that are asked for by hand."""
+"""ElectLeaders, and the APIs that move replicas."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from stratamq.broker.kafka.cluster import active_segment
 from stratamq.broker.kafka.contract import Caller, Services
@@ -46,7 +44,13 @@ class Leaders:
             )
         everything = request.topic_partitions is None
         results = []
-        for topic in self._all() if everything else request.topic_partitions or ():
+        topics = request.topic_partitions
+        if topics is None:
+            topics = [
+                ElectLeadersTopic(topic=topic.name, partitions=range(topic.partitions))
+                for topic in self._services.broker_cache.topics()
+            ]
+        for topic in topics:
             each = [
                 self._elected(topic.topic, number, request.election_type)
                 async for number in paced(topic.partitions)
@@ -56,10 +60,6 @@ class Leaders:
             if each:
                 results.append(ReplicaElectionResult(topic=topic.topic, partition_result=each))
         return ElectLeadersResponse(replica_election_results=results)
-
-    def _all(self) -> Iterator[ElectLeadersTopic]:
-        for topic in self._services.broker_cache.topics():
-            yield ElectLeadersTopic(topic=topic.name, partitions=range(topic.partitions))
 
     def _elected(self, name: str, partition: int, kind: int) -> ElectionPartitionResult:
         try:
@@ -82,7 +82,7 @@ class Leaders:
     async def list_reassignments(
         self, request: ListPartitionReassignmentsRequest, caller: Caller
     ) -> ListPartitionReassignmentsResponse:
-        """Nothing ever moves: each new segment is placed afresh, and history stays."""
+        """Always empty: each new segment is placed again, and older ones do not move."""
         return ListPartitionReassignmentsResponse(topics=[])
 
     async def reassign(
@@ -111,7 +111,8 @@ class Leaders:
 
 
 def election(segment: SegmentMeta, kind: int) -> ApiError:
-    """The preferred leader is the first replica; an unclean election is for want of any leader."""
+    """The preferred leader is the first replica. An unclean election is for partitions without any
+    leader."""
     needed = segment.leader is None or (kind == PREFERRED and segment.leader != segment.replicas[0])
     if not needed:
         code = ErrorCode.ELECTION_NOT_NEEDED
@@ -123,7 +124,7 @@ def election(segment: SegmentMeta, kind: int) -> ApiError:
 
 
 def reassignment(segment: SegmentMeta, replicas: object) -> ApiError:
-    """Null takes back a move. To ask for what is there already is no api_error."""
+    """Null cancels a move. To ask for the replicas that the partition has is no error."""
     if replicas is None:
         code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
         return ApiError(code, code.text)

@@ -67,7 +67,7 @@ class LogDirs:
         )
 
     def _wanted(self, request: DescribeLogDirsRequest) -> Iterator[tuple[Topic, list[int]]]:
-        """Null stands for everything. What is not here is left out."""
+        """Null stands for all topics. Topics and partitions that do not exist are left out."""
         known = {topic.name: topic for topic in self._services.broker_cache.topics()}
         if request.topics is None:
             for topic in known.values():
@@ -83,29 +83,29 @@ class LogDirs:
     ) -> DescribeLogDirsTopic:
         await answer.add(TOPIC_BYTES + len(partitions) * PARTITION_BYTES)
         try:
-            sizes = [
-                await self._size_bytes(topic.name, number) async for number in paced(partitions)
+            segments = [
+                await self._services.drivers.segments(topic.name, number)
+                async for number in paced(partitions)
             ]
         except NotFound:  # deleted meanwhile
-            partitions = sizes = []
+            partitions, segments = [], []
         return DescribeLogDirsTopic(
             name=topic.name,
             partitions=[
                 DescribeLogDirsPartition(
-                    partition_index=number, partition_size=size, offset_lag=0, is_future_key=False
+                    partition_index=number,
+                    partition_size=sum(segment.size_bytes for segment in some),
+                    offset_lag=0,
+                    is_future_key=False,
                 )
-                for number, size in zip(partitions, sizes, strict=True)
+                for number, some in zip(partitions, segments, strict=True)
             ],
         )
-
-    async def _size_bytes(self, topic: str, partition: int) -> int:
-        segments = await self._services.drivers.segments(topic, partition)
-        return sum(segment.size_bytes for segment in segments)
 
     async def alter(
         self, request: AlterReplicaLogDirsRequest, caller: Caller
     ) -> AlterReplicaLogDirsResponse:
-        """Every partition is where it is asked to be, or it is asked to be where no folder is."""
+        """There is one folder: a partition is there already, or the folder does not exist."""
         ours = self._services.config.data_dir.absolute()
         codes: dict[str, dict[int, ErrorCode]] = {}
         for wanted in request.dirs:

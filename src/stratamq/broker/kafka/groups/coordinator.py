@@ -13,10 +13,15 @@ from stratamq.broker.kafka.groups import expiry
 from stratamq.broker.kafka.groups.cell import Cell, Machine
 from stratamq.broker.kafka.groups.classic import document as classic_document
 from stratamq.broker.kafka.groups.classic.group import ClassicGroup
-from stratamq.broker.kafka.groups.configs import GroupConfigs
 from stratamq.broker.kafka.groups.consumer import document as consumer_document
 from stratamq.broker.kafka.groups.consumer.members import Reader, TopicInfo, Topics
-from stratamq.broker.kafka.groups.limits import GROUP_BYTES, GroupLimits, GroupUsage, Limit
+from stratamq.broker.kafka.groups.limits import (
+    GROUP_BYTES,
+    GroupConfigs,
+    GroupLimits,
+    GroupUsage,
+    Limit,
+)
 from stratamq.broker.kafka.groups.migration import settled
 from stratamq.broker.kafka.groups.pending import PendingOffsets
 from stratamq.meta.commands import DeleteGroup, SaveGroup

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stratamq.broker.kafka.admin.deadline import Workshop
+from stratamq.broker.kafka.admin.task_pool import TaskPool
 from stratamq.broker.kafka.contract import Family, Handled, Services
 from stratamq.broker.kafka.lake.commit import CommitLake
 from stratamq.broker.kafka.lake.contract import Lake
@@ -22,10 +22,10 @@ class LakeApis(Family):
 
     def __init__(self, services: Services, lake: Lake) -> None:
         self._services, self._lake = services, lake
-        self._workshop = Workshop()
+        self._tasks = TaskPool()
 
     def handlers(self) -> Mapping[type, Handled]:
-        flush = FlushLake(self._services, self._lake, self._workshop)
+        flush = FlushLake(self._services, self._lake, self._tasks)
         return {
             DescribeLakeRequest: Handled(DescribeLake(self._services, self._lake).describe),
             FlushLakeRequest: Handled(flush.flush),
@@ -33,4 +33,4 @@ class LakeApis(Family):
         }
 
     async def stop(self) -> None:
-        await self._workshop.stop()
+        await self._tasks.stop()

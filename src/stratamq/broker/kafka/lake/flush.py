@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stratamq.broker.kafka.admin.deadline import Workshop
+from stratamq.broker.kafka.admin.task_pool import TaskPool
 from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.errors import LATE, ApiError, api_error
 from stratamq.broker.kafka.lake.contract import Lake
@@ -16,11 +16,11 @@ from stratamq.wire.kafka.protocol.messages.lake import (
 
 
 class FlushLake:
-    def __init__(self, services: Services, lake: Lake, workshop: Workshop) -> None:
-        self._services, self._lake, self._workshop = services, lake, workshop
+    def __init__(self, services: Services, lake: Lake, tasks: TaskPool) -> None:
+        self._services, self._lake, self._tasks = services, lake, tasks
 
     async def flush(self, request: FlushLakeRequest, caller: Caller) -> FlushLakeResponse:
-        answers = await self._workshop.each(
+        answers = await self._tasks.each(
             request.topics, self._topic, request.timeout_ms, lambda one: _failed(one, LATE)
         )
         return FlushLakeResponse(topics=answers)

@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from stratamq.broker.kafka import cluster
-from stratamq.broker.kafka.admin.config_entries import (
-    Entry,
+from stratamq.broker.kafka.admin.configs.entries import (
+    ConfigEntry,
+    ConfigResourceType,
     broker_entries,
     every_broker_entries,
     group_entries,
     topic_entries,
 )
-from stratamq.broker.kafka.admin.kinds import Resource
 from stratamq.broker.kafka.answer_budget import LongAnswer
 from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.errors import Refused, api_error, code_of
-from stratamq.broker.kafka.groups.configs import GroupConfigs
+from stratamq.broker.kafka.groups.limits import GroupConfigs
 from stratamq.broker.kafka.turns import paced, paced_sorted
-from stratamq.model.config import NodeConfig
 from stratamq.model.errors import AnswerTooLarge, StrataError
-from stratamq.model.settings.setting import Value
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.configs import (
     ConfigResource,
@@ -39,10 +37,10 @@ ENTRY_BYTES = 60
 SYNONYM_BYTES = 30
 """What they take encoded, beside their texts."""
 
-_ALL_KINDS_SINCE = 1
+ALL_KINDS_SINCE = 1
 
-Look = tuple[Hashable, Callable[[], list[Entry]]]
-"""What tells a resource's configs from those of others of its type, and how to make them."""
+Lookup = tuple[Hashable, Callable[[], list[ConfigEntry]]]
+"""A key that resources with the same configs share, and how to list their configs."""
 
 Described = dict[Hashable, tuple[Sequence[DescribeConfigsResourceResult], int]]
 """Configs as they are answered, with their size. Resources that have the same share them."""
@@ -51,10 +49,10 @@ Described = dict[Hashable, tuple[Sequence[DescribeConfigsResourceResult], int]]
 class DescribeConfigs:
     def __init__(self, services: Services, groups: GroupConfigs) -> None:
         self._services, self._groups = services, groups
-        self._resources_by_type: Mapping[int, Callable[[str], Look]] = {
-            Resource.TOPIC: self._of_topic,
-            Resource.BROKER: self._of_broker,
-            Resource.GROUP: self._of_group,
+        self._resources_by_type: Mapping[int, Callable[[str], Lookup]] = {
+            ConfigResourceType.TOPIC: self._of_topic,
+            ConfigResourceType.BROKER: self._of_broker,
+            ConfigResourceType.GROUP: self._of_group,
         }
 
     async def describe(
@@ -93,59 +91,73 @@ class DescribeConfigs:
     def _configs(
         self, asked: DescribeConfigsResource, request: DescribeConfigsRequest, described: Described
     ) -> tuple[Sequence[DescribeConfigsResourceResult], int]:
-        look = self._resources_by_type.get(asked.resource_type)
-        if look is None:
+        lookup = self._resources_by_type.get(asked.resource_type)
+        if lookup is None:
             raise Refused(
                 ErrorCode.INVALID_REQUEST, f"resources of type {asked.resource_type} have no config"
             )
-        own, entries = look(asked.resource_name)
+        given, entries = lookup(asked.resource_name)
         chosen = asked.configuration_keys
-        key = (asked.resource_type, own, None if chosen is None else tuple(chosen))
+        key = (asked.resource_type, given, None if chosen is None else tuple(chosen))
         if key not in described:
-            configs = [_told(entry, request) for entry in _chosen(entries(), chosen)]
+            configs = [
+                _described(entry, request)
+                for entry in entries()
+                if chosen is None or entry.name in chosen
+            ]
             described[key] = configs, sum(map(_size_bytes, configs))
         return described[key]
 
-    def _of_topic(self, name: str) -> Look:
+    def _of_topic(self, name: str) -> Lookup:
         config = self._services.broker_cache.topic(name).config
-        return _own(config.given), lambda: topic_entries(config, self._services.config)
+        return tuple(sorted(config.given.items())), lambda: topic_entries(
+            config, self._services.config
+        )
 
-    def _of_broker(self, name: str) -> Look:
+    def _of_broker(self, name: str) -> Lookup:
         """The empty name stands for what was altered for all brokers."""
         if name:
-            check_broker(name, self._services)
+            if name != str(self._services.node_id):
+                raise Refused(
+                    ErrorCode.INVALID_REQUEST,
+                    f"this is node {self._services.node_id}; node {name!r} has to be asked itself",
+                )
             return name, lambda: self._of_this_broker(name)
         return name, lambda: every_broker_entries(self._services.config)
 
-    def _of_this_broker(self, name: str) -> list[Entry]:
+    def _of_this_broker(self, name: str) -> list[ConfigEntry]:
         mine = [
             one
             for one in cluster.brokers(self._services.meta.state)
             if one.node_id == self._services.node_id
         ]
         config = self._services.config
-        listener = _protocol(config)
+        listener = "SSL" if config.text("kafka.tls.certificate") else "PLAINTEXT"
+        if config.text("sasl.enabled.mechanisms"):
+            listener = f"SASL_{listener}"
         computed = [("broker.id", name)]
         computed += [("advertised.listeners", f"{listener}://{m.host}:{m.port}") for m in mine]
         computed += [("listeners", f"{listener}://{config.text('host')}:{m.port}") for m in mine]
         return broker_entries(config, computed)
 
-    def _of_group(self, name: str) -> Look:
+    def _of_group(self, name: str) -> Lookup:
         if not name:
             raise Refused(ErrorCode.INVALID_REQUEST, "a group has a name")
         config = self._groups.config(name)
-        return _own(config.given), lambda: group_entries(config, self._services.config)
+        return tuple(sorted(config.given.items())), lambda: group_entries(
+            config, self._services.config
+        )
 
-    # -- what there is -------------------------------------------------------------------------
+    # -- ListConfigResources -------------------------------------------------------------------
 
     async def resources(
         self, request: ListConfigResourcesRequest, caller: Caller
     ) -> ListConfigResourcesResponse:
         """Before version 1 only of client metrics, of which there are none."""
-        if caller.version < _ALL_KINDS_SINCE:
+        if caller.version < ALL_KINDS_SINCE:
             return ListConfigResourcesResponse(config_resources=[])
-        wanted = set(request.resource_types) or set(Resource)
-        if not wanted <= set(Resource):
+        wanted = set(request.resource_types) or set(ConfigResourceType)
+        if not wanted <= set(ConfigResourceType):
             return ListConfigResourcesResponse(
                 error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=[]
             )
@@ -159,9 +171,9 @@ class DescribeConfigs:
         topics = [topic.name for topic in self._services.broker_cache.topics()]
         nodes = [str(node) for node in self._services.meta.state.live_nodes()]
         found = {
-            Resource.TOPIC: topics,
-            Resource.BROKER: nodes,
-            Resource.GROUP: self._groups.names(),
+            ConfigResourceType.TOPIC: topics,
+            ConfigResourceType.BROKER: nodes,
+            ConfigResourceType.GROUP: self._groups.names(),
         }
         size_bytes = sum(map(len, found.values())) * RESOURCE_BYTES
         await self._services.answers.begin().add(size_bytes)
@@ -173,31 +185,9 @@ class DescribeConfigs:
         ]
 
 
-def _protocol(config: NodeConfig) -> str:
-    """What Kafka calls the way in which clients connect."""
-    encrypted = "SSL" if config.text("kafka.tls.certificate") else "PLAINTEXT"
-    return f"SASL_{encrypted}" if config.text("sasl.enabled.mechanisms") else encrypted
-
-
-def check_broker(name: str, services: Services) -> None:
-    if name != str(services.node_id):
-        raise Refused(
-            ErrorCode.INVALID_REQUEST,
-            f"this is node {services.node_id}; node {name!r} has to be asked itself",
-        )
-
-
-def _own(given: Mapping[str, Value]) -> Hashable:
-    """What a resource was given; one that was given the same has the same configs."""
-    return tuple(sorted(given.items()))
-
-
-def _chosen(entries: list[Entry], names: Sequence[str] | None) -> list[Entry]:
-    """Null stands for all of them."""
-    return entries if names is None else [entry for entry in entries if entry.name in names]
-
-
-def _told(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+def _described(
+    entry: ConfigEntry, request: DescribeConfigsRequest
+) -> DescribeConfigsResourceResult:
     synonyms = entry.synonyms if request.include_synonyms else ()
     return DescribeConfigsResourceResult(
         name=entry.name,

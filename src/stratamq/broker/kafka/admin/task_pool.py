@@ -1,4 +1,4 @@
-"""Work that clients wait for only so long."""
+"""Work for administrators, which clients wait for only so long."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ AT_ONCE = 8
 """Items of all requests that are worked on at the same time; the others wait."""
 
 REQUESTS_MAX = 64
-"""Requests under way, also those that nobody waits for any more. Met: the next one waits."""
+"""Requests under way, also those whose clients have given up. When the limit is reached, the next
+request waits."""
 
 
-class Workshop:
+class TaskPool:
     """Does what a request asks for, item by item, for clients that may give up waiting.
 
-    As in Kafka, who runs out of time is told so, and the work goes on: it may still succeed. A
-    request that found no place in its time is not begun. `stop` cancels what is under way; the next
-    start finishes or undoes it.
+    As in Kafka, a client that runs out of time gets REQUEST_TIMED_OUT, and the work goes on: it may
+    still succeed. A request that had to wait for longer than its time is not begun. `stop` cancels
+    work that is under way; the next start finishes or undoes it.
     """
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
-        self._places = asyncio.Semaphore(REQUESTS_MAX)
-        self._hands = asyncio.Semaphore(AT_ONCE)
+        self._requests = asyncio.Semaphore(REQUESTS_MAX)
+        self._slots = asyncio.Semaphore(AT_ONCE)
 
     async def each(
         self,
@@ -43,24 +44,24 @@ class Workshop:
         loop = asyncio.get_running_loop()
         deadline = None if timeout_ms is None else loop.time() + max(timeout_ms, 0) / 1000
         done: dict[int, Answer] = {}
-        if await self._place_before(deadline):
+        if await self._admitted(deadline):
             task = asyncio.create_task(self._work(enumerate(items), act, done))
             self._tasks.add(task)
             task.add_done_callback(self._ended)
             left_s = None if deadline is None else max(deadline - loop.time(), 0)
             await asyncio.wait([task], timeout=left_s)
             if task.done() and not task.cancelled():
-                task.result()  # what is raised here is a bug, and must be heard
+                task.result()  # raises what is a bug
         return [
             done[at] if at in done else late(item) async for at, item in paced(enumerate(items))
         ]
 
-    async def _place_before(self, deadline: float | None) -> bool:
-        if not self._places.locked():
-            return await self._places.acquire()
+    async def _admitted(self, deadline: float | None) -> bool:
+        if not self._requests.locked():
+            return await self._requests.acquire()
         try:
             async with asyncio.timeout_at(deadline):
-                return await self._places.acquire()
+                return await self._requests.acquire()
         except TimeoutError:
             return False
 
@@ -70,20 +71,20 @@ class Workshop:
         act: Callable[[Item], Awaitable[Answer]],
         done: dict[int, Answer],
     ) -> None:
-        async def hand() -> None:
+        async def worker() -> None:
             async for at, item in paced(items):
-                async with self._hands:
+                async with self._slots:
                     done[at] = await act(item)
 
-        async with asyncio.TaskGroup() as hands:
+        async with asyncio.TaskGroup() as workers:
             for _ in range(AT_ONCE):
-                hands.create_task(hand())
+                workers.create_task(worker())
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
-        self._places.release()
+        self._requests.release()
         if not task.cancelled():
-            task.exception()  # seen: whoever still waits is told as well
+            task.exception()  # marked as seen; `each` raises it where its caller still waits
 
     async def stop(self) -> None:
         for task in self._tasks:

@@ -7,7 +7,7 @@ import contextlib
 
 import pytest
 
-from stratamq.broker.kafka.admin.deadline import AT_ONCE, REQUESTS_MAX, Workshop
+from stratamq.broker.kafka.admin.task_pool import AT_ONCE, REQUESTS_MAX, TaskPool
 from tests.waiting import let_run, until
 
 LONG_MS = 600_000
@@ -18,7 +18,7 @@ def late(item: int) -> str:
 
 
 async def test_answers_come_in_order_and_few_are_worked_on_at_once() -> None:
-    workshop, busy, most = Workshop(), 0, 0
+    tasks, busy, most = TaskPool(), 0, 0
 
     async def act(item: int) -> str:
         nonlocal busy, most
@@ -28,25 +28,25 @@ async def test_answers_come_in_order_and_few_are_worked_on_at_once() -> None:
         busy -= 1
         return f"{item} is done"
 
-    requests = [workshop.each(range(30), act, LONG_MS, late) for _ in range(3)]
+    requests = [tasks.each(range(30), act, LONG_MS, late) for _ in range(3)]
     for answers in await asyncio.gather(*requests):
         assert answers == [f"{item} is done" for item in range(30)]
     assert most == AT_ONCE
 
 
 async def test_a_million_items_cost_no_more_tasks_than_a_few() -> None:
-    workshop = Workshop()
+    tasks = TaskPool()
 
     async def act(item: int) -> int:
         return len(asyncio.all_tasks())
 
-    counts = await workshop.each(range(100_000), act, LONG_MS, lambda _: -1)
+    counts = await tasks.each(range(100_000), act, LONG_MS, lambda _: -1)
     assert max(counts) <= AT_ONCE + 2
     assert min(counts) > 0
 
 
 async def test_who_runs_out_of_time_is_told_and_the_work_goes_on() -> None:
-    workshop, gate, finished = Workshop(), asyncio.Event(), asyncio.Event()
+    tasks, gate, finished = TaskPool(), asyncio.Event(), asyncio.Event()
 
     async def act(item: int) -> str:
         if item:
@@ -54,27 +54,27 @@ async def test_who_runs_out_of_time_is_told_and_the_work_goes_on() -> None:
             finished.set()
         return "done"
 
-    assert await workshop.each([0, 1], act, 50, late) == ["done", "1 is late"]
+    assert await tasks.each([0, 1], act, 50, late) == ["done", "1 is late"]
     gate.set()
     await asyncio.wait_for(finished.wait(), 5)
 
 
 async def test_work_without_a_time_limit_is_waited_for() -> None:
-    workshop, gate = Workshop(), asyncio.Event()
+    tasks, gate = TaskPool(), asyncio.Event()
 
     async def act(item: int) -> str:
         await gate.wait()
         return "done"
 
-    waiting = asyncio.create_task(workshop.each([0, 1], act, None, late))
-    assert await workshop.each([2], act, 0, late) == ["2 is late"]
+    waiting = asyncio.create_task(tasks.each([0, 1], act, None, late))
+    assert await tasks.each([2], act, 0, late) == ["2 is late"]
     assert not waiting.done()
     gate.set()
     assert await waiting == ["done", "done"]
 
 
 async def test_work_that_nobody_waits_for_has_a_limit() -> None:
-    workshop, gate, begun = Workshop(), asyncio.Event(), 0
+    tasks, gate, begun = TaskPool(), asyncio.Event(), 0
 
     async def act(item: int) -> str:
         nonlocal begun
@@ -83,10 +83,10 @@ async def test_work_that_nobody_waits_for_has_a_limit() -> None:
         return "done"
 
     for _ in range(REQUESTS_MAX):
-        assert await workshop.each([7], act, 0, late) == ["7 is late"]
-    assert await workshop.each([8], act, 10, late) == ["8 is late"]
+        assert await tasks.each([7], act, 0, late) == ["7 is late"]
+    assert await tasks.each([8], act, 10, late) == ["8 is late"]
     gate.set()
-    assert await workshop.each([9], act, LONG_MS, late) == ["done"]
+    assert await tasks.each([9], act, LONG_MS, late) == ["done"]
     assert begun == REQUESTS_MAX + 1, "the one without a place was not begun"
 
 
@@ -95,11 +95,11 @@ async def test_a_bug_is_heard() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ExceptionGroup):
-        await Workshop().each([1], act, LONG_MS, late)
+        await TaskPool().each([1], act, LONG_MS, late)
 
 
 async def test_a_stop_ends_what_is_under_way() -> None:
-    workshop, begun, ended = Workshop(), 0, 0
+    tasks, begun, ended = TaskPool(), 0, 0
 
     async def act(item: int) -> str:
         nonlocal begun, ended
@@ -109,8 +109,8 @@ async def test_a_stop_ends_what_is_under_way() -> None:
         ended += 1
         raise asyncio.CancelledError
 
-    waiting = asyncio.create_task(workshop.each([1, 2], act, LONG_MS, late))
+    waiting = asyncio.create_task(tasks.each([1, 2], act, LONG_MS, late))
     await until(lambda: begun == 2)
-    await workshop.stop()
+    await tasks.stop()
     assert await waiting == ["1 is late", "2 is late"]
     assert ended == 2

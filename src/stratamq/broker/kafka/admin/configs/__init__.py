@@ -1,0 +1,1 @@
+"""Configs of topics, brokers and groups, as Kafka's tools describe and alter them."""
