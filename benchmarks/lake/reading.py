@@ -24,7 +24,7 @@ from stratamq.lake.parquet.writing import (
     read_chunks,
     write_file,
 )
-from stratamq.meta.tier import ParquetEnd, TierFile, TierObject
+from stratamq.meta.tier.files import ParquetEnd, TierFile, TierObject
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import Offset, ShardName, TimestampMs
 from stratamq.tiering.cold.ahead import Ahead

@@ -18,10 +18,12 @@ from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory import EngineMemory
 from stratamq.engine.rocksdb import EngineRocksDB
 from stratamq.engine.segment import EngineSegment
-from stratamq.meta.caches import BrokerCacheManager, StorageCacheManager
-from stratamq.meta.commands import Command, RegisterNode
+from stratamq.meta.apply import Command
+from stratamq.meta.nodes import RegisterNode
 from stratamq.meta.service import MetaService
+from stratamq.meta.shards import StorageCacheManager
 from stratamq.meta.store import RocksMetaStore
+from stratamq.meta.topics import BrokerCacheManager
 from stratamq.model.clock import ManualClock
 from stratamq.model.settings.topic import StorageType
 from stratamq.model.types import NodeId, ShardName

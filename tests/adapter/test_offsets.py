@@ -13,7 +13,8 @@ import pytest
 from stratamq.adapter.offset_cache import OffsetCacheLimits, OffsetCacheManager
 from stratamq.adapter.offsets import OffsetManager, OffsetStorageManager
 from stratamq.log.kv import KVBatch, KVStore, RocksKV
-from stratamq.meta.commands import CommitOffset, RegisterNode
+from stratamq.meta.groups import CommitOffset
+from stratamq.meta.nodes import RegisterNode
 from stratamq.meta.service import MetaService
 from stratamq.meta.store import RocksMetaStore
 from stratamq.model.clock import ManualClock

@@ -12,9 +12,9 @@ import pytest
 from stratamq.adapter.shards import SHARDS_AT_ONCE, TopicTimeouts
 from stratamq.engine.contract import OffsetStrategy
 from stratamq.log.disk import RealDisk
-from stratamq.meta.commands import CommitOffset, CreateTopic
-from stratamq.meta.entities import TopicPhase
-from stratamq.meta.tier import CommitFiles, TierFile, TierObject
+from stratamq.meta.groups import CommitOffset
+from stratamq.meta.tier.files import CommitFiles, TierFile, TierObject
+from stratamq.meta.topics import CreateTopic, TopicPhase
 from stratamq.model.errors import (
     AlreadyExists,
     CapacityExceeded,

@@ -11,9 +11,10 @@ import pytest
 
 from stratamq.engine.limits import EngineLimits
 from stratamq.log.kv import RocksKV
-from stratamq.meta.commands import DeleteTopic
 from stratamq.meta.limits import MetaLimits
-from stratamq.meta.rows import FORMAT_KEY, dump
+from stratamq.meta.rows import dump
+from stratamq.meta.store import FORMAT_KEY
+from stratamq.meta.topics import DeleteTopic
 from stratamq.model.clock import ManualClock
 from stratamq.model.config import load
 from stratamq.model.errors import ShardUnavailable, StorageError

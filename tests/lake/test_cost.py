@@ -18,7 +18,7 @@ from stratamq.lake.cost import (
     measured_ratio,
     yearly,
 )
-from stratamq.meta.tier import TierFile, TierObject
+from stratamq.meta.tier.files import TierFile, TierObject
 from stratamq.model.types import Offset, ShardName
 
 

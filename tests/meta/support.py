@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from stratamq.meta.apply import apply
-from stratamq.meta.commands import (
-    Command,
-    ConfirmTopic,
-    CreateSegment,
-    CreateShard,
-    CreateTopic,
-    RegisterNode,
-)
+from stratamq.meta.apply import Command, apply
+from stratamq.meta.nodes import RegisterNode
+from stratamq.meta.segments import CreateSegment
+from stratamq.meta.shards import CreateShard
 from stratamq.meta.state import MetaState
+from stratamq.meta.topics import ConfirmTopic, CreateTopic
 from stratamq.model.shard import shard_name
 from stratamq.model.topic import Topic, TopicConfig
 from stratamq.model.types import NodeId, TopicId

@@ -19,8 +19,8 @@ from stratamq.meta.access import (
 )
 from stratamq.meta.apply import apply
 from stratamq.meta.limits import MetaLimits, check_limits
-from stratamq.meta.rows import entity_of, row_key, row_value
 from stratamq.meta.state import MetaState
+from stratamq.meta.store import entity_of, row_key, row_value
 from stratamq.model.access import AclRule, Operation, PatternType, Permission, ResourceKind
 from stratamq.model.errors import CapacityExceeded, InvalidInput, NotFound
 from tests.meta.support import after

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.meta.caches import EVENTS_AT_ONCE, BrokerCacheManager, StorageCacheManager
-from stratamq.meta.commands import (
-    ConfirmTopic,
-    CreateSegment,
-    DeleteTopic,
-    RegisterNode,
-    RemoveTopic,
-    SealSegment,
-)
-from stratamq.meta.entities import TopicPhase
+from stratamq.meta.client import EVENTS_AT_ONCE, Watch
+from stratamq.meta.nodes import RegisterNode
+from stratamq.meta.segments import CreateSegment, SealSegment
 from stratamq.meta.service import MetaService
+from stratamq.meta.shards import StorageCacheManager
 from stratamq.meta.store import RocksMetaStore
-from stratamq.meta.watch import Watch
+from stratamq.meta.topics import (
+    BrokerCacheManager,
+    ConfirmTopic,
+    DeleteTopic,
+    RemoveTopic,
+    TopicPhase,
+)
 from stratamq.model.errors import TimedOut, TopicNotFound
 from stratamq.model.shard import shard_name
 from stratamq.model.types import Offset

@@ -3,19 +3,18 @@ from __future__ import annotations
 import pytest
 
 from stratamq.meta.apply import apply
-from stratamq.meta.commands import (
+from stratamq.meta.groups import (
+    OFFSET_BYTES,
     AddPendingOffsets,
     CommitOffset,
     CommitOffsets,
     DeleteGroup,
     DeleteOffsets,
-    DeleteTopic,
     EndPendingOffsets,
-    RemoveTopic,
     SaveGroup,
 )
-from stratamq.meta.entities import OFFSET_BYTES
 from stratamq.meta.limits import MetaLimits, check_limits
+from stratamq.meta.topics import DeleteTopic, RemoveTopic
 from stratamq.model.errors import (
     CapacityExceeded,
     InvalidInput,

@@ -12,15 +12,41 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stratamq.meta import access as a
-from stratamq.meta import commands as c
-from stratamq.meta import resource_configs as rc
-from stratamq.meta import tier
+from stratamq.meta import configs as rc
 from stratamq.meta import transactions as x
-from stratamq.meta.apply import RULES, apply
-from stratamq.meta.entities import Entity, TopicPhase
-from stratamq.meta.names import collision_key
-from stratamq.meta.rows import entity_of, row_key, row_value
-from stratamq.meta.state import MetaState, NodeLoad, restored
+from stratamq.meta.apply import RULES, Command, apply
+from stratamq.meta.evolve import Entity, restored
+from stratamq.meta.groups import (
+    AddPendingOffsets,
+    CommitOffset,
+    CommitOffsets,
+    DeleteGroup,
+    DeleteOffsets,
+    EndPendingOffsets,
+    SaveGroup,
+)
+from stratamq.meta.nodes import LoseNode, RegisterNode
+from stratamq.meta.segments import (
+    ChangeSegment,
+    ConfirmSealed,
+    CreateSegment,
+    RemoveSegment,
+    SealSegment,
+    UpdateIsr,
+)
+from stratamq.meta.shards import CreateShard, DeleteShard, RemoveShard
+from stratamq.meta.state import MetaState, NodeLoad, collision_key
+from stratamq.meta.store import entity_of, row_key, row_value
+from stratamq.meta.tier import files as tier
+from stratamq.meta.topics import (
+    AddPartitions,
+    AlterTopicConfig,
+    ConfirmTopic,
+    CreateTopic,
+    DeleteTopic,
+    RemoveTopic,
+    TopicPhase,
+)
 from stratamq.model.access import AclRule, Operation, PatternType, Permission, ResourceKind
 from stratamq.model.errors import StrataError
 from stratamq.model.shard import SegmentEvent, has_leader, shard_name
@@ -38,7 +64,7 @@ groups = st.sampled_from(["g", "ü/h", ""])
 offsets = st.integers(-1, 5).map(Offset)
 texts = st.sampled_from(["", "text"])
 entries = st.lists(
-    st.builds(c.CommitOffset, shard=shards, offset=offsets, metadata=texts), max_size=3
+    st.builds(CommitOffset, shard=shards, offset=offsets, metadata=texts), max_size=3
 ).map(tuple)
 segment = {"shard": shards, "seq": numbers}
 at_epoch = {**segment, "epoch": numbers}
@@ -100,31 +126,31 @@ def file_commits(draw: st.DrawFn) -> tier.CommitFiles:
     return tier.CommitFiles(shard=shard, add=tuple(own), replace=bases, now_ms=TimestampMs(7))
 
 
-STRATEGIES: dict[type, st.SearchStrategy[c.Command]] = {
-    c.CreateTopic: st.builds(
-        c.CreateTopic, topic=st.builds(topic, names, ids, st.integers(0, 3)), creator=nodes
+STRATEGIES: dict[type, st.SearchStrategy[Command]] = {
+    CreateTopic: st.builds(
+        CreateTopic, topic=st.builds(topic, names, ids, st.integers(0, 3)), creator=nodes
     ),
-    c.ConfirmTopic: st.builds(c.ConfirmTopic, topic_id=ids),
-    c.DeleteTopic: st.builds(c.DeleteTopic, topic_id=ids),
-    c.RemoveTopic: st.builds(c.RemoveTopic, topic_id=ids),
-    c.AddPartitions: st.builds(c.AddPartitions, topic_id=ids, partitions=st.integers(0, 4)),
-    c.AlterTopicConfig: st.builds(
-        c.AlterTopicConfig,
+    ConfirmTopic: st.builds(ConfirmTopic, topic_id=ids),
+    DeleteTopic: st.builds(DeleteTopic, topic_id=ids),
+    RemoveTopic: st.builds(RemoveTopic, topic_id=ids),
+    AddPartitions: st.builds(AddPartitions, topic_id=ids, partitions=st.integers(0, 4)),
+    AlterTopicConfig: st.builds(
+        AlterTopicConfig,
         topic_id=ids,
         put=st.sampled_from([{}, {"flush": "os"}, {"flush": "x"}, {"flsh": "os"}]),
         reset=st.sampled_from([frozenset(), frozenset({"flush"}), frozenset({"?"})]),
     ),
-    c.CreateShard: st.builds(c.CreateShard, topic_id=ids, partition=numbers),
-    c.DeleteShard: st.builds(c.DeleteShard, shard=shards),
-    c.RemoveShard: st.builds(c.RemoveShard, shard=shards),
-    c.CreateSegment: st.builds(c.CreateSegment, **segment, replicas=replicas, leader=nodes),
-    c.SealSegment: st.builds(c.SealSegment, **at_epoch, end_offset=offsets),
-    c.ConfirmSealed: st.builds(
-        c.ConfirmSealed, **at_epoch, size_bytes=st.just(1), checksum=st.just("x")
+    CreateShard: st.builds(CreateShard, topic_id=ids, partition=numbers),
+    DeleteShard: st.builds(DeleteShard, shard=shards),
+    RemoveShard: st.builds(RemoveShard, shard=shards),
+    CreateSegment: st.builds(CreateSegment, **segment, replicas=replicas, leader=nodes),
+    SealSegment: st.builds(SealSegment, **at_epoch, end_offset=offsets),
+    ConfirmSealed: st.builds(
+        ConfirmSealed, **at_epoch, size_bytes=st.just(1), checksum=st.just("x")
     ),
-    c.ChangeSegment: st.builds(c.ChangeSegment, **at_epoch, event=st.sampled_from(SegmentEvent)),
-    c.RemoveSegment: st.builds(c.RemoveSegment, **segment),
-    c.UpdateIsr: st.builds(c.UpdateIsr, **at_epoch, isr=replicas, leader=st.none() | nodes),
+    ChangeSegment: st.builds(ChangeSegment, **at_epoch, event=st.sampled_from(SegmentEvent)),
+    RemoveSegment: st.builds(RemoveSegment, **segment),
+    UpdateIsr: st.builds(UpdateIsr, **at_epoch, isr=replicas, leader=st.none() | nodes),
     tier.CommitFiles: file_commits(),
     tier.DropFiles: st.builds(
         tier.DropFiles, shard=shards, below=offsets, now_ms=st.just(TimestampMs(8))
@@ -132,18 +158,18 @@ STRATEGIES: dict[type, st.SearchStrategy[c.Command]] = {
     tier.ForgetObjects: st.builds(
         tier.ForgetObjects, object_keys=st.lists(objects.map(lambda one: one.key)).map(tuple)
     ),
-    c.RegisterNode: st.builds(c.RegisterNode, node_id=nodes, address=st.just("n")),
-    c.LoseNode: st.builds(c.LoseNode, node_id=nodes),
-    c.CommitOffsets: st.builds(c.CommitOffsets, group=groups, offsets=entries),
-    c.DeleteOffsets: st.builds(c.DeleteOffsets, group=groups, shards=st.frozensets(shards)),
-    c.SaveGroup: st.builds(
-        c.SaveGroup, group=groups, kind=st.just("classic"), epoch=numbers, document=st.just("{}")
+    RegisterNode: st.builds(RegisterNode, node_id=nodes, address=st.just("n")),
+    LoseNode: st.builds(LoseNode, node_id=nodes),
+    CommitOffsets: st.builds(CommitOffsets, group=groups, offsets=entries),
+    DeleteOffsets: st.builds(DeleteOffsets, group=groups, shards=st.frozensets(shards)),
+    SaveGroup: st.builds(
+        SaveGroup, group=groups, kind=st.just("classic"), epoch=numbers, document=st.just("{}")
     ),
-    c.DeleteGroup: st.builds(c.DeleteGroup, group=groups),
-    c.AddPendingOffsets: st.builds(
-        c.AddPendingOffsets, producer_id=numbers, group=groups, offsets=entries
+    DeleteGroup: st.builds(DeleteGroup, group=groups),
+    AddPendingOffsets: st.builds(
+        AddPendingOffsets, producer_id=numbers, group=groups, offsets=entries
     ),
-    c.EndPendingOffsets: st.builds(c.EndPendingOffsets, producer_id=numbers, commit=st.booleans()),
+    EndPendingOffsets: st.builds(EndPendingOffsets, producer_id=numbers, commit=st.booleans()),
     x.TakeProducerIds: st.builds(x.TakeProducerIds, first_id=numbers, count=numbers),
     x.SaveTransaction: st.builds(x.SaveTransaction, transaction=transactions),
     x.DeleteTransaction: st.builds(x.DeleteTransaction, transactional_id=transactional_ids),
@@ -171,8 +197,8 @@ STRATEGIES: dict[type, st.SearchStrategy[c.Command]] = {
 def furnished() -> MetaState:
     """A state in which most commands find something to do."""
     one = topic("x", TopicId("a" * 32), 2)
-    ready = c.ConfirmTopic(topic_id=one.topic_id)
-    ahead = c.CreateSegment(
+    ready = ConfirmTopic(topic_id=one.topic_id)
+    ahead = CreateSegment(
         shard=shard_name(one.topic_id, 0), seq=1, replicas=(NodeId(1), NodeId(2)), leader=NodeId(2)
     )
     return after(*creating(one), ready, ahead, state=with_nodes(1, 2, 3))
@@ -182,14 +208,14 @@ histories = st.lists(st.one_of(*STRATEGIES.values()), max_size=60)
 
 
 def test_every_command_has_a_rule_and_is_tried_here() -> None:
-    assert set(STRATEGIES) == set(RULES) == set(c.Command.__args__)
+    assert set(STRATEGIES) == set(RULES) == set(Command.__args__)
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from([MetaState(), furnished()]), histories)
-def test_the_laws_hold_whatever_is_asked(state: MetaState, history: list[c.Command]) -> None:
+def test_the_laws_hold_whatever_is_asked(state: MetaState, history: list[Command]) -> None:
     seen = [(state, repr(state))]
-    for command in [c.RegisterNode(node_id=NodeId(1), address="n"), *history]:
+    for command in [RegisterNode(node_id=NodeId(1), address="n"), *history]:
         with contextlib.suppress(StrataError):
             state, _ = apply(state, command)
             check_laws(state)

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from stratamq.meta.names import check_group_name, check_topic_name
+from stratamq.meta.groups import check_group_name
+from stratamq.meta.topics import check_topic_name
 from stratamq.model.errors import InvalidName
 
 

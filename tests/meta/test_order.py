@@ -8,24 +8,20 @@ import sys
 from pathlib import Path
 
 from stratamq.meta.access import AlterQuota, QuotaScope
-from stratamq.meta.apply import apply
-from stratamq.meta.commands import (
+from stratamq.meta.apply import Command, apply
+from stratamq.meta.evolve import Entity, restored
+from stratamq.meta.groups import (
     AddPendingOffsets,
-    Command,
     CommitOffset,
     CommitOffsets,
-    ConfirmTopic,
     DeleteGroup,
-    DeleteTopic,
     EndPendingOffsets,
-    RegisterNode,
-    RemoveTopic,
 )
-from stratamq.meta.entities import Entity
-from stratamq.meta.events import Event
-from stratamq.meta.rows import row_key
-from stratamq.meta.state import MetaState, restored
-from stratamq.meta.tier import CommitFiles, ForgetObjects, TierFile, TierObject
+from stratamq.meta.nodes import RegisterNode
+from stratamq.meta.state import Event, MetaState
+from stratamq.meta.store import row_key
+from stratamq.meta.tier.files import CommitFiles, ForgetObjects, TierFile, TierObject
+from stratamq.meta.topics import ConfirmTopic, DeleteTopic, RemoveTopic
 from stratamq.model.shard import shard_name
 from stratamq.model.types import Offset, TimestampMs
 from tests.meta.support import ME, T1, T2, after, creating, topic

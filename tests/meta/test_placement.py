@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratamq.meta.placement import place_partitions, place_segment
+from stratamq.meta.nodes import place_partitions, place_segment
 from stratamq.meta.state import NodeLoad
 from stratamq.model.errors import InvalidConfig
 from stratamq.model.types import NodeId

@@ -6,17 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from stratamq.meta.apply import apply
-from stratamq.meta.commands import (
+from stratamq.meta.apply import Command, apply
+from stratamq.meta.segments import (
     ChangeSegment,
-    Command,
     ConfirmSealed,
     CreateSegment,
     RemoveSegment,
     SealSegment,
+    SegmentMeta,
     UpdateIsr,
 )
-from stratamq.meta.entities import SegmentMeta
 from stratamq.meta.state import MetaState, NodeLoad
 from stratamq.model.errors import (
     AlreadyExists,

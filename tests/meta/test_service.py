@@ -7,19 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.meta.commands import (
-    CommitOffset,
-    CommitOffsets,
-    ConfirmTopic,
-    CreateTopic,
-    DeleteTopic,
-    RegisterNode,
-)
-from stratamq.meta.events import Event, Put, Update
+from stratamq.meta.groups import CommitOffset, CommitOffsets
 from stratamq.meta.limits import MetaLimits
+from stratamq.meta.nodes import RegisterNode
 from stratamq.meta.service import MetaService
-from stratamq.meta.state import MetaState
+from stratamq.meta.state import Event, MetaState, Put, Update
 from stratamq.meta.store import RocksMetaStore
+from stratamq.meta.topics import ConfirmTopic, CreateTopic, DeleteTopic
 from stratamq.model.errors import AlreadyExists, CapacityExceeded, Closed, DiskFull, StorageError
 from stratamq.model.shard import shard_name
 from stratamq.model.types import Offset, TopicId

@@ -12,12 +12,19 @@ from pathlib import Path
 import pytest
 
 from stratamq.log.kv import KVBatch, KVStore, RocksKV
-from stratamq.meta.apply import apply
-from stratamq.meta.commands import Command, CommitOffset, CommitOffsets, DeleteTopic, RemoveTopic
-from stratamq.meta.events import Put
-from stratamq.meta.rows import FORMAT_KEY, dump, entity_of, row_key, row_value
-from stratamq.meta.state import MetaState
-from stratamq.meta.store import KVMetaStore, RocksMetaStore
+from stratamq.meta.apply import Command, apply
+from stratamq.meta.groups import CommitOffset, CommitOffsets
+from stratamq.meta.rows import dump
+from stratamq.meta.state import MetaState, Put
+from stratamq.meta.store import (
+    FORMAT_KEY,
+    KVMetaStore,
+    RocksMetaStore,
+    entity_of,
+    row_key,
+    row_value,
+)
+from stratamq.meta.topics import DeleteTopic, RemoveTopic
 from stratamq.model.errors import Closed, StorageError
 from stratamq.model.shard import shard_name
 from stratamq.model.types import Offset
@@ -138,7 +145,8 @@ CHILD = """
 import itertools, sys
 from pathlib import Path
 from stratamq.meta.apply import apply
-from stratamq.meta.commands import CreateShard, CreateTopic
+from stratamq.meta.shards import CreateShard
+from stratamq.meta.topics import CreateTopic
 from stratamq.meta.store import RocksMetaStore
 from tests.meta.support import ME, topic
 store = RocksMetaStore(Path(sys.argv[1]))

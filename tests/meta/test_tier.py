@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.meta.commands import DeleteTopic, RegisterNode, RemoveTopic
 from stratamq.meta.limits import MetaLimits, check_limits
+from stratamq.meta.nodes import RegisterNode
 from stratamq.meta.service import MetaService
 from stratamq.meta.state import MetaState
 from stratamq.meta.store import RocksMetaStore
-from stratamq.meta.tier import (
+from stratamq.meta.tier.cache import TierCache
+from stratamq.meta.tier.files import (
     CommitFiles,
     DropFiles,
     ForgetObjects,
@@ -21,7 +22,7 @@ from stratamq.meta.tier import (
     TierFile,
     TierObject,
 )
-from stratamq.meta.tier_cache import TierCache
+from stratamq.meta.topics import DeleteTopic, RemoveTopic
 from stratamq.model.errors import CapacityExceeded, InvalidInput, NotFound, ShardNotFound
 from stratamq.model.shard import shard_name
 from stratamq.model.types import NO_TIMESTAMP, Offset, ShardName, TimestampMs
@@ -85,7 +86,7 @@ def test_what_is_replaced_must_be_what_it_was() -> None:
     state = with_files(before)
     meant = replace(commit(made, replacing=(0,)), replaced_keys=before.data_keys)
     assert list(after(meant, state=state).files_of(SHARD)) == [made]
-    with pytest.raises(InvalidInput, match="made anew since"):
+    with pytest.raises(InvalidInput, match="rewritten since"):
         after(commit(since, replacing=(0,)), meant, state=state)
 
 

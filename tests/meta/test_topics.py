@@ -7,24 +7,19 @@ from dataclasses import replace
 import pytest
 
 from stratamq.meta.apply import apply
-from stratamq.meta.commands import (
+from stratamq.meta.groups import CommitOffset, CommitOffsets
+from stratamq.meta.nodes import LoseNode, RegisterNode
+from stratamq.meta.shards import CreateShard, DeleteShard, RemoveShard
+from stratamq.meta.state import MetaState
+from stratamq.meta.topics import (
     AddPartitions,
     AlterTopicConfig,
-    CommitOffset,
-    CommitOffsets,
     ConfirmTopic,
-    CreateShard,
     CreateTopic,
-    DeleteShard,
     DeleteTopic,
-    LoseNode,
-    RegisterNode,
-    RemoveShard,
     RemoveTopic,
+    TopicPhase,
 )
-from stratamq.meta.configs import storage_name, topic_config
-from stratamq.meta.entities import TopicPhase
-from stratamq.meta.state import MetaState
 from stratamq.model.errors import (
     AlreadyExists,
     InvalidConfig,
@@ -34,6 +29,7 @@ from stratamq.model.errors import (
     TopicNotFound,
 )
 from stratamq.model.shard import shard_name
+from stratamq.model.topic import TopicConfig
 from stratamq.model.types import NodeId, Offset
 from tests.meta.support import ME, T1, T2, after, creating, growth, topic, with_nodes, with_topic
 
@@ -207,10 +203,10 @@ def test_fixed_settings_may_be_repeated() -> None:
 
 def test_a_registered_storage_type_is_kept_through_changes() -> None:
     with pytest.raises(InvalidConfig):
-        topic_config({"storage.type": "Mine"})
-    mine = replace(topic(), config=topic_config({"storage.type": "Mine"}, {"Mine"}))
+        TopicConfig.of({"storage.type": "Mine"})
+    mine = replace(topic(), config=TopicConfig.of({"storage.type": "Mine"}, {"Mine"}))
     state = after(AlterTopicConfig(topic_id=T1, put={"flush": "os"}), state=with_topic(mine))
-    assert storage_name(state.topic(T1).topic.config) == "Mine"
+    assert state.topic(T1).topic.config.storage_name == "Mine"
 
 
 def test_nodes_come_and_go_and_come_back() -> None:

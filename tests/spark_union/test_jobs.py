@@ -230,8 +230,8 @@ def test_what_is_not_there_takes_nobodys_place(
     wrong = [
         (commit(name, first), "not what it is said to be"),
         (commit(name, first, end_offset=first.end_offset - 1), "does not cover"),
-        (commit(name, first, objects=[second.parquet_key]), "made anew since"),
-        (commit(name, first, objects=[]), "made anew since"),
+        (commit(name, first, objects=[second.parquet_key]), "rewritten since"),
+        (commit(name, first, objects=[]), "rewritten since"),
         (commit(name, first, key=second.parquet_key), "not that of a file at"),
         (commit(name, first, log_key=first.parquet_key), "not one of this cluster's"),
         (commit(name, first, key="elsewhere/file"), "not that of a file at"),

@@ -31,8 +31,7 @@ from stratamq.engine.contract import (
 )
 from stratamq.engine.handle import ShardHandle
 from stratamq.log.contract import SegmentInfo
-from stratamq.meta.caches import BrokerCacheManager
-from stratamq.meta.configs import storage_name
+from stratamq.meta.topics import BrokerCacheManager
 from stratamq.model.errors import AlreadyExists, Closed, InvalidConfig, StorageError
 from stratamq.model.record import Record
 from stratamq.model.shard import ShardOffsets
@@ -171,11 +170,11 @@ class StorageDriverManager:
     def handle(self, topic: Topic, partition: int) -> ShardHandle | None:
         """The shard of a partition; None while its storage is not open. It holds until the topic's
         metadata or the shard's changes."""
-        driver = self._drivers.get(storage_name(topic.config))
+        driver = self._drivers.get(topic.config.storage_name)
         return None if driver is None else driver.handle(shard_of(topic, partition))
 
     async def open_handle(self, topic: Topic, partition: int) -> ShardHandle:
-        driver = await self.driver(storage_name(topic.config))
+        driver = await self.driver(topic.config.storage_name)
         return driver.handle(shard_of(topic, partition))
 
     # -- writing -------------------------------------------------------------------------------
@@ -405,5 +404,5 @@ class StorageDriverManager:
 
     async def _route(self, topic: str) -> tuple[Topic, StorageAdapter]:
         meta = self._topics.topic(topic)
-        storage = storage_name(meta.config)
+        storage = meta.config.storage_name
         return meta, self._drivers.get(storage) or await self.driver(storage)

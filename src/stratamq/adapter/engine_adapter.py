@@ -18,7 +18,7 @@ from stratamq.engine.contract import (
 from stratamq.engine.handle import ShardHandle
 from stratamq.engine.handler import StorageEngineHandler
 from stratamq.log.contract import SegmentInfo
-from stratamq.meta.commands import CommitOffset
+from stratamq.meta.groups import CommitOffset
 from stratamq.model.record import Record
 from stratamq.model.settings.topic import StorageType
 from stratamq.model.shard import ShardOffsets

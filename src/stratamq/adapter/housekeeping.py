@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from stratamq.adapter.drivers import StorageDriverManager
 from stratamq.adapter.topics import TopicManager
-from stratamq.meta.caches import BrokerCacheManager
-from stratamq.meta.configs import storage_name
+from stratamq.meta.topics import BrokerCacheManager
 from stratamq.model.errors import NotFound, ShardPoisoned, ShardUnavailable
 from stratamq.model.shard import shard_name
 from stratamq.model.topic import Topic
@@ -84,7 +83,7 @@ class Housekeeper:
         again: a storage that cannot be opened fails all of its shards in every round."""
         deleted = freed = failed = 0
         try:
-            driver = await self._drivers.driver(storage_name(topic.config))
+            driver = await self._drivers.driver(topic.config.storage_name)
             deleted = await driver.apply_retention(shard)
             freed = await driver.compact(shard)
         except NotFound:

@@ -14,12 +14,16 @@ from typing import TypeVar
 
 from stratamq.adapter.offsets import OffsetManager
 from stratamq.log.kv import KVStore
-from stratamq.meta.commands import CommitOffset
-from stratamq.meta.entities import OFFSET_BYTES, GroupOffset, OffsetKey
-from stratamq.meta.names import check_group_name
-from stratamq.meta.rows import entity_of, row_key, row_value
-from stratamq.meta.rules_groups import check_offset
-from stratamq.meta.state import Offsets
+from stratamq.meta.groups import (
+    OFFSET_BYTES,
+    CommitOffset,
+    OffsetKey,
+    OffsetMeta,
+    Offsets,
+    check_group_name,
+    check_offset,
+)
+from stratamq.meta.store import entity_of, row_key, row_value
 from stratamq.model.clock import Clock
 from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import CapacityExceeded, Closed, NotFound, ShardNotFound
@@ -57,9 +61,9 @@ class OffsetCacheManager(OffsetManager):
         self._clock = clock
         self._limits = limits or OffsetCacheLimits()
         self._kv: KVStore | None = None
-        self._groups: dict[str, dict[ShardName, GroupOffset]] = {}
+        self._groups: dict[str, dict[ShardName, OffsetMeta]] = {}
         self._count = self._bytes = 0
-        self._dirty: dict[OffsetKey, GroupOffset] = {}
+        self._dirty: dict[OffsetKey, OffsetMeta] = {}
         self._flushing = asyncio.Lock()
         self._flusher: asyncio.Task[None] | None = None
         # One thread: a write whose caller has gone is still over before the next one begins.
@@ -69,7 +73,7 @@ class OffsetCacheManager(OffsetManager):
 
     async def open(self) -> None:
         self._kv = await self._in_thread(self._connect)
-        stored: list[GroupOffset] = await self._in_thread(list, _stored(self._kv))
+        stored: list[OffsetMeta] = await self._in_thread(list, _stored(self._kv))
         for offset in stored:
             self._keep(offset)
             if not self._known(offset.shard):  # its topic was deleted just before a crash
@@ -98,7 +102,7 @@ class OffsetCacheManager(OffsetManager):
         self._check(group, offsets)
         now = self._clock.now_ms()
         for entry in offsets:
-            offset = GroupOffset(
+            offset = OffsetMeta(
                 group=group,
                 shard=entry.shard,
                 offset=entry.offset,
@@ -164,14 +168,14 @@ class OffsetCacheManager(OffsetManager):
 
     # -- memory --------------------------------------------------------------------------------
 
-    def _keep(self, offset: GroupOffset) -> None:
+    def _keep(self, offset: OffsetMeta) -> None:
         offsets = self._groups.setdefault(offset.group, {})
         old = offsets.get(offset.shard)
         self._count += old is None
         self._bytes += offset.size_bytes - (0 if old is None else old.size_bytes)
         offsets[offset.shard] = offset
 
-    def _drop(self, offset: GroupOffset) -> None:
+    def _drop(self, offset: OffsetMeta) -> None:
         offsets = self._groups[offset.group]
         del offsets[offset.shard]
         self._count -= 1
@@ -215,12 +219,12 @@ class OffsetCacheManager(OffsetManager):
         return self._kv
 
 
-def _gone(key: OffsetKey) -> GroupOffset:
+def _gone(key: OffsetKey) -> OffsetMeta:
     """Stands for a deletion that is not stored yet."""
-    return GroupOffset(group=key.group, shard=key.shard, offset=NO_OFFSET)
+    return OffsetMeta(group=key.group, shard=key.shard, offset=NO_OFFSET)
 
 
-def _store(kv: KVStore, offsets: Sequence[GroupOffset]) -> None:
+def _store(kv: KVStore, offsets: Sequence[OffsetMeta]) -> None:
     batch = kv.batch()
     for offset in offsets:
         if offset.offset == NO_OFFSET:
@@ -230,8 +234,8 @@ def _store(kv: KVStore, offsets: Sequence[GroupOffset]) -> None:
     kv.write(batch, sync=True)
 
 
-def _stored(kv: KVStore) -> Iterator[GroupOffset]:
+def _stored(kv: KVStore) -> Iterator[OffsetMeta]:
     for key, value in kv.scan(b"o", b"p"):
         offset = entity_of(key, value)
-        assert isinstance(offset, GroupOffset), "rows that start with o are group offsets"
+        assert isinstance(offset, OffsetMeta), "rows that start with o are group offsets"
         yield offset

@@ -11,8 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 
 from stratamq.meta.client import MetaClient
-from stratamq.meta.commands import CommitOffset, CommitOffsets, DeleteGroup, DeleteOffsets
-from stratamq.meta.state import Offsets
+from stratamq.meta.groups import CommitOffset, CommitOffsets, DeleteGroup, DeleteOffsets, Offsets
 from stratamq.model.clock import Clock
 from stratamq.model.types import ShardName
 

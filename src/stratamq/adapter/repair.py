@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from stratamq.meta.entities import TopicPhase
 from stratamq.meta.state import MetaState
+from stratamq.meta.topics import TopicPhase
 from stratamq.model.shard import shard_name
 from stratamq.model.topic import Topic
 from stratamq.model.types import NodeId, ShardName

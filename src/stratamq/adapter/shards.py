@@ -16,11 +16,11 @@ from stratamq.adapter.drivers import StorageDriverManager
 from stratamq.adapter.offsets import OffsetManager
 from stratamq.adapter.timing import in_time
 from stratamq.engine.contract import ShardSpec
-from stratamq.meta.caches import StorageCacheManager
+from stratamq.meta.apply import Command
 from stratamq.meta.client import MetaClient
-from stratamq.meta.commands import Command, CreateSegment, CreateShard
-from stratamq.meta.configs import storage_name
-from stratamq.meta.placement import place_partitions
+from stratamq.meta.nodes import place_partitions
+from stratamq.meta.segments import CreateSegment
+from stratamq.meta.shards import CreateShard, StorageCacheManager
 from stratamq.meta.state import MetaState
 from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import StrataError
@@ -70,7 +70,7 @@ class ShardManager:
         self, topic: Topic, partitions: range, placement: Placement | None = None
     ) -> None:
         """Registered some at a time: what a failure leaves registered, the caller takes back."""
-        driver = await self._drivers.driver(storage_name(topic.config))
+        driver = await self._drivers.driver(topic.config.storage_name)
         for start in range(0, len(partitions), SHARDS_AT_ONCE):
             some = slice(start, start + SHARDS_AT_ONCE)
             await self._register(topic, partitions[some], placement and placement[some])
@@ -86,13 +86,13 @@ class ShardManager:
 
     async def configure(self, topic: Topic) -> None:
         """Hand the topic's configs to shards the storage has already."""
-        driver = await self._drivers.driver(storage_name(topic.config))
+        driver = await self._drivers.driver(topic.config.storage_name)
         await self._create_each(driver, topic, range(topic.partitions))
 
     async def delete(self, topic: Topic, shards: Iterable[ShardName]) -> None:
         """From the storage and from the groups. The Meta Service must not offer them any more."""
         gone = list(shards)
-        driver = await self._drivers.driver(storage_name(topic.config))
+        driver = await self._drivers.driver(topic.config.storage_name)
         late = [task for shard in gone if (task := self._under_way.get(shard)) is not None]
         if late:
             await asyncio.wait(late)
@@ -104,12 +104,12 @@ class ShardManager:
 
         EngineMemory comes back empty; a change of configs may have been cut short by a crash.
         """
-        driver = await self._drivers.driver(storage_name(topic.config))
+        driver = await self._drivers.driver(topic.config.storage_name)
         await driver.restore_shards(specs_of(topic, range(topic.partitions)))
 
     async def retry(self, topic: Topic, partition: int, *, repair: bool = False) -> None:
         """Open an unavailable shard again. The log says whether it helped."""
-        driver = await self._drivers.driver(storage_name(topic.config))
+        driver = await self._drivers.driver(topic.config.storage_name)
         (spec,) = specs_of(topic, range(partition, partition + 1))
         try:
             if await driver.retry_shard(spec, repair=repair):

@@ -29,20 +29,18 @@ from stratamq.adapter.repair import HalfGrown, half_grown, ready_topics, unfinis
 from stratamq.adapter.shards import Placement, ShardManager, TopicTimeouts
 from stratamq.adapter.table_config import check_declared, columns_of_files, declares_anew
 from stratamq.adapter.timing import in_time
-from stratamq.meta.caches import BrokerCacheManager
 from stratamq.meta.client import MetaClient
-from stratamq.meta.commands import (
+from stratamq.meta.shards import DeleteShard, RemoveShard
+from stratamq.meta.topics import (
     AddPartitions,
     AlterTopicConfig,
+    BrokerCacheManager,
     ConfirmTopic,
     CreateTopic,
-    DeleteShard,
     DeleteTopic,
-    RemoveShard,
     RemoveTopic,
+    check_topic_name,
 )
-from stratamq.meta.configs import altered, topic_config
-from stratamq.meta.names import check_topic_name
 from stratamq.model.errors import InvalidConfig, StrataError, TopicNotFound
 from stratamq.model.shard import shard_name, split_shard_name
 from stratamq.model.topic import Topic, TopicConfig
@@ -125,7 +123,7 @@ class TopicManager:
 
     def config_of(self, given: Mapping[str, object]) -> TopicConfig:
         """What a topic that is created with this would be configured with; or InvalidConfig."""
-        config = topic_config({**self.defaults, **given}, self._drivers.storage_types)
+        config = TopicConfig.of({**self.defaults, **given}, self._drivers.storage_types)
         check_declared(None, config)
         return config
 
@@ -236,7 +234,7 @@ class TopicManager:
     def _altered(
         self, topic: Topic, put: Mapping[str, object], reset: Collection[str]
     ) -> TopicConfig:
-        return altered(topic.config, self._with_defaults(put, reset), reset)
+        return topic.config.altered(self._with_defaults(put, reset), reset)
 
     def _with_defaults(
         self, put: Mapping[str, object], reset: Collection[str]

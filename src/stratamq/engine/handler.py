@@ -12,7 +12,7 @@ from typing import Protocol
 from stratamq.engine.acks import Acks
 from stratamq.engine.contract import AcceptedBatch, AppendResult, StorageEngine
 from stratamq.engine.handle import Local, Remote, ShardHandle, append_batch
-from stratamq.meta.caches import StorageCacheManager
+from stratamq.meta.shards import StorageCacheManager
 from stratamq.model.errors import InvalidConfig, NotLeader
 from stratamq.model.record import Record
 from stratamq.model.settings.topic import StorageType

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from stratamq.meta.tier import TierFile
+from stratamq.meta.tier.files import TierFile
 
 GB = 1_000_000_000
 TB = 1000 * GB

@@ -2,10 +2,11 @@
 
 Read in this order:
 
-    entities, state      what is known, as immutable values
-    commands, apply      what can be asked for; `rules_*` decide, purely
-    placement            where replicas go, purely
+    state                the whole state as an immutable value, its laws, and events
+    topics, shards, segments, tier, nodes, groups, transactions, access, configs
+                         one subject each: entities, commands, rules, rows, and a node's cache
+    apply, evolve        a command becomes events, events become the next state, purely
     rows, store          the same state as rows of a key-value store
-    service, watch       the one task that applies, persists and then publishes
-    client, caches       how the rest of a node sees it
+    client               how the rest of a node follows it: client, watch, cache
+    limits, service      the one task that checks, applies, stores and then publishes
 """

@@ -1,17 +1,28 @@
-"""Rules of access, users and quotas: what the Meta Service keeps of them and how they change.
+"""Access rules, users and quotas in the Meta Service: what is stored of them, the commands that
+change them and their rules, their rows, and the cache of a node.
 
-Pure, as everything behind `apply`. What a rule means is the authorizer's to say, what a credential
-proves is SCRAM's; here they are only checked for being well-formed, and kept.
+The authorizer says what a rule means and SCRAM what a credential proves; here they are only checked
+for being well-formed, and stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import field
 from enum import StrEnum
 from typing import NamedTuple
 
-from stratamq.model.access import OPERATIONS, AclRule, Operation, PatternType, Permission
+from stratamq.meta.client import WatchedCache
+from stratamq.meta.rows import Fields, RowFormat, list_key
+from stratamq.meta.state import Event, MetaState, Put, Removed
+from stratamq.model.access import (
+    OPERATIONS,
+    AclRule,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceKind,
+)
 from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import InvalidInput, NotFound
 
@@ -23,11 +34,11 @@ SALT_BYTES_MIN, SALT_BYTES_MAX = 1, 1024
 """Clients cannot read an empty one."""
 
 DEFAULT = ""
-"""As the name in a quota's scope: everybody who has no quota of their own."""
+"""As the name in a quota's scope: every user or client without a quota of its own."""
 
 
 class Mechanism(StrEnum):
-    """The hashes that credentials are kept under."""
+    """The hashes that credentials are stored under."""
 
     SHA_256 = "SCRAM-SHA-256"
     SHA_512 = "SCRAM-SHA-512"
@@ -40,7 +51,7 @@ class CredentialKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """What proves that somebody knows a password, without being it. Bytes are hex text here."""
+    """What proves that a user knows a password, without being it. Bytes are hex text here."""
 
     user: str
     mechanism: Mechanism
@@ -55,7 +66,7 @@ class Credential:
 
 
 class QuotaScope(NamedTuple):
-    """Whom a quota is for. None: not looked at; `DEFAULT`: those without one of their own."""
+    """Whom a quota is for. None: any; `DEFAULT`: users or clients without one of their own."""
 
     user: str | None = None
     client_id: str | None = None
@@ -112,18 +123,14 @@ class DeleteCredential:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterQuota:
-    """Set some limits of a scope and take others away; without any left it is forgotten."""
+    """Set some limits of a scope and remove others; without any left it is forgotten."""
 
     scope: QuotaScope
     put: Mapping[str, float] = field(default_factory=dict)
     remove: frozenset[str] = frozenset()
 
 
-AccessEntity = AclRule | Credential | Quota
-AccessCommand = CreateAcl | DeleteAcl | SaveCredential | DeleteCredential | AlterQuota
-
-
-# -- what is well-formed ---------------------------------------------------------------------------
+# -- rules -----------------------------------------------------------------------------------------
 
 
 def check_rule(rule: AclRule) -> None:
@@ -172,5 +179,136 @@ def check_name(text: str) -> None:
         raise InvalidInput(f"a name has at most {NAME_BYTES_MAX} bytes")
 
 
-def no_credential(command: DeleteCredential) -> NotFound:
-    return NotFound(f"{command.user!r} has no {command.mechanism} credential")
+def create_acl(state: MetaState, command: CreateAcl) -> list[Event]:
+    check_rule(command.rule)
+    return [] if command.rule in state.acls else [Put(command.rule)]
+
+
+def delete_acl(state: MetaState, command: DeleteAcl) -> list[Event]:
+    return [Removed(command.rule)] if command.rule in state.acls else []
+
+
+def save_credential(state: MetaState, command: SaveCredential) -> list[Event]:
+    check_credential(command.credential)
+    return [Put(command.credential)]
+
+
+def delete_credential(state: MetaState, command: DeleteCredential) -> list[Event]:
+    old = state.credentials.get(CredentialKey(command.user, command.mechanism))
+    if old is None:
+        raise NotFound(f"{command.user!r} has no {command.mechanism} credential")
+    return [Removed(old)]
+
+
+def alter_quota(state: MetaState, command: AlterQuota) -> list[Event]:
+    check_quota(command)
+    old = state.quotas.get(command.scope)
+    limits = dict(old.limits) if old is not None else {}
+    for name in command.remove:
+        limits.pop(name, None)
+    limits |= command.put
+    if limits:
+        return [Put(Quota(scope=command.scope, limits=limits))]
+    return [] if old is None else [Removed(old)]
+
+
+# -- rows ------------------------------------------------------------------------------------------
+
+
+def _rule_fields(rule: AclRule) -> Fields:
+    return {
+        "kind": rule.kind.name.lower(),
+        "pattern": rule.pattern.name.lower(),
+        "name": rule.name,
+        "principal": rule.principal,
+        "host": rule.host,
+        "operation": rule.operation.name.lower(),
+        "permission": rule.permission.name.lower(),
+    }
+
+
+def _rule(fields: Fields) -> AclRule:
+    return AclRule(
+        kind=ResourceKind[fields["kind"].upper()],
+        pattern=PatternType[fields["pattern"].upper()],
+        name=fields["name"],
+        principal=fields["principal"],
+        host=fields["host"],
+        operation=Operation[fields["operation"].upper()],
+        permission=Permission[fields["permission"].upper()],
+    )
+
+
+def _quota_fields(quota: Quota) -> Fields:
+    return {**quota.scope._asdict(), "limits": dict(quota.limits)}
+
+
+def _quota(fields: Fields) -> Quota:
+    scope = QuotaScope(fields["user"], fields["client_id"])
+    return Quota(scope=scope, limits={name: float(one) for name, one in fields["limits"].items()})
+
+
+ACCESS_ROWS = (
+    RowFormat(
+        AclRule, b"a", lambda rule: list_key(*_rule_fields(rule).values()), _rule, _rule_fields
+    ),
+    RowFormat(
+        Credential,
+        b"u",
+        lambda one: list_key(one.user, one.mechanism),
+        lambda row: Credential(**{**row, "mechanism": Mechanism(row["mechanism"])}),
+    ),
+    RowFormat(Quota, b"q", lambda quota: list_key(*quota.scope), _quota, _quota_fields),
+)
+
+
+# -- the cache of a node ---------------------------------------------------------------------------
+
+
+class AccessCacheManager(WatchedCache):
+    """A node's copy. `rules_version` and `quotas_version` change whenever theirs do: what a caller
+    derived from them earlier is then out of date."""
+
+    rules_version = 0
+    quotas_version = 0
+    _rules: set[AclRule]
+    _credentials: dict[CredentialKey, Credential]
+    _quotas: dict[QuotaScope, Quota]
+
+    def rules(self) -> frozenset[AclRule]:
+        return frozenset(self._rules)
+
+    def credential(self, user: str, mechanism: Mechanism) -> Credential | None:
+        return self._credentials.get(CredentialKey(user, mechanism))
+
+    def credentials(self) -> Mapping[CredentialKey, Credential]:
+        return self._credentials
+
+    def quotas(self) -> Mapping[QuotaScope, Quota]:
+        return self._quotas
+
+    def _replace(self, state: MetaState) -> None:
+        self._rules = set(state.acls)
+        self._credentials = dict(state.credentials)
+        self._quotas = dict(state.quotas)
+        self.rules_version += 1
+        self.quotas_version += 1
+
+    def _change(self, event: Event) -> Hashable | None:
+        present = isinstance(event, Put)
+        match event.entity:
+            case AclRule() as rule:
+                self.rules_version += 1
+                (self._rules.add if present else self._rules.discard)(rule)
+            case Credential() as credential:
+                self._credentials.pop(credential.key, None)
+                if present:
+                    self._credentials[credential.key] = credential
+            case Quota() as quota:
+                self.quotas_version += 1
+                self._quotas.pop(quota.scope, None)
+                if present:
+                    self._quotas[quota.scope] = quota
+            case _:
+                pass
+        return None

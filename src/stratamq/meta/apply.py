@@ -1,6 +1,7 @@
 """The state machine: a state and a command give the next state and what changed, or a refusal.
 
-Pure: no clock, no disk, no chance. Every refusal is one of `stratamq.model.errors`.
+Pure: no clock, no disk, no chance; ids, times and placements come with the command. Every refusal
+is one of `stratamq.model.errors`.
 """
 
 from __future__ import annotations
@@ -10,58 +11,92 @@ from typing import Any
 
 from stratamq.meta import (
     access,
-    commands,
-    resource_configs,
-    rules_access,
-    rules_configs,
-    rules_groups,
-    rules_shards,
-    rules_tier,
-    rules_topics,
-    rules_transactions,
-    tier,
+    configs,
+    groups,
+    nodes,
+    segments,
+    shards,
+    topics,
     transactions,
 )
-from stratamq.meta.commands import Command
-from stratamq.meta.events import Event
-from stratamq.meta.state import MetaState, evolve
+from stratamq.meta.evolve import evolve
+from stratamq.meta.state import Event, MetaState
+from stratamq.meta.tier import files, rules
+
+Command = (
+    topics.CreateTopic
+    | topics.ConfirmTopic
+    | topics.DeleteTopic
+    | topics.RemoveTopic
+    | topics.AddPartitions
+    | topics.AlterTopicConfig
+    | shards.CreateShard
+    | shards.DeleteShard
+    | shards.RemoveShard
+    | segments.CreateSegment
+    | segments.SealSegment
+    | segments.ConfirmSealed
+    | segments.ChangeSegment
+    | segments.RemoveSegment
+    | segments.UpdateIsr
+    | files.CommitFiles
+    | files.DropFiles
+    | files.ForgetObjects
+    | nodes.RegisterNode
+    | nodes.LoseNode
+    | groups.CommitOffsets
+    | groups.DeleteOffsets
+    | groups.SaveGroup
+    | groups.DeleteGroup
+    | groups.AddPendingOffsets
+    | groups.EndPendingOffsets
+    | transactions.TakeProducerIds
+    | transactions.SaveTransaction
+    | transactions.DeleteTransaction
+    | access.CreateAcl
+    | access.DeleteAcl
+    | access.SaveCredential
+    | access.DeleteCredential
+    | access.AlterQuota
+    | configs.AlterResourceConfig
+)
 
 RULES: dict[type, Callable[[MetaState, Any], list[Event]]] = {
-    commands.CreateTopic: rules_topics.create_topic,
-    commands.ConfirmTopic: rules_topics.confirm_topic,
-    commands.DeleteTopic: rules_topics.delete_topic,
-    commands.RemoveTopic: rules_topics.remove_topic,
-    commands.AddPartitions: rules_topics.add_partitions,
-    commands.AlterTopicConfig: rules_topics.alter_topic_config,
-    commands.CreateShard: rules_shards.create_shard,
-    commands.DeleteShard: rules_shards.delete_shard,
-    commands.RemoveShard: rules_shards.remove_shard,
-    commands.CreateSegment: rules_shards.create_segment,
-    commands.SealSegment: rules_shards.seal_segment,
-    commands.ConfirmSealed: rules_shards.confirm_sealed,
-    commands.ChangeSegment: rules_shards.change_segment,
-    commands.RemoveSegment: rules_shards.remove_segment,
-    commands.UpdateIsr: rules_shards.update_isr,
-    tier.CommitFiles: rules_tier.commit_files,
-    tier.DropFiles: rules_tier.drop_files,
-    tier.ForgetObjects: rules_tier.forget_objects,
-    commands.RegisterNode: rules_topics.register_node,
-    commands.LoseNode: rules_topics.lose_node,
-    commands.CommitOffsets: rules_groups.commit_offsets,
-    commands.DeleteOffsets: rules_groups.delete_offsets,
-    commands.SaveGroup: rules_groups.save_group,
-    commands.DeleteGroup: rules_groups.delete_group,
-    commands.AddPendingOffsets: rules_groups.add_pending_offsets,
-    commands.EndPendingOffsets: rules_groups.end_pending_offsets,
-    transactions.TakeProducerIds: rules_transactions.take_producer_ids,
-    transactions.SaveTransaction: rules_transactions.save_transaction,
-    transactions.DeleteTransaction: rules_transactions.delete_transaction,
-    access.CreateAcl: rules_access.create_acl,
-    access.DeleteAcl: rules_access.delete_acl,
-    access.SaveCredential: rules_access.save_credential,
-    access.DeleteCredential: rules_access.delete_credential,
-    access.AlterQuota: rules_access.alter_quota,
-    resource_configs.AlterResourceConfig: rules_configs.alter_resource_config,
+    topics.CreateTopic: topics.create_topic,
+    topics.ConfirmTopic: topics.confirm_topic,
+    topics.DeleteTopic: topics.delete_topic,
+    topics.RemoveTopic: topics.remove_topic,
+    topics.AddPartitions: topics.add_partitions,
+    topics.AlterTopicConfig: topics.alter_topic_config,
+    shards.CreateShard: shards.create_shard,
+    shards.DeleteShard: shards.delete_shard,
+    shards.RemoveShard: shards.remove_shard,
+    segments.CreateSegment: segments.create_segment,
+    segments.SealSegment: segments.seal_segment,
+    segments.ConfirmSealed: segments.confirm_sealed,
+    segments.ChangeSegment: segments.change_segment,
+    segments.RemoveSegment: segments.remove_segment,
+    segments.UpdateIsr: segments.update_isr,
+    files.CommitFiles: rules.commit_files,
+    files.DropFiles: rules.drop_files,
+    files.ForgetObjects: rules.forget_objects,
+    nodes.RegisterNode: nodes.register_node,
+    nodes.LoseNode: nodes.lose_node,
+    groups.CommitOffsets: groups.commit_offsets,
+    groups.DeleteOffsets: groups.delete_offsets,
+    groups.SaveGroup: groups.save_group,
+    groups.DeleteGroup: groups.delete_group,
+    groups.AddPendingOffsets: groups.add_pending_offsets,
+    groups.EndPendingOffsets: groups.end_pending_offsets,
+    transactions.TakeProducerIds: transactions.take_producer_ids,
+    transactions.SaveTransaction: transactions.save_transaction,
+    transactions.DeleteTransaction: transactions.delete_transaction,
+    access.CreateAcl: access.create_acl,
+    access.DeleteAcl: access.delete_acl,
+    access.SaveCredential: access.save_credential,
+    access.DeleteCredential: access.delete_credential,
+    access.AlterQuota: access.alter_quota,
+    configs.AlterResourceConfig: configs.alter_resource_config,
 }
 
 

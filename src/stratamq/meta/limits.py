@@ -1,4 +1,4 @@
-"""How much metadata there may be. Kept apart from the state machine: limits are this process's
+"""How much metadata there may be. Separate from the state machine: limits are this process's
 choice, and a state that was reached under larger ones is still a state."""
 
 from __future__ import annotations
@@ -6,19 +6,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stratamq.meta.access import AlterQuota, CreateAcl, SaveCredential
-from stratamq.meta.commands import (
+from stratamq.meta.apply import Command
+from stratamq.meta.configs import AlterResourceConfig
+from stratamq.meta.groups import (
+    OFFSET_BYTES,
     AddPendingOffsets,
-    Command,
     CommitOffset,
     CommitOffsets,
-    CreateShard,
-    CreateTopic,
+    Offsets,
     SaveGroup,
 )
-from stratamq.meta.entities import OFFSET_BYTES
-from stratamq.meta.resource_configs import AlterResourceConfig
-from stratamq.meta.state import MetaState, Offsets
-from stratamq.meta.tier import CommitFiles
+from stratamq.meta.shards import CreateShard
+from stratamq.meta.state import MetaState
+from stratamq.meta.tier.files import CommitFiles
+from stratamq.meta.topics import CreateTopic
 from stratamq.meta.transactions import SaveTransaction, TransactionMeta
 from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import CapacityExceeded
@@ -26,7 +27,7 @@ from stratamq.model.errors import CapacityExceeded
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaLimits:
-    """Met: the command is refused with CapacityExceeded, unless said otherwise."""
+    """When one is reached, the command is refused with CapacityExceeded, unless said otherwise."""
 
     topics_max: int = 100_000
     partitions_per_topic_max: int = 10_000
@@ -40,8 +41,8 @@ class MetaLimits:
     quotas_max: int = 10_000
     configs_max: int = 10_000
     files_max: int = 1_000_000
-    pending_commands_max: int = 10_000  # met: callers wait
-    watch_updates_max: int = 10_000  # met: the watcher's updates are dropped; it reads a snapshot
+    pending_commands_max: int = 10_000  # reached: callers wait
+    watch_updates_max: int = 10_000  # reached: updates are dropped; the watcher reads a snapshot
 
 
 def check_limits(state: MetaState, command: Command, limits: MetaLimits) -> None:

@@ -8,13 +8,12 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
-from stratamq.meta.apply import apply
-from stratamq.meta.commands import Command
-from stratamq.meta.events import Event, Update
+from stratamq.meta.apply import Command, apply
+from stratamq.meta.client import Watch
+from stratamq.meta.groups import Offsets
 from stratamq.meta.limits import MetaLimits, check_limits
-from stratamq.meta.state import MetaState, Offsets
+from stratamq.meta.state import Event, MetaState, Update
 from stratamq.meta.store import MetaStore
-from stratamq.meta.watch import Watch
 from stratamq.model.errors import Closed, StorageError, StrataError
 
 log = logging.getLogger(__name__)
@@ -57,7 +56,7 @@ class MetaService:
         self._limits = limits or MetaLimits()
         self._state = MetaState()
         self._pending: list[_Request] = []
-        self._room = asyncio.Semaphore(self._limits.pending_commands_max)
+        self._slots = asyncio.Semaphore(self._limits.pending_commands_max)
         self._wake = asyncio.Event()
         self._watches: dict[Watch, None] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="stratamq-meta")
@@ -90,7 +89,7 @@ class MetaService:
         return self._state
 
     async def submit(self, *commands: Command) -> int:
-        async with self._room:
+        async with self._slots:
             self._check_open()
             answer = asyncio.get_running_loop().create_future()
             self._pending.append(_Request(commands, answer))
@@ -136,7 +135,9 @@ class MetaService:
             outcome = await self._in_thread(self._work, requests)
         except Exception as error:  # the writer must outlive every failure
             log.error("meta service: %d requests failed: %r", len(requests), error)
-            _answer(requests, [_as_ours(error)] * len(requests))
+            if not isinstance(error, StrataError):
+                error = StorageError(f"meta service: {error!r}")
+            _answer(requests, [error] * len(requests))
             return
         self._publish(outcome)
         _answer(requests, outcome.answers)
@@ -186,29 +187,19 @@ def _outcome(state: MetaState, requests: Sequence[_Request], limits: MetaLimits)
     events: list[Event] = []
     answers: list[int | StrataError] = []
     for request in requests:
+        after, caused = state, list[Event]()
         try:
-            state, more = _applied(state, request.commands, limits)
+            for command in request.commands:
+                check_limits(after, command, limits)
+                after, more = apply(after, command)
+                caused += more
         except StrataError as refusal:
             answers.append(refusal)
             continue
-        events += more
+        state = after
+        events += caused
         answers.append(state.revision)
     return _Outcome(state, tuple(events), tuple(answers))
-
-
-def _applied(
-    state: MetaState, commands: Sequence[Command], limits: MetaLimits
-) -> tuple[MetaState, list[Event]]:
-    events: list[Event] = []
-    for command in commands:
-        check_limits(state, command, limits)
-        state, more = apply(state, command)
-        events += more
-    return state, events
-
-
-def _as_ours(error: Exception) -> StrataError:
-    return error if isinstance(error, StrataError) else StorageError(f"meta service: {error!r}")
 
 
 def _answer(requests: Sequence[_Request], answers: Sequence[int | StrataError]) -> None:

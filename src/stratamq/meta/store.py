@@ -1,26 +1,68 @@
-"""Where the Meta Service keeps its state. Here: RocksDB inside the node. etcd will be a second
-one."""
+"""Where the Meta Service stores its state, a row for each entity. Here: RocksDB inside the node.
+etcd will be a second one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from stratamq.log.kv import KVStore, RocksKV
-from stratamq.meta.entities import Entity
-from stratamq.meta.events import Event, Put
-from stratamq.meta.rows import (
-    FORMAT_KEY,
-    REVISION_KEY,
-    dump,
-    entity_of,
-    parse,
-    row_key,
-    row_value,
-)
-from stratamq.meta.state import MetaState, restored
-from stratamq.model.errors import Closed
+from stratamq.meta.access import ACCESS_ROWS
+from stratamq.meta.configs import CONFIG_ROWS
+from stratamq.meta.evolve import Entity, restored
+from stratamq.meta.groups import GROUP_ROWS
+from stratamq.meta.nodes import NODE_ROWS
+from stratamq.meta.rows import RowFormat, dump, parse
+from stratamq.meta.segments import SEGMENT_ROWS
+from stratamq.meta.shards import SHARD_ROWS
+from stratamq.meta.state import Event, MetaState, Put
+from stratamq.meta.tier.files import TIER_ROWS
+from stratamq.meta.topics import TOPIC_ROWS
+from stratamq.meta.transactions import TRANSACTION_ROWS
+from stratamq.model.errors import Closed, InvalidInput, StorageError
+
+FORMAT_KEY = b"!format"
+REVISION_KEY = b"!revision"
+_FIRST_ENTITY = b'"'
+"""Keys of entities come after the two that begin with `!`."""
+
+FORMATS: dict[type, RowFormat] = {
+    rows.kind: rows
+    for rows in (
+        *TOPIC_ROWS,
+        *SHARD_ROWS,
+        *SEGMENT_ROWS,
+        *NODE_ROWS,
+        *TIER_ROWS,
+        *GROUP_ROWS,
+        *TRANSACTION_ROWS,
+        *ACCESS_ROWS,
+        *CONFIG_ROWS,
+    )
+}
+_BY_LETTER = {rows.letter: rows for rows in FORMATS.values()}
+
+assert len(_BY_LETTER) == len(FORMATS), "two kinds of rows share a letter"
+
+
+def row_key(entity: Entity) -> bytes:
+    rows = FORMATS[type(entity)]
+    return rows.letter + rows.key(entity)
+
+
+def row_value(entity: Entity) -> bytes:
+    return dump(FORMATS[type(entity)].fields(entity))
+
+
+def entity_of(key: bytes, value: bytes) -> Entity:
+    """The entity that was stored in a row; StorageError when the row is damaged."""
+    fields = parse(key, value)
+    try:
+        entity: Entity = _BY_LETTER[key[:1]].entity(fields)
+    except (KeyError, TypeError, ValueError, AttributeError, InvalidInput) as error:
+        raise StorageError(f"meta row {key!r} is damaged: {error!r}") from error
+    return entity
 
 
 class MetaStore(Protocol):
@@ -31,7 +73,7 @@ class MetaStore(Protocol):
     """
 
     def open(self) -> MetaState:
-        """Open, or open anew after a failed write, and read everything."""
+        """Open, also again after a failed write, and read everything."""
 
     def write(self, events: Sequence[Event], revision: int) -> None: ...
 
@@ -49,16 +91,13 @@ class KVMetaStore:
         self.close()
         kv = self._kv = self._connect()
         if kv.get(FORMAT_KEY) is None:
-            self._write_format(kv)
+            batch = kv.batch()
+            batch.put(FORMAT_KEY, dump({"format": "stratamq meta"}))
+            kv.write(batch, sync=True)
         parse(FORMAT_KEY, kv.get(FORMAT_KEY) or b"")
         revision = kv.get(REVISION_KEY)
         at = int(parse(REVISION_KEY, revision)["revision"]) if revision else 0
-        return restored(_entities(kv), at)
-
-    def _write_format(self, kv: KVStore) -> None:
-        batch = kv.batch()
-        batch.put(FORMAT_KEY, dump({"format": "stratamq meta"}))
-        kv.write(batch, sync=True)
+        return restored((entity_of(*row) for row in kv.scan(_FIRST_ENTITY, b"\xff")), at)
 
     def write(self, events: Sequence[Event], revision: int) -> None:
         if self._kv is None:
@@ -83,9 +122,3 @@ class RocksMetaStore(KVMetaStore):
 
     def __init__(self, path: Path) -> None:
         super().__init__(lambda: RocksKV(path, check_rows=True))
-
-
-def _entities(kv: KVStore) -> Iterator[Entity]:
-    """Everything behind the rows that start with `!`."""
-    for key, value in kv.scan(b'"', b"\xff"):
-        yield entity_of(key, value)

@@ -13,9 +13,9 @@ from stratamq.adapter.shards import TopicTimeouts
 from stratamq.engine.contract import StorageEngine
 from stratamq.engine.limits import EngineLimits
 from stratamq.log.kv import RocksKV
-from stratamq.meta.caches import StorageCacheManager
 from stratamq.meta.client import MetaClient
 from stratamq.meta.limits import MetaLimits
+from stratamq.meta.shards import StorageCacheManager
 from stratamq.model.clock import Clock
 from stratamq.model.config import NodeConfig
 from stratamq.model.settings.topic import StorageType

@@ -31,13 +31,13 @@ from stratamq.engine.handler import MetaLeadership, StorageEngineHandler
 from stratamq.engine.layout import shard_roots, stored_shards
 from stratamq.engine.shard_folders import ShardFolders
 from stratamq.log.disk import RealDisk
-from stratamq.meta.caches import BrokerCacheManager, StorageCacheManager
-from stratamq.meta.commands import RegisterNode
-from stratamq.meta.config_cache import ConfigCacheManager
-from stratamq.meta.configs import is_ours, storage_name
+from stratamq.meta.configs import ConfigCacheManager
+from stratamq.meta.nodes import RegisterNode
 from stratamq.meta.service import MetaService
+from stratamq.meta.shards import StorageCacheManager
 from stratamq.meta.store import RocksMetaStore
-from stratamq.meta.tier_cache import TierCache
+from stratamq.meta.tier.cache import TierCache
+from stratamq.meta.topics import BrokerCacheManager
 from stratamq.model.clock import Clock, SystemClock
 from stratamq.model.config import NodeConfig
 from stratamq.model.errors import StorageError, StrataError, TopicNotFound
@@ -222,8 +222,8 @@ class NodeCore:
             topic = self.broker_cache.topic_by_id(split_shard_name(shard)[0])
         except TopicNotFound:
             return None
-        storage = storage_name(topic.config)
-        return self.engines.get(StorageType(storage)) if is_ours(storage) else None
+        storage = topic.config.storage_name
+        return self.engines.get(StorageType(storage)) if storage in tuple(StorageType) else None
 
     def _address(self) -> str:
         return f"{self.config.text('host')}:{self.config.number('kafka.port')}"

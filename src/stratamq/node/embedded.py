@@ -17,7 +17,6 @@ from typing import Any
 from stratamq.adapter.drivers import DriverFactory
 from stratamq.adapter.partitions import PartialWrite, Placed
 from stratamq.engine.contract import OffsetStrategy, ReadLimit
-from stratamq.meta.configs import storage_name
 from stratamq.model.config import ALL_SETTINGS, NodeConfig, load
 from stratamq.model.errors import AlreadyExists, Closed, InvalidConfig, StrataError
 from stratamq.model.settings.setting import unknown_name
@@ -176,7 +175,7 @@ class AsyncTopic:
 
     @property
     def storage(self) -> str:
-        return storage_name(self.info.config)
+        return self.info.config.storage_name
 
     # -- writing -------------------------------------------------------------------------------
 

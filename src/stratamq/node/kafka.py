@@ -25,7 +25,7 @@ from stratamq.broker.kafka.quotas.keeper import QuotaKeeper
 from stratamq.broker.kafka.quotas.windows import Windows
 from stratamq.broker.kafka.security.access import Access
 from stratamq.broker.kafka.transactions.family import Transactions
-from stratamq.meta.commands import RegisterNode
+from stratamq.meta.nodes import RegisterNode
 from stratamq.model.config import NodeConfig
 from stratamq.net.limits import ConnectionLimits
 from stratamq.net.listener import reachable_name

@@ -22,9 +22,9 @@ from importlib.util import find_spec
 from typing import Protocol
 
 from stratamq.broker.kafka.lake.contract import Flushed, Moving, StoreAddress
-from stratamq.meta.caches import BrokerCacheManager
-from stratamq.meta.tier import Replaced, TierFile
-from stratamq.meta.tier_cache import TierCache
+from stratamq.meta.tier.cache import TierCache
+from stratamq.meta.tier.files import Replaced, TierFile
+from stratamq.meta.topics import BrokerCacheManager
 from stratamq.model.config import NodeConfig
 from stratamq.model.errors import InvalidConfig, StrataError
 from stratamq.model.settings.topic import LIKE_RETENTION

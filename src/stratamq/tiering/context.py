@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stratamq.engine.contract import StorageEngine
-from stratamq.meta.caches import BrokerCacheManager
 from stratamq.meta.client import MetaClient
-from stratamq.meta.tier_cache import TierCache
+from stratamq.meta.tier.cache import TierCache
+from stratamq.meta.topics import BrokerCacheManager
 from stratamq.model.clock import Clock
 from stratamq.model.config import NodeConfig
 from stratamq.model.dataclass import dataclass

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 from stratamq.lake.declared import parse_columns
-from stratamq.meta.tier import CommitFiles, Replaced, TierFile, TierObject
+from stratamq.meta.tier.files import CommitFiles, Replaced, TierFile, TierObject
 from stratamq.model.errors import InvalidInput, NotFound, ObjectNotFound
 from stratamq.model.types import Offset
 from stratamq.tiering import keys
@@ -29,7 +29,7 @@ async def commit_made(
 ) -> None:
     """The shard has `file` instead of those that are `replaced` when it returns.
 
-    InvalidInput when one of them is not there any more, or was made anew since, or the file does
+    InvalidInput when one of them is not there any more, or was rewritten since, or the file does
     not hold what they hold; ObjectNotFound when an object is not there. Repeating it changes
     nothing. Whoever removes objects that nothing names leaves its `object_keys` alone meanwhile.
     """
@@ -105,7 +105,7 @@ def checked(
     if (file.base_offset, file.end_offset) != (gone[0].base_offset, gone[-1].end_offset):
         raise InvalidInput(f"{file.shard}: the file does not cover what it replaces")
     if replaced.object_keys != {key for one in gone for key in one.data_keys}:
-        raise InvalidInput(f"{file.shard}: what is at {file.base_offset} was made anew since")
+        raise InvalidInput(f"{file.shard}: what is at {file.base_offset} was rewritten since")
     for key in file.data_keys:
         _check_key(file, key, owner)
     parse_columns(file.columns)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from stratamq.meta.tier import Replaced, TierFile
+from stratamq.meta.tier.files import Replaced, TierFile
 from stratamq.model.topic import Topic
 from stratamq.model.types import ShardName
 from stratamq.tiering.cold.limits import limits_of

@@ -10,7 +10,9 @@ import pytest
 
 from stratamq.broker.kafka.admin.leaders import PREFERRED, UNCLEAN, election
 from stratamq.broker.kafka.cluster import active_segment
-from stratamq.meta.commands import CreateSegment, CreateShard, LoseNode, RegisterNode
+from stratamq.meta.nodes import LoseNode, RegisterNode
+from stratamq.meta.segments import CreateSegment
+from stratamq.meta.shards import CreateShard
 from stratamq.model.record import Record
 from stratamq.model.shard import shard_name
 from stratamq.model.types import NodeId

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stratamq.meta.entities import TopicPhase
+from stratamq.meta.topics import TopicPhase
 from stratamq.model.errors import TopicNotFound
 from stratamq.model.record import Record
 from stratamq.model.types import Offset

@@ -10,7 +10,7 @@ import pytest
 from stratamq.broker.kafka.errors import Refused
 from stratamq.broker.kafka.fetch import sessions as fetch_sessions
 from stratamq.broker.kafka.fetch.sessions import IDLE_MS_MIN, FetchPlan, FetchSessions
-from stratamq.meta.names import TOPIC_NAME_MAX
+from stratamq.meta.topics import TOPIC_NAME_MAX
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 

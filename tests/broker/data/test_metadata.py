@@ -11,7 +11,7 @@ import pytest
 from stratamq.broker.kafka.cluster import brokers, new_cluster_id, uuid_of
 from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.metadata import Metadata
-from stratamq.meta.commands import RegisterNode
+from stratamq.meta.nodes import RegisterNode
 from stratamq.model.config import load
 from stratamq.model.types import NodeId
 from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from stratamq.meta.commands import CommitOffset
+from stratamq.meta.groups import CommitOffset
 from stratamq.model.clock import ManualClock
 from stratamq.model.types import Offset
 from stratamq.wire.kafka.protocol import ErrorCode, encode_embedded

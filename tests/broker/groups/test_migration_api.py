@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from stratamq.meta.config_cache import EVERY_BROKER
-from stratamq.meta.resource_configs import AlterResourceConfig
+from stratamq.meta.configs import EVERY_BROKER, AlterResourceConfig
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,

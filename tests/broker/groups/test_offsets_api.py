@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stratamq.meta.commands import CommitOffset
+from stratamq.meta.groups import CommitOffset
 from stratamq.model.clock import ManualClock
 from stratamq.model.shard import shard_name
 from stratamq.model.types import Offset, ShardName

@@ -11,7 +11,7 @@ from typing import Any
 
 from stratamq.broker.kafka.security.passwords import new_credential
 from stratamq.meta.access import CreateAcl, Mechanism, SaveCredential
-from stratamq.meta.commands import Command
+from stratamq.meta.apply import Command
 from stratamq.meta.service import MetaService
 from stratamq.model.access import (
     ANYBODY,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from stratamq.log.kv import RocksKV
-from stratamq.meta.entities import GroupOffset
-from stratamq.meta.rows import entity_of
+from stratamq.meta.groups import OffsetMeta
+from stratamq.meta.store import entity_of
 from stratamq.wire.kafka.protocol import ErrorCode
 from tests.broker.transactions.rig import GROUP, Rig
 
@@ -54,7 +54,7 @@ async def test_offsets_that_are_kept_elsewhere_are_durable_when_the_transaction_
     kv = RocksKV(tmp_path / "as after kill -9")
     stored = [entity_of(key, value) for key, value in kv.scan(b"o", b"p")]
     kv.close()
-    assert [(one.group, one.offset) for one in stored if isinstance(one, GroupOffset)] == [
+    assert [(one.group, one.offset) for one in stored if isinstance(one, OffsetMeta)] == [
         (GROUP, 5)
     ]
 

@@ -13,7 +13,7 @@ from stratamq.lake.parquet.writing import FileLayout, write_file
 from stratamq.lake.tables.blobs import Blobs
 from stratamq.lake.tables.iceberg import Wanted
 from stratamq.lake.tables.manifest import table_columns
-from stratamq.meta.tier import ParquetEnd, TierFile, TierObject
+from stratamq.meta.tier.files import ParquetEnd, TierFile, TierObject
 from stratamq.model.record import Record
 from stratamq.model.shard import shard_name
 from stratamq.model.transaction import AbortedTxn

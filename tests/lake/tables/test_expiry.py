@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stratamq.lake.tables.expiry import Past, SnapshotLimits, due
-from stratamq.meta.tier import TierFile
+from stratamq.meta.tier.files import TierFile
 from stratamq.tiering.tables.blobs import StoreBlobs
 from tests.lake.tables.conftest import OpenTables
 from tests.lake.tables.files import make, wanted

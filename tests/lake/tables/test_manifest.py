@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stratamq.lake.tables.manifest import manifest_of
 from stratamq.lake.tables.manifest_bytes import parse, to_bytes
-from stratamq.meta.tier import ParquetEnd, TierFile, TierObject
+from stratamq.meta.tier.files import ParquetEnd, TierFile, TierObject
 from stratamq.model.errors import InvalidInput
 from stratamq.model.topic import Topic, TopicConfig
 from stratamq.model.types import Offset, ShardName, TimestampMs, TopicId

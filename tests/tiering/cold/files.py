@@ -19,7 +19,7 @@ from stratamq.log.sidecar import (
     encode_offset_points,
     encode_time_points,
 )
-from stratamq.meta.tier import ParquetEnd, TierFile, TierObject
+from stratamq.meta.tier.files import ParquetEnd, TierFile, TierObject
 from stratamq.model.record import Record
 from stratamq.model.types import Offset, Position, ShardName, TimestampMs
 from stratamq.wire.kafka.records import BatchHeader, encode_batch, iter_batches

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stratamq.lake.parquet.sources import Span
-from stratamq.meta.tier import TierObject
+from stratamq.meta.tier.files import TierObject
 from stratamq.model.errors import StoreUnavailable
 from stratamq.tiering.cold.block_files import HEAD, BlockFiles, BlockName
 from stratamq.tiering.cold.cache import REQUEST_BYTES, BlockCache

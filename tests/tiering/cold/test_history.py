@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stratamq.engine.history import History
-from stratamq.meta.tier import TierFile
+from stratamq.meta.tier.files import TierFile
 from stratamq.model.errors import CorruptRecord, OffsetOutOfRange
 from stratamq.model.types import Offset, TimestampMs
 from stratamq.tiering.cold.ahead import Ahead

@@ -13,7 +13,7 @@ import pytest
 from stratamq.lake.parquet.groups import Group
 from stratamq.lake.parquet.pages import ValuePages
 from stratamq.lake.parquet.reading import ColdFile
-from stratamq.meta.tier import TierFile
+from stratamq.meta.tier.files import TierFile
 from stratamq.model.errors import StoreUnavailable
 from stratamq.tiering.cold.ahead import Ahead
 from stratamq.tiering.cold.limits import ColdLimits

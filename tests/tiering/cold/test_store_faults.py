@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from stratamq.meta.tier import TierFile
+from stratamq.meta.tier.files import TierFile
 from stratamq.model.errors import Closed, CorruptRecord, StoreUnavailable
 from stratamq.model.types import Offset
 from stratamq.tiering.cold.block_files import HEAD, MAGIC, TEMPORARY, BlockName

@@ -14,11 +14,13 @@ from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory import EngineMemory
 from stratamq.engine.rocksdb import EngineRocksDB
 from stratamq.engine.segment import EngineSegment
-from stratamq.meta.commands import Command, CreateShard, CreateTopic, DeleteTopic, RemoveTopic
+from stratamq.meta.apply import Command
 from stratamq.meta.service import MetaService
+from stratamq.meta.shards import CreateShard
 from stratamq.meta.store import RocksMetaStore
-from stratamq.meta.tier import TierFile, TierObject
-from stratamq.meta.tier_cache import TierCache
+from stratamq.meta.tier.cache import TierCache
+from stratamq.meta.tier.files import TierFile, TierObject
+from stratamq.meta.topics import CreateTopic, DeleteTopic, RemoveTopic
 from stratamq.model.clock import Clock, SystemClock
 from stratamq.model.record import Record
 from stratamq.model.shard import shard_name

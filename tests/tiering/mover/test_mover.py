@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from stratamq.meta.tier import CommitFiles, TierFile, TierObject
+from stratamq.meta.tier.files import CommitFiles, TierFile, TierObject
 from stratamq.model.clock import ManualClock
 from stratamq.model.errors import StoreUnavailable
 from stratamq.model.record import Record

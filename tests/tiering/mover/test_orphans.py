@@ -9,14 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.meta.tier import (
-    CommitFiles,
-    DropFiles,
-    RetiredObject,
-    TierFile,
-    TierObject,
-)
-from stratamq.meta.tier_cache import TierCache
+from stratamq.meta.tier.cache import TierCache
+from stratamq.meta.tier.files import CommitFiles, DropFiles, RetiredObject, TierFile, TierObject
 from stratamq.model.clock import ManualClock
 from stratamq.model.errors import StoreUnavailable
 from stratamq.model.types import Offset, ShardName, TimestampMs

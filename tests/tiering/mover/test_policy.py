@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stratamq.log.contract import SegmentInfo
-from stratamq.meta.tier import ParquetEnd, TierFile, TierObject
+from stratamq.meta.tier.files import ParquetEnd, TierFile, TierObject
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import Offset, ShardName, TimestampMs
 from stratamq.tiering.mover.policy import (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stratamq.engine.contract import ShardSpec
-from stratamq.meta.tier import TierFile, TierObject
+from stratamq.meta.tier.files import TierFile, TierObject
 from stratamq.model.errors import StoreUnavailable
 from stratamq.model.record import Record
 from stratamq.model.topic import TopicConfig

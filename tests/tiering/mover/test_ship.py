@@ -15,7 +15,7 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratamq.meta.tier import TierObject
+from stratamq.meta.tier.files import TierObject
 from stratamq.model.clock import ManualClock
 from stratamq.model.errors import Closed, CorruptObject, ObjectExists, ObjectNotFound, StoreError
 from stratamq.tiering.mover.conversion import FileSums

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from stratamq.meta.tier import Replaced, TierFile, TierObject
+from stratamq.meta.tier.files import Replaced, TierFile, TierObject
 from stratamq.model.errors import InvalidInput, ObjectNotFound
 from stratamq.model.record import Record
 from stratamq.model.settings.topic import StorageType
@@ -78,7 +78,7 @@ async def test_one_takes_the_place_of_the_other(world: World, tmp_path: Path) ->
     await world.commit(made)
     assert world.file.parquet == made.parquet
     await world.service.commit(made, Replaced((before.base_offset,), before.data_keys))
-    with pytest.raises(InvalidInput, match="made anew since"):
+    with pytest.raises(InvalidInput, match="rewritten since"):
         await world.service.commit(before, Replaced((before.base_offset,), before.data_keys))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.meta.tier import TierFile
+from stratamq.meta.tier.files import TierFile
 from stratamq.model.errors import StorageError, StoreUnavailable
 from stratamq.model.record import Record
 from stratamq.model.topic import Topic

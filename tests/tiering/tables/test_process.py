@@ -14,7 +14,7 @@ import pytest
 
 from stratamq.lake.tables.errors import TableError
 from stratamq.lake.tables.manifest_bytes import parse
-from stratamq.meta.tier import ParquetEnd, TierFile, TierObject
+from stratamq.meta.tier.files import ParquetEnd, TierFile, TierObject
 from stratamq.model.errors import Closed, ObjectNotFound, StorageError, TimedOut
 from stratamq.model.shard import shard_name
 from stratamq.model.topic import Topic, TopicConfig

@@ -9,9 +9,11 @@ from typing import NamedTuple
 
 from stratamq.broker.kafka.contract import Services
 from stratamq.broker.kafka.errors import Refused
-from stratamq.meta.caches import BrokerCacheManager, StorageCacheManager
-from stratamq.meta.entities import NodeMeta, SegmentMeta
+from stratamq.meta.nodes import NodeMeta
+from stratamq.meta.segments import SegmentMeta
+from stratamq.meta.shards import StorageCacheManager
 from stratamq.meta.state import MetaState
+from stratamq.meta.topics import BrokerCacheManager
 from stratamq.model.errors import TopicNotFound
 from stratamq.model.shard import shard_name
 from stratamq.model.topic import Topic

@@ -20,9 +20,10 @@ from stratamq.adapter.drivers import StorageDriverManager
 from stratamq.adapter.offsets import OffsetManager
 from stratamq.adapter.topics import TopicManager
 from stratamq.broker.kafka.answer_budget import AnswerBudget
-from stratamq.meta.caches import BrokerCacheManager, StorageCacheManager
-from stratamq.meta.config_cache import ConfigCacheManager
+from stratamq.meta.configs import ConfigCacheManager
 from stratamq.meta.service import MetaService
+from stratamq.meta.shards import StorageCacheManager
+from stratamq.meta.topics import BrokerCacheManager
 from stratamq.model.clock import Clock
 from stratamq.model.config import NodeConfig
 from stratamq.model.dataclass import dataclass

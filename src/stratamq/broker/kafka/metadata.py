@@ -18,7 +18,7 @@ from stratamq.broker.kafka.cluster import (
 from stratamq.broker.kafka.contract import Caller, Family, Handled, Services
 from stratamq.broker.kafka.errors import Refused, code_of
 from stratamq.broker.kafka.turns import paced, paced_sorted
-from stratamq.meta.names import check_topic_name
+from stratamq.meta.topics import check_topic_name
 from stratamq.model.errors import (
     AlreadyExists,
     AnswerTooLarge,

@@ -12,7 +12,8 @@ from stratamq.broker.kafka.cluster import active_segment, find_topic
 from stratamq.broker.kafka.errors import Refused
 from stratamq.broker.kafka.produce.rules import ProduceRules, rules_of
 from stratamq.engine.handle import Local, ShardHandle
-from stratamq.meta.caches import BrokerCacheManager, StorageCacheManager
+from stratamq.meta.shards import StorageCacheManager
+from stratamq.meta.topics import BrokerCacheManager
 from stratamq.model.topic import Topic
 from stratamq.model.types import NO_EPOCH
 from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode

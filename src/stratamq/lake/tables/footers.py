@@ -24,7 +24,7 @@ from pyiceberg.types import BinaryType, StringType
 
 from stratamq.lake.parquet.schema import TYPED_COLUMN
 from stratamq.lake.tables.blobs import Blobs
-from stratamq.meta.tier import TierFile
+from stratamq.meta.tier.files import TierFile
 from stratamq.model.errors import CorruptObject
 from stratamq.wire.crc import crc32c
 

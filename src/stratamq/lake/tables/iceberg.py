@@ -25,7 +25,7 @@ from stratamq.lake.tables.expiry import SnapshotLimits, due_in, expire, garbage
 from stratamq.lake.tables.footers import data_files
 from stratamq.lake.tables.listing import Listing
 from stratamq.lake.tables.shape import PROPERTIES, evolve, new_schema, partition_spec
-from stratamq.meta.tier import TierFile
+from stratamq.meta.tier.files import TierFile
 from stratamq.model.errors import StrataError
 from stratamq.model.shard import split_shard_name
 from stratamq.model.types import TopicId

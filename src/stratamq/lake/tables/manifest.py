@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from stratamq.lake.declared import columns_text, merged, parse_columns
-from stratamq.meta.tier import TierFile, TierObject
+from stratamq.meta.tier.files import TierFile, TierObject
 from stratamq.model.shard import split_shard_name
 from stratamq.model.topic import Topic
 from stratamq.model.types import Offset, TimestampMs, TopicId

@@ -8,7 +8,7 @@ from typing import Any
 
 from stratamq.lake.declared import columns_text, parse_columns
 from stratamq.lake.tables.manifest import OBJECTS, Manifest, ManifestFile
-from stratamq.meta.tier import TierObject
+from stratamq.meta.tier.files import TierObject
 from stratamq.model.errors import InvalidInput
 from stratamq.model.types import Offset, TimestampMs, TopicId
 

@@ -18,7 +18,7 @@ from stratamq.client import EARLIEST, Aborted, ClientOptions, FetchLimits, Topic
 from stratamq.client.failures import Refusal
 from stratamq.client.fetching import Fetched
 from stratamq.lake.declared import columns_of, columns_text, declared
-from stratamq.meta.tier import ParquetEnd, TierObject
+from stratamq.meta.tier.files import ParquetEnd, TierObject
 from stratamq.model.errors import OffsetOutOfRange, TimedOut
 from stratamq.model.transaction import AbortedTxn
 from stratamq.model.types import Offset, TopicId

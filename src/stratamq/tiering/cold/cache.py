@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from typing import NamedTuple, Protocol, TypeVar
 
 from stratamq.lake.parquet.sources import Span
-from stratamq.meta.tier import TierObject
+from stratamq.meta.tier.files import TierObject
 from stratamq.tiering.cold.block_files import BlockFiles, BlockName
 from stratamq.tiering.stores.sums import block_bytes_of
 

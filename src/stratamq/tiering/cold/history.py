@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from stratamq.log.contract import SegmentInfo
-from stratamq.meta.tier import TierFile
+from stratamq.meta.tier.files import TierFile
 from stratamq.model.errors import (
     CorruptObject,
     CorruptRecord,

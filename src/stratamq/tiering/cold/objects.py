@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from stratamq.lake.parquet.sources import Span
-from stratamq.meta.tier import TierObject
+from stratamq.meta.tier.files import TierObject
 from stratamq.model.errors import CorruptObject, ObjectNotFound, StoreDenied, StoreUnavailable
 from stratamq.tiering.cold.ahead import Ahead
 from stratamq.tiering.cold.block_files import BlockFiles

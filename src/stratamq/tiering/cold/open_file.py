@@ -6,7 +6,7 @@ from stratamq.lake.parquet.buffers import Buffers
 from stratamq.lake.parquet.lookups import key_in_group, tag_in_group
 from stratamq.lake.parquet.reading import ColdFile
 from stratamq.lake.parquet.sinks import Footer
-from stratamq.meta.tier import TierFile
+from stratamq.meta.tier.files import TierFile
 from stratamq.tiering.cold.objects import ObjectSource
 
 

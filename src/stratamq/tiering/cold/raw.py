@@ -15,7 +15,7 @@ from typing import TypeVar
 from stratamq.lake.parquet.sources import Span
 from stratamq.log.reader import KnownBatch, SegmentView, locate, read_intact
 from stratamq.log.sidecar import OffsetPoint, OffsetSidecar, TimeSidecar
-from stratamq.meta.tier import TierFile, TierObject
+from stratamq.meta.tier.files import TierFile, TierObject
 from stratamq.model.errors import CorruptObject, CorruptRecord
 from stratamq.model.types import Offset, TimestampMs
 from stratamq.tiering.cold.limits import ColdLimits

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from stratamq.lake.parquet.buffers import Buffers
 from stratamq.lake.parquet.groups import Group
 from stratamq.lake.parquet.sources import Span
-from stratamq.meta.tier import TierFile, TierObject
+from stratamq.meta.tier.files import TierFile, TierObject
 from stratamq.model.errors import CorruptObject, CorruptRecord
 from stratamq.tiering.cold.ahead import Ahead
 from stratamq.tiering.cold.limits import ColdLimits

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from stratamq.engine.contract import ExportedSegment
 from stratamq.log.contract import SegmentInfo
-from stratamq.meta.commands import Command
-from stratamq.meta.tier import RetiredObject, TierFile
+from stratamq.meta.apply import Command
+from stratamq.meta.tier.files import RetiredObject, TierFile
 from stratamq.model.clock import Clock
 from stratamq.model.shard import ShardOffsets
 from stratamq.model.topic import Topic
@@ -55,7 +55,7 @@ class Meta(Protocol):
 
 
 class Files(Protocol):
-    """Part of `stratamq.meta.tier_cache.TierCache`."""
+    """Part of `stratamq.meta.tier.cache.TierCache`."""
 
     def files(self, shard: ShardName) -> tuple[TierFile, ...]: ...
 

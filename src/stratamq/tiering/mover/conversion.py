@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stratamq.meta.tier import ParquetEnd
+from stratamq.meta.tier.files import ParquetEnd
 from stratamq.model.transaction import AbortedTxn
 from stratamq.model.types import EARLIEST, NO_TIMESTAMP, Offset, TimestampMs
 

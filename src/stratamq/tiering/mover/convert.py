@@ -18,7 +18,7 @@ from stratamq.lake.parquet.sinks import Footer
 from stratamq.lake.parquet.sources import FileSource
 from stratamq.lake.parquet.values import value_columns
 from stratamq.lake.parquet.writing import FileLayout, FileSummary, FileWriter, read_chunks
-from stratamq.meta.tier import ParquetEnd
+from stratamq.meta.tier.files import ParquetEnd
 from stratamq.model.errors import CorruptBatch
 from stratamq.model.types import NO_TIMESTAMP, Offset, TimestampMs
 from stratamq.tiering.mover.brief import CALL_BYTES, BriefFile

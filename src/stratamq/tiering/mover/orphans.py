@@ -18,7 +18,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from stratamq.meta.tier import ForgetObjects, RetiredObject
+from stratamq.meta.tier.files import ForgetObjects, RetiredObject
 from stratamq.model.types import NO_TIMESTAMP, ShardName
 from stratamq.tiering import keys
 from stratamq.tiering.mover.contract import Surroundings

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from stratamq.log.contract import SegmentInfo
-from stratamq.meta.tier import TierFile
+from stratamq.meta.tier.files import TierFile
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import Offset
 

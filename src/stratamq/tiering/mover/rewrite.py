@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from stratamq.meta.tier import CommitFiles, TierFile, TierObject
+from stratamq.meta.tier.files import CommitFiles, TierFile, TierObject
 from stratamq.model.errors import InvalidInput, StrataError
 from stratamq.model.shard import split_shard_name
 from stratamq.model.topic import Topic

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from stratamq.meta.tier import DropFiles, TierFile
+from stratamq.meta.tier.files import DropFiles, TierFile
 from stratamq.model.errors import CorruptBatch, CorruptRecord, ShardNotFound, StrataError
 from stratamq.model.topic import Topic
 from stratamq.model.types import Offset, ShardName

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
 
-from stratamq.meta.tier import TierObject
+from stratamq.meta.tier.files import TierObject
 from stratamq.model.clock import Clock
 from stratamq.model.errors import CorruptObject, ObjectNotFound, StoreError
 from stratamq.model.types import TimestampMs

@@ -25,7 +25,7 @@ from pathlib import Path
 from stratamq.engine.contract import ExportedSegment
 from stratamq.lake.declared import columns_of, columns_text, declared
 from stratamq.log.freeing import clear_away
-from stratamq.meta.tier import CommitFiles, TierFile, TierObject
+from stratamq.meta.tier.files import CommitFiles, TierFile, TierObject
 from stratamq.model.errors import (
     CapacityExceeded,
     InvalidInput,

@@ -14,7 +14,7 @@ from typing import BinaryIO, NamedTuple, Protocol
 
 from stratamq.lake.declared import columns_of, columns_text, declared
 from stratamq.log.freeing import clear_away
-from stratamq.meta.tier import CommitFiles, TierFile, TierObject
+from stratamq.meta.tier.files import CommitFiles, TierFile, TierObject
 from stratamq.model.errors import (
     InvalidInput,
     NotFound,

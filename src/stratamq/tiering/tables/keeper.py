@@ -12,8 +12,8 @@ import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from stratamq.meta.tier import TierFile
-from stratamq.meta.tier_cache import TierCache
+from stratamq.meta.tier.cache import TierCache
+from stratamq.meta.tier.files import TierFile
 from stratamq.model.errors import Closed, InvalidConfig, StrataError
 from stratamq.model.shard import shard_name, split_shard_name
 from stratamq.model.topic import Topic

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from stratamq.meta.tier_cache import TierCache
+from stratamq.meta.tier.cache import TierCache
 from stratamq.model.config import NodeConfig
 from stratamq.model.topic import Topic
 from stratamq.model.types import ShardName

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from stratamq.log.contract import SegmentInfo
-from stratamq.meta.tier import TierFile
+from stratamq.meta.tier.files import TierFile
 from stratamq.model.types import Offset
 from stratamq.tiering.outdated import is_outdated
 

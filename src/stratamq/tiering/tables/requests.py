@@ -13,7 +13,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stratamq.meta.tier import ParquetEnd, TierFile, TierObject
+from stratamq.meta.tier.files import ParquetEnd, TierFile, TierObject
 from stratamq.model.topic import Topic, TopicConfig
 from stratamq.model.types import TopicId
 from stratamq.tiering.stores.limits import StoreLimits

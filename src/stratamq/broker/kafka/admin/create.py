@@ -13,7 +13,7 @@ from stratamq.broker.kafka.answer_budget import LongAnswer
 from stratamq.broker.kafka.cluster import uuid_of
 from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.errors import LATE, ApiError, Refused, api_error, duplicate, duplicates
-from stratamq.meta.names import check_topic_name
+from stratamq.meta.topics import check_topic_name
 from stratamq.model.config import NodeConfig
 from stratamq.model.errors import AlreadyExists, InvalidConfig, InvalidName, StrataError
 from stratamq.model.topic import Topic, TopicConfig

@@ -6,7 +6,7 @@ from stratamq.broker.kafka.cluster import active_segment
 from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.errors import ApiError, Refused, api_error
 from stratamq.broker.kafka.turns import paced
-from stratamq.meta.entities import SegmentMeta
+from stratamq.meta.segments import SegmentMeta
 from stratamq.model.errors import StrataError
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.cluster_admin import (

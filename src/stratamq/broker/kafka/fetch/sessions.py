@@ -23,7 +23,7 @@ from dataclasses import field
 from typing import NamedTuple
 
 from stratamq.broker.kafka.errors import Refused
-from stratamq.meta.names import TOPIC_NAME_MAX
+from stratamq.meta.topics import TOPIC_NAME_MAX
 from stratamq.model.dataclass import dataclass
 from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode
 from stratamq.wire.kafka.protocol.messages.fetch import (

@@ -24,9 +24,7 @@ from stratamq.broker.kafka.groups.limits import (
 )
 from stratamq.broker.kafka.groups.migration import settled
 from stratamq.broker.kafka.groups.pending import PendingOffsets
-from stratamq.meta.commands import DeleteGroup, SaveGroup
-from stratamq.meta.entities import GroupMeta
-from stratamq.meta.names import check_group_name
+from stratamq.meta.groups import DeleteGroup, GroupMeta, SaveGroup, check_group_name
 from stratamq.model.errors import CapacityExceeded, NotFound, StrataError
 from stratamq.wire.kafka.protocol import ErrorCode
 

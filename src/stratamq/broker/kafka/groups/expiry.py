@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from stratamq.broker.kafka.groups.classic.group import ClassicGroup
 from stratamq.broker.kafka.groups.consumer.group import ConsumerGroup
 from stratamq.broker.kafka.groups.subscribed import subscribed_topics
-from stratamq.meta.state import Offsets
+from stratamq.meta.groups import Offsets
 from stratamq.model.shard import split_shard_name
 from stratamq.model.types import ShardName, TopicId
 

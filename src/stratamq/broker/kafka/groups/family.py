@@ -17,7 +17,7 @@ from stratamq.broker.kafka.groups.offsets.deleting import DeleteApi
 from stratamq.broker.kafka.groups.offsets.fetching import FetchApi
 from stratamq.broker.kafka.groups.offsets.members import EPOCHS_FROM, OffsetGuard
 from stratamq.broker.kafka.groups.pending import PendingOffsets
-from stratamq.meta.commands import CommitOffset
+from stratamq.meta.groups import CommitOffset
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages import (
     consumer_groups,

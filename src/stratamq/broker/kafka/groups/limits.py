@@ -28,8 +28,8 @@ from dataclasses import field, replace
 from enum import StrEnum
 
 from stratamq.broker.kafka.contract import Services
-from stratamq.meta.names import check_group_name
-from stratamq.meta.resource_configs import AlterResourceConfig, ConfigKind, ConfigScope
+from stratamq.meta.configs import AlterResourceConfig, ConfigKind, ConfigScope
+from stratamq.meta.groups import check_group_name
 from stratamq.model.config import HEARTBEAT, SESSION, GroupConfig, NodeConfig
 from stratamq.model.dataclass import dataclass
 from stratamq.wire.kafka.protocol import ErrorCode

@@ -12,8 +12,13 @@ from collections.abc import Sequence
 
 from stratamq.adapter.offset_cache import OffsetCacheManager
 from stratamq.adapter.offsets import OffsetManager, OffsetStorageManager
-from stratamq.meta.commands import AddPendingOffsets, CommitOffset, EndPendingOffsets
-from stratamq.meta.entities import OffsetKey, PendingOffset
+from stratamq.meta.groups import (
+    AddPendingOffsets,
+    CommitOffset,
+    EndPendingOffsets,
+    OffsetKey,
+    PendingOffset,
+)
 from stratamq.meta.service import MetaService
 from stratamq.model.clock import Clock
 from stratamq.model.types import ShardName

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.errors import api_error
 from stratamq.broker.kafka.lake.contract import Lake
-from stratamq.meta.tier import ParquetEnd, Replaced, TierFile, TierObject
+from stratamq.meta.tier.files import ParquetEnd, Replaced, TierFile, TierObject
 from stratamq.model.errors import StrataError
 from stratamq.model.shard import shard_name
 from stratamq.model.types import Offset, ShardName, TimestampMs

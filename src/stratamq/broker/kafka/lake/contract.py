@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from stratamq.meta.tier import Replaced, TierFile
+from stratamq.meta.tier.files import Replaced, TierFile
 from stratamq.model.topic import Topic
 from stratamq.model.types import ShardName
 

@@ -10,8 +10,7 @@ from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.errors import api_error
 from stratamq.broker.kafka.lake.contract import Lake
 from stratamq.broker.kafka.turns import paced
-from stratamq.meta.configs import storage_name
-from stratamq.meta.tier import TierFile
+from stratamq.meta.tier.files import TierFile
 from stratamq.model.errors import AnswerTooLarge, StrataError
 from stratamq.model.shard import shard_name
 from stratamq.model.topic import Topic
@@ -68,7 +67,7 @@ class DescribeLake:
         shard = shard_name(topic.topic_id, number)
         try:
             handle, _ = await self._services.partitions.led(topic.name, number)
-            driver = await self._services.drivers.driver(storage_name(topic.config))
+            driver = await self._services.drivers.driver(topic.config.storage_name)
             # In this order: what leaves the disks meanwhile is seen twice, never missed.
             local_start = handle.local_start()
             files = self._lake.files(shard)

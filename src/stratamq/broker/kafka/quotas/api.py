@@ -8,8 +8,14 @@ from typing import Any, NamedTuple
 from stratamq.broker.kafka.contract import Caller, Family, Handled
 from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.turns import paced
-from stratamq.meta.access import DEFAULT, AlterQuota, Quota, QuotaScope, check_quota
-from stratamq.meta.access_cache import AccessCacheManager
+from stratamq.meta.access import (
+    DEFAULT,
+    AccessCacheManager,
+    AlterQuota,
+    Quota,
+    QuotaScope,
+    check_quota,
+)
 from stratamq.meta.client import MetaClient
 from stratamq.model.errors import InvalidInput, StrataError
 from stratamq.wire.kafka.protocol.messages.quotas import (

@@ -12,7 +12,7 @@ from stratamq.broker.kafka.security.guard import Guard
 from stratamq.broker.kafka.security.principals import PrincipalRules
 from stratamq.broker.kafka.security.sasl import Sasl, SaslOptions, mechanisms_of
 from stratamq.broker.kafka.security.users_api import UsersApi
-from stratamq.meta.access_cache import AccessCacheManager
+from stratamq.meta.access import AccessCacheManager
 from stratamq.model.access import Operation, ResourceKind
 from stratamq.model.config import NodeConfig
 

@@ -9,8 +9,7 @@ from stratamq.broker.kafka.contract import Caller, Family, Handled
 from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.security.acl_filters import AclFilter, word
 from stratamq.broker.kafka.turns import paced, paced_each
-from stratamq.meta.access import CreateAcl, DeleteAcl, check_rule
-from stratamq.meta.access_cache import AccessCacheManager
+from stratamq.meta.access import AccessCacheManager, CreateAcl, DeleteAcl, check_rule
 from stratamq.meta.client import MetaClient
 from stratamq.model.access import (
     CLUSTER_NAME,

@@ -16,7 +16,7 @@ from stratamq.broker.kafka.security.rights import Rights
 from stratamq.broker.kafka.security.table import TABLE
 from stratamq.broker.kafka.security.verdicts import Entry, Verdict
 from stratamq.broker.kafka.turns import in_turns
-from stratamq.meta.caches import BrokerCacheManager
+from stratamq.meta.topics import BrokerCacheManager
 from stratamq.wire.kafka.protocol import Steps
 
 JUDGED_AT_ONCE = 512

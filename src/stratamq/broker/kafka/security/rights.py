@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.security.authorizer import Decider
-from stratamq.meta.caches import BrokerCacheManager
+from stratamq.meta.topics import BrokerCacheManager
 from stratamq.model.access import CLUSTER_NAME, OPERATIONS, Operation, ResourceKind
 from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import TopicNotFound

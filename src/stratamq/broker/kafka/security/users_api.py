@@ -11,13 +11,13 @@ from stratamq.broker.kafka.security.acl_api import CACHE_S
 from stratamq.broker.kafka.security.passwords import credential_of
 from stratamq.broker.kafka.turns import paced
 from stratamq.meta.access import (
+    AccessCacheManager,
     Credential,
     DeleteCredential,
     Mechanism,
     SaveCredential,
     check_credential,
 )
-from stratamq.meta.access_cache import AccessCacheManager
 from stratamq.meta.client import MetaClient
 from stratamq.model.errors import InvalidInput, NotFound, StrataError
 from stratamq.wire.kafka.protocol import ErrorCode

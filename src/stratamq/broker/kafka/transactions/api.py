@@ -12,7 +12,7 @@ from stratamq.broker.kafka.transactions.coordinator import TransactionCoordinato
 from stratamq.broker.kafka.transactions.failures import before, transaction_code
 from stratamq.broker.kafka.transactions.machine import Producer
 from stratamq.broker.kafka.turns import paced
-from stratamq.meta.names import check_group_name
+from stratamq.meta.groups import check_group_name
 from stratamq.model.errors import InvalidName, StrataError
 from stratamq.model.transaction import NO_PRODUCER_ID
 from stratamq.model.types import ShardName

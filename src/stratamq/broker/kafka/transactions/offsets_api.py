@@ -13,8 +13,7 @@ from stratamq.broker.kafka.transactions.coordinator import TransactionCoordinato
 from stratamq.broker.kafka.transactions.failures import transaction_code
 from stratamq.broker.kafka.transactions.machine import Producer
 from stratamq.broker.kafka.turns import paced
-from stratamq.meta.commands import CommitOffset
-from stratamq.meta.names import check_group_name
+from stratamq.meta.groups import CommitOffset, check_group_name
 from stratamq.model.errors import InvalidName, StrataError
 from stratamq.model.types import LeaderEpoch, Offset, ShardName
 from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode

@@ -16,7 +16,7 @@ from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.errors import Refused, api_error, duplicate, duplicates
 from stratamq.broker.kafka.groups.limits import GroupConfigs
 from stratamq.broker.kafka.turns import paced
-from stratamq.meta.resource_configs import AlterResourceConfig, ConfigKind, ConfigScope
+from stratamq.meta.configs import AlterResourceConfig, ConfigKind, ConfigScope
 from stratamq.model.config import ALL_SETTINGS, GROUP_SETTINGS, GroupConfig
 from stratamq.model.errors import InvalidConfig, StrataError
 from stratamq.model.settings.setting import Setting, Value, unknown_name

@@ -10,7 +10,7 @@ from stratamq.broker.kafka.groups.failures import group_code
 from stratamq.broker.kafka.groups.offsets.members import OffsetGuard
 from stratamq.broker.kafka.groups.offsets.places import Places
 from stratamq.broker.kafka.turns import paced
-from stratamq.meta.commands import CommitOffset
+from stratamq.meta.groups import CommitOffset
 from stratamq.model.errors import NotFound, StrataError
 from stratamq.model.types import LeaderEpoch, Offset, ShardName
 from stratamq.wire.kafka.protocol import ErrorCode

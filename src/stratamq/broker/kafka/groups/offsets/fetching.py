@@ -12,7 +12,7 @@ from stratamq.broker.kafka.groups.failures import group_code
 from stratamq.broker.kafka.groups.offsets.members import OffsetGuard
 from stratamq.broker.kafka.groups.offsets.places import Places, wire_id
 from stratamq.broker.kafka.turns import paced, paced_sorted
-from stratamq.meta.state import Offsets
+from stratamq.meta.groups import Offsets
 from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import AnswerTooLarge, StrataError
 from stratamq.model.topic import Topic

@@ -6,7 +6,7 @@ from stratamq.broker.kafka.groups.classic.group import ClassicGroup
 from stratamq.broker.kafka.groups.classic.members import Identity
 from stratamq.broker.kafka.groups.coordinator import GroupCoordinator
 from stratamq.broker.kafka.groups.failures import group_code
-from stratamq.meta.names import check_group_name
+from stratamq.meta.groups import check_group_name
 from stratamq.model.errors import InvalidName, StrataError
 from stratamq.wire.kafka.protocol import ErrorCode
 

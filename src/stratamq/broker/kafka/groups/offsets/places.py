@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stratamq.meta.caches import BrokerCacheManager
+from stratamq.meta.topics import BrokerCacheManager
 from stratamq.model.errors import TopicNotFound
 from stratamq.model.shard import shard_name, split_shard_name
 from stratamq.model.topic import Topic

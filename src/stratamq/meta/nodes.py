@@ -1,13 +1,65 @@
-"""Where replicas go. Pure: nodes, loads and counts in, node lists out; the first of a list
-leads."""
+"""Nodes in the Meta Service, and where replicas go. Placement is pure: nodes, loads and counts in,
+node lists out; the first of a list leads."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from stratamq.meta.state import NodeLoad
-from stratamq.model.errors import InvalidConfig
+from stratamq.meta.rows import RowFormat
+from stratamq.meta.state import Event, MetaState, NodeLoad, Put
+from stratamq.model.dataclass import dataclass
+from stratamq.model.errors import InvalidConfig, NotFound
 from stratamq.model.types import NodeId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeMeta:
+    """A node. One that is not live gets no new replicas, but is not forgotten: it holds old
+    ones."""
+
+    node_id: NodeId
+    address: str
+    live: bool = True
+
+    @property
+    def key(self) -> NodeId:
+        return self.node_id
+
+
+NODE_ROWS = (
+    RowFormat(NodeMeta, b"n", lambda node: b"%010d" % node.node_id, lambda row: NodeMeta(**row)),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterNode:
+    """The node is there, at this address. Idempotent."""
+
+    node_id: NodeId
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoseNode:
+    """The node is gone, for now."""
+
+    node_id: NodeId
+
+
+def register_node(state: MetaState, command: RegisterNode) -> list[Event]:
+    node = NodeMeta(node_id=command.node_id, address=command.address)
+    return [] if state.nodes.get(command.node_id) == node else [Put(node)]
+
+
+def lose_node(state: MetaState, command: LoseNode) -> list[Event]:
+    node = state.nodes.get(command.node_id)
+    if node is None:
+        raise NotFound(f"no node {command.node_id}")
+    return [Put(replace(node, live=False))] if node.live else []
+
+
+# -- placement ------------------------------------------------------------------------------------
 
 Replicas = tuple[NodeId, ...]
 

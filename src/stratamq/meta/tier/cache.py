@@ -1,14 +1,12 @@
-"""A node's copy of what the Meta Service knows of object storage."""
+"""A node's copy of what the Meta Service stores about object storage."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 
-from stratamq.meta.caches import WatchedCache
-from stratamq.meta.client import MetaClient
-from stratamq.meta.events import Event, Put
-from stratamq.meta.state import MetaState
-from stratamq.meta.tier import RetiredObject, TierFile
+from stratamq.meta.client import MetaClient, WatchedCache
+from stratamq.meta.state import Event, MetaState, Put
+from stratamq.meta.tier.files import RetiredObject, TierFile
 from stratamq.model.types import Offset, ShardName
 
 Listener = Callable[[ShardName], None]
@@ -51,12 +49,18 @@ class TierCache(WatchedCache):
         self._retired = dict(state.retired.items())
         for shard in before.keys() | self._files.keys():
             if before.get(shard) != self._files.get(shard):
-                self._tell(shard)
+                self._notify(shard)
 
     def _change(self, event: Event) -> Hashable | None:
         match event.entity:
             case TierFile() as file:
-                self._change_file(file, present=isinstance(event, Put))
+                files = self._files.setdefault(file.shard, {})
+                files.pop(file.base_offset, None)
+                if isinstance(event, Put):
+                    files[file.base_offset] = file
+                if not files:
+                    del self._files[file.shard]
+                self._notify(file.shard)
                 return file.shard
             case RetiredObject() as retired:
                 self._retired.pop(retired.key, None)
@@ -64,15 +68,6 @@ class TierCache(WatchedCache):
                     self._retired[retired.key] = retired
         return None
 
-    def _change_file(self, file: TierFile, *, present: bool) -> None:
-        files = self._files.setdefault(file.shard, {})
-        files.pop(file.base_offset, None)
-        if present:
-            files[file.base_offset] = file
-        if not files:
-            del self._files[file.shard]
-        self._tell(file.shard)
-
-    def _tell(self, shard: ShardName) -> None:
+    def _notify(self, shard: ShardName) -> None:
         for listener in self._listeners:
             listener(shard)

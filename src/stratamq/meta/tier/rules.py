@@ -5,44 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from stratamq.meta.entities import ShardMeta
-from stratamq.meta.events import Event, Put, Removed
-from stratamq.meta.state import MetaState
-from stratamq.meta.tier import CommitFiles, DropFiles, ForgetObjects, RetiredObject, TierFile
+from stratamq.meta.state import Event, MetaState, Put, Removed
+from stratamq.meta.tier.files import CommitFiles, DropFiles, ForgetObjects, RetiredObject, TierFile
 from stratamq.model.errors import InvalidInput, NotFound, ShardNotFound
-from stratamq.model.types import NO_TIMESTAMP, Offset, TimestampMs
+from stratamq.model.types import NO_TIMESTAMP, Offset, ShardName, TimestampMs
 
 
 def commit_files(state: MetaState, command: CommitFiles) -> list[Event]:
-    shard = _in_use(state, command)
+    shard = state.shard(command.shard)
+    if shard.deleting:
+        raise ShardNotFound(f"{shard.name} is being deleted")
     files = state.files_of(shard.name)
     if _is_done(files, command):
         return []
-    gone = _named(files, command)
+    gone = _replaced(files, command)
     kept = [file for file in files if file not in gone]
     for file in command.add:
         _check_file(file, command)
     _check_apart(sorted([*kept, *command.add], key=lambda file: file.base_offset))
     _check_nothing_is_lost(command.add, gone)
-    new: list[Event] = [Put(file) for file in command.add]
+    used_again = (state.retired.get(one.key) for file in command.add for one in file.objects)
     return [
         *(Removed(file) for file in gone),
-        *new,
+        *(Put(file) for file in command.add),
         *_retired(gone, command.add, command.now_ms),
-        *_used_again(state, command.add),
+        *(Removed(retired) for retired in used_again if retired is not None),
     ]
-
-
-def _used_again(state: MetaState, add: Iterable[TierFile]) -> list[Event]:
-    found = (state.retired.get(one.key) for file in add for one in file.objects)
-    return [Removed(retired) for retired in found if retired is not None]
-
-
-def _in_use(state: MetaState, command: CommitFiles) -> ShardMeta:
-    shard = state.shard(command.shard)
-    if shard.deleting:
-        raise ShardNotFound(f"{shard.name} is being deleted")
-    return shard
 
 
 def _is_done(files: Sequence[TierFile], command: CommitFiles) -> bool:
@@ -53,19 +41,17 @@ def _is_done(files: Sequence[TierFile], command: CommitFiles) -> bool:
     return not left and all(there.get(base) == file for base, file in added.items())
 
 
-def _named(files: Sequence[TierFile], command: CommitFiles) -> list[TierFile]:
+def _replaced(files: Sequence[TierFile], command: CommitFiles) -> list[TierFile]:
+    """The files that the command names; InvalidInput when they are others by now."""
     there = {file.base_offset: file for file in files}
     for base in command.replace:
         if base not in there:
             raise NotFound(f"{command.shard}: no file begins at offset {base}")
     gone = [there[base] for base in sorted(set(command.replace))]
-    if command.replaced_keys and command.replaced_keys != _data_keys(gone):
-        raise InvalidInput(f"{command.shard}: the files at {command.replace} were made anew since")
+    keys = frozenset(key for file in gone for key in file.data_keys)
+    if command.replaced_keys and command.replaced_keys != keys:
+        raise InvalidInput(f"{command.shard}: the files at {command.replace} were rewritten since")
     return gone
-
-
-def _data_keys(files: Iterable[TierFile]) -> frozenset[str]:
-    return frozenset(key for file in files for key in file.data_keys)
 
 
 def _check_file(file: TierFile, command: CommitFiles) -> None:
@@ -89,8 +75,8 @@ def _check_apart(files: Sequence[TierFile]) -> None:
 
 
 def _check_nothing_is_lost(add: Sequence[TierFile], gone: Sequence[TierFile]) -> None:
-    """A final file may be the only copy: final ones alone can take its place. The others may go
-    without one."""
+    """A final file may be the only copy: only final ones can replace it. The others may go without
+    a replacement."""
     for file in gone:
         instead = [one for one in add if one.final or not file.final]
         if (file.final or add) and not _covered(file.base_offset, file.end_offset, instead):
@@ -112,9 +98,9 @@ def drop_files(state: MetaState, command: DropFiles) -> list[Event]:
     return [*(Removed(file) for file in gone), *_retired(gone, (), command.now_ms)]
 
 
-def drop_all(state: MetaState, shard: ShardMeta) -> list[Event]:
-    """With its shard. Nobody can read it any more, so its objects may go at once."""
-    files = state.files_of(shard.name)
+def drop_all(state: MetaState, shard: ShardName) -> list[Event]:
+    """The shard itself goes. It cannot be read any more, so its objects may be deleted at once."""
+    files = state.files_of(shard)
     return [*(Removed(file) for file in files), *_retired(files, (), NO_TIMESTAMP)]
 
 

@@ -1,8 +1,9 @@
-"""Files on object storage, as the Meta Service knows them: what a shard's history and table are.
+"""Files on object storage in the Meta Service: a shard's history and its table; their rows, and the
+commands that change them.
 
 A shard's files never overlap. A `final` one holds a whole sealed segment: once it is here, the
 local copy may go. The others make the newest records of a table visible early; the log still has
-what they hold, and a larger or final one takes their place later.
+their records, and a larger or final one replaces them later.
 
 An object that nothing names any more is *retired*: it is deleted some time after, when no reader
 can be using it.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from stratamq.meta.rows import Fields, RowFormat
 from stratamq.model.dataclass import dataclass
 from stratamq.model.types import EARLIEST, NO_TIMESTAMP, Offset, ShardName, TimestampMs
 
@@ -111,6 +113,28 @@ class RetiredObject:
         return self.object_key
 
 
+def _file(fields: Fields) -> TierFile:
+    objects = {
+        name: TierObject(*fields[name]) if fields[name] else None
+        for name in ("parquet", "log", "index", "timeindex")
+    }
+    end = fields["parquet_end"]
+    return TierFile(**{**fields, **objects, "parquet_end": ParquetEnd(*end) if end else None})
+
+
+TIER_ROWS = (
+    RowFormat(
+        TierFile, b"f", lambda file: file.shard.encode() + b"/%020d" % file.base_offset, _file
+    ),
+    RowFormat(
+        RetiredObject, b"d", lambda one: one.object_key.encode(), lambda row: RetiredObject(**row)
+    ),
+)
+
+
+# -- commands --------------------------------------------------------------------------------------
+
+
 class Replaced(NamedTuple):
     """Files that are to go, by their base offsets and by all their `data_keys`."""
 
@@ -149,7 +173,3 @@ class ForgetObjects:
     """Retired objects that were deleted."""
 
     object_keys: tuple[str, ...]
-
-
-TierEntity = TierFile | RetiredObject
-TierCommand = CommitFiles | DropFiles | ForgetObjects
