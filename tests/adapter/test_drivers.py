@@ -12,7 +12,7 @@ import pytest
 from stratamq.adapter.contract import StorageAdapter
 from stratamq.adapter.drivers import REOPEN_WAIT_S, StorageDriverManager
 from stratamq.adapter.engine_adapter import EngineStorageAdapter
-from stratamq.adapter.partitions import Found, PartialWrite, Placed, cut
+from stratamq.adapter.partitions import FoundRecord, PartialWrite, Placed, cut
 from stratamq.engine.acks import Acks
 from stratamq.engine.contract import OffsetStrategy, ReadLimit
 from stratamq.engine.handler import Remote, StorageEngineHandler
@@ -452,7 +452,7 @@ async def test_writes_ask_who_leads(memory_world: World) -> None:
 
 
 def test_cutting_keeps_the_first_record_however_large() -> None:
-    found = [Found(0, Record(b"x" * 100)), Found(1, Record(b"y"))]
+    found = [FoundRecord(0, Record(b"x" * 100)), FoundRecord(1, Record(b"y"))]
     assert cut(found, ReadLimit(10, 5)) == found[:1]
     assert cut(found, ReadLimit(10, 101)) == found
     assert cut(found, ReadLimit(1, 1000)) == found[:1]

@@ -1,4 +1,4 @@
-"""What a place that keeps messages must be able to do. The one interface brokers see.
+"""What a storage of messages must be able to do. The one interface brokers see.
 
 Everything is by shard. Whoever wants to keep topics elsewhere writes a StorageAdapter and registers
 it with `StorageDriverManager.register`; the rest of the node does not notice.
@@ -35,8 +35,8 @@ from stratamq.wire.kafka.records import Buffer
 
 class StorageAdapter(ABC):
     """Promises hold as in DESIGN section 4: offsets are strictly consecutive, each caller gets its
-    own, a batch is stored whole or not at all, nobody reads past the high watermark, and what was
-    deleted is never returned again. Errors are `stratamq.model.errors`."""
+    own, a batch is stored whole or not at all, no reader gets past the high watermark, and what
+    was deleted is never returned again. Errors are `stratamq.model.errors`."""
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -46,7 +46,7 @@ class StorageAdapter(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Called once, when nobody uses it any more; also after an `open` that failed."""
+        """Called once, when it is not used any more; also after an `open` that failed."""
 
     # -- shards --------------------------------------------------------------------------------
 
@@ -188,16 +188,16 @@ class StorageAdapter(ABC):
         end: Offset | None = None,
     ) -> FetchResult: ...
 
-    # -- what a place without logs of its own leaves as it is -----------------------------------
+    # -- what a storage without logs of its own leaves as it is ---------------------------------
 
     async def segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
         return ()
 
-    # -- history: a place without tiers has everything where it is, and nothing deleted by marks --
+    # -- history: a storage without tiers has all of it, and nothing is deleted by marks ----------
 
     def tiered_end(self, shard: ShardName) -> Offset:
-        """Where that which object storage has ends, kept here as well or not; 0 where it has
-        nothing."""
+        """The end of what is on object storage, whether it is here as well or not; 0 where nothing
+        is."""
         return EARLIEST
 
     def cold_segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
@@ -206,10 +206,10 @@ class StorageAdapter(ABC):
 
     async def deleted(self, shard: ShardName, start: Offset, end: Offset) -> Sequence[Offset]:
         """Offsets in start..end-1 that were deleted one by one and whose records may still lie
-        somewhere, ascending. No reader is shown them."""
+        somewhere, ascending. No reader gets them."""
         return ()
 
-    # -- transactions: a place without them takes none, and has nothing that is undecided -------
+    # -- transactions: a storage without them takes none, and has nothing undecided -------------
 
     async def write_marker(
         self,
@@ -224,7 +224,7 @@ class StorageAdapter(ABC):
 
         InvalidProducerEpoch or CoordinatorFenced when either has been replaced by a newer one.
         """
-        raise InvalidTransactionState(f"{shard} is kept where there are no transactions")
+        raise InvalidTransactionState(f"{shard} is in a storage without transactions")
 
     async def producers(self, shard: ShardName) -> list[ProducerStateEntry]:
         """Those who have written lately, or have a transaction under way."""
@@ -239,7 +239,7 @@ class StorageAdapter(ABC):
     async def apply_retention(self, shard: ShardName) -> int:
         """Delete what time and size limits say; the number of segments deleted.
 
-        Called at intervals. A place that expires things by itself leaves it as it is.
+        Called at intervals. A storage that expires things by itself leaves it as it is.
         """
         return 0
 

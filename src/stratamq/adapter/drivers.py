@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from stratamq.adapter.contract import StorageAdapter
 from stratamq.adapter.partitions import (
-    Found,
+    FoundRecord,
     Placed,
     Shares,
     cut,
@@ -48,7 +48,7 @@ from stratamq.wire.kafka.records import Buffer
 log = logging.getLogger(__name__)
 
 DriverFactory = Callable[[], StorageAdapter]
-"""Makes a driver that is not open yet."""
+"""Creates a driver that is not open yet."""
 
 REOPEN_WAIT_S = 5.0
 """How long a storage that could not be opened is left alone."""
@@ -62,7 +62,7 @@ class OpenFailure(NamedTuple):
 
 
 class StorageDriverManager:
-    """Routes topic -> driver -> shard. One driver per storage type, made when it is first needed.
+    """Routes topic -> driver -> shard. One driver per storage type, created at its first use.
 
     Records with a key go where the key's hash says, as Kafka's clients do it, so that a key stays
     in one partition. Records without one take turns by `message_seq`, which counts over all topics.
@@ -110,13 +110,16 @@ class StorageDriverManager:
         return await asyncio.shield(task)
 
     def _factory(self, storage_type: str) -> DriverFactory:
+        """A storage that could not be opened is not tried again with every request."""
         if self._closed:
             raise Closed("the node is shut down")
         factory = self._factories.get(storage_type)
         if factory is None:
             known = ", ".join(sorted(self._factories))
             raise InvalidConfig(f"storage.type: {storage_type!r} is not one of {known}")
-        self._check_failure(storage_type)
+        failure = self._failures.get(storage_type)
+        if failure is not None and asyncio.get_running_loop().time() < failure.retry_at_s:
+            raise StorageError(f"storage {storage_type} cannot be opened: {failure.reason}")
         return factory
 
     def _opened(self, storage_type: str, task: asyncio.Task[StorageAdapter]) -> None:
@@ -129,7 +132,11 @@ class StorageDriverManager:
         try:
             await driver.open()
         except Exception as error:
-            self._note_failure(storage_type, error)
+            known = self._failures.get(storage_type)
+            if known is None or known.reason != str(error):
+                log.error("storage %s cannot be opened: %s", storage_type, error)
+            retry_at_s = asyncio.get_running_loop().time() + REOPEN_WAIT_S
+            self._failures[storage_type] = OpenFailure(str(error), retry_at_s)
             try:
                 await driver.close()
             except Exception as close_error:
@@ -138,19 +145,6 @@ class StorageDriverManager:
         self._failures.pop(storage_type, None)
         self._drivers[storage_type] = driver
         return driver
-
-    def _check_failure(self, storage_type: str) -> None:
-        """A storage that could not be opened is not tried again with every request."""
-        failure = self._failures.get(storage_type)
-        if failure is not None and asyncio.get_running_loop().time() < failure.retry_at_s:
-            raise StorageError(f"storage {storage_type} cannot be opened: {failure.reason}")
-
-    def _note_failure(self, storage_type: str, error: Exception) -> None:
-        known = self._failures.get(storage_type)
-        if known is None or known.reason != str(error):
-            log.error("storage %s cannot be opened: %s", storage_type, error)
-        retry_at_s = asyncio.get_running_loop().time() + REOPEN_WAIT_S
-        self._failures[storage_type] = OpenFailure(str(error), retry_at_s)
 
     async def close(self) -> None:
         """Close every driver, also when one of them fails."""
@@ -261,7 +255,7 @@ class StorageDriverManager:
         offset: Offset = EARLIEST,
         limit: ReadLimit = ReadLimit(),
         history: bool = False,
-    ) -> list[Found]:
+    ) -> list[FoundRecord]:
         """Newest first, by timestamp where several partitions hold the key. Without a partition all
         are searched: a producer may have put the key anywhere."""
         meta, driver = await self._route(topic)
@@ -282,7 +276,7 @@ class StorageDriverManager:
         partition: int | None = None,
         offset: Offset = EARLIEST,
         limit: ReadLimit = ReadLimit(),
-    ) -> list[Found]:
+    ) -> list[FoundRecord]:
         """Oldest first within a partition, one partition after the other."""
         meta, driver = await self._route(topic)
         found = await gathered(
@@ -316,7 +310,7 @@ class StorageDriverManager:
         return driver.cold_segments(shard_of(meta, partition))
 
     async def tiered_end(self, topic: str, partition: int) -> Offset:
-        """Where that which object storage has ends; 0 where it has nothing."""
+        """The end of what is on object storage; 0 where nothing is."""
         meta, driver = await self._route(topic)
         return driver.tiered_end(shard_of(meta, partition))
 

@@ -1,4 +1,4 @@
-"""Topics kept by our own engines: writes by the leader, wherever it is, reads by this node."""
+"""Topics in our own engines: writes go to the leader, wherever it is, reads to this node."""
 
 from __future__ import annotations
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 class ForeignShard(ShardHandle):
     """Such a storage is asked for its offsets with each request. It has no transactions, tiers or
-    epochs, and calls nobody when something is written: a consumer that waits looks again when its
-    time is over."""
+    epochs, and does not report writes: a consumer that waits looks again when its time is over."""
 
     answers_at_once = False
 

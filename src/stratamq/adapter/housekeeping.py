@@ -1,4 +1,4 @@
-"""The one background task that keeps shards to their limits: retention, expiry, compaction."""
+"""The one background task that holds shards to their limits: retention, expiry, compaction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stratamq.model.types import ShardName
 log = logging.getLogger(__name__)
 
 
-class Round(NamedTuple):
+class HousekeepingRound(NamedTuple):
     """What one round over all shards did."""
 
     shards: int = 0
@@ -27,7 +27,7 @@ class Round(NamedTuple):
 
 
 class Housekeeper:
-    """One shard at a time, so that no more than one thread of the storage is ever taken; a shard
+    """One shard at a time, so that it never occupies more than one thread of the storage; a shard
     that fails is logged and tried again in the next round. Interrupted topic work is finished here
     too."""
 
@@ -65,20 +65,22 @@ class Housekeeper:
                     "housekeeping: a round failed; the next one is in %g s", self._interval_s
                 )
 
-    async def run_once(self) -> Round:
+    async def run_once(self) -> HousekeepingRound:
         """Look at everything once."""
         await self._topics.sweep()
         await self._topics.retry_shards()
-        done = Round()
+        done = HousekeepingRound()
         failures: set[str] = set()
         for topic in self._cache.topics():
             for partition in range(topic.partitions):
                 shard = shard_name(topic.topic_id, partition)
-                done = await self._keep(topic, shard, done, failures)
+                done = await self._clean(topic, shard, done, failures)
         self._failures = failures
         return done
 
-    async def _keep(self, topic: Topic, shard: ShardName, done: Round, failures: set[str]) -> Round:
+    async def _clean(
+        self, topic: Topic, shard: ShardName, done: HousekeepingRound, failures: set[str]
+    ) -> HousekeepingRound:
         """What failed in the last round or for another shard with the same words is not logged
         again: a storage that cannot be opened fails all of its shards in every round."""
         deleted = freed = failed = 0
@@ -95,8 +97,8 @@ class Housekeeper:
             if str(error) not in self._failures | failures:
                 log.error("housekeeping: topic %s, shard %s: %s", topic.name, shard, error)
             failures.add(str(error))
-        await asyncio.sleep(0)  # shards that are kept in memory never wait; others want to run too
-        return Round(
+        await asyncio.sleep(0)  # shards in memory never wait, and other tasks want to run
+        return HousekeepingRound(
             done.shards + 1,
             done.segments_deleted + deleted,
             done.bytes_freed + freed,

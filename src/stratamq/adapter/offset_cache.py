@@ -38,15 +38,15 @@ T = TypeVar("T")
 class OffsetCacheLimits:
     flush_interval_s: float = 1.0  # a crash takes groups back by at most this much
     flush_offsets_max: int = 10_000  # stored by one write; the rest goes with the next
-    dirty_offsets_max: int = 100_000  # met: commits wait for a flush
-    offsets_max: int = 1_000_000  # met: CapacityExceeded
-    offset_bytes_max: int = 128 << 20  # met: CapacityExceeded
+    dirty_offsets_max: int = 100_000  # reached: commits wait for a flush
+    offsets_max: int = 1_000_000  # reached: CapacityExceeded
+    offset_bytes_max: int = 128 << 20  # reached: CapacityExceeded
 
 
 class OffsetCacheManager(OffsetManager):
     """An offset is dirty from its commit until that very value was stored, never a moment less.
 
-    `known` says whether a shard exists: offsets are kept for shards only.
+    `known` says whether a shard exists: offsets are stored for existing shards only.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class OffsetCacheManager(OffsetManager):
         self._kv = await self._in_thread(self._connect)
         stored: list[OffsetMeta] = await self._in_thread(list, _stored(self._kv))
         for offset in stored:
-            self._keep(offset)
+            self._put(offset)
             if not self._known(offset.shard):  # its topic was deleted just before a crash
                 self._drop(offset)
         self._flusher = asyncio.create_task(self._flush_forever(), name="offset-flusher")
@@ -110,7 +110,7 @@ class OffsetCacheManager(OffsetManager):
                 leader_epoch=entry.leader_epoch,
                 commit_ms=now,
             )
-            self._keep(offset)
+            self._put(offset)
             self._dirty[offset.key] = offset
 
     def _check(self, group: str, offsets: Sequence[CommitOffset]) -> None:
@@ -168,7 +168,7 @@ class OffsetCacheManager(OffsetManager):
 
     # -- memory --------------------------------------------------------------------------------
 
-    def _keep(self, offset: OffsetMeta) -> None:
+    def _put(self, offset: OffsetMeta) -> None:
         offsets = self._groups.setdefault(offset.group, {})
         old = offsets.get(offset.shard)
         self._count += old is None
@@ -182,7 +182,10 @@ class OffsetCacheManager(OffsetManager):
         self._bytes -= offset.size_bytes
         if not offsets:
             del self._groups[offset.group]
-        self._dirty[offset.key] = _gone(offset.key)
+        # A deletion that is not stored yet is an offset of -1.
+        self._dirty[offset.key] = OffsetMeta(
+            group=offset.group, shard=offset.shard, offset=NO_OFFSET
+        )
 
     # -- disk ----------------------------------------------------------------------------------
 
@@ -192,14 +195,11 @@ class OffsetCacheManager(OffsetManager):
             keys = list(self._dirty)
             step = self._limits.flush_offsets_max
             for start in range(0, len(keys), step):
-                await self._flush_some(keys[start : start + step])
-
-    async def _flush_some(self, keys: Sequence[OffsetKey]) -> None:
-        taken = {key: self._dirty[key] for key in keys}
-        await self._in_thread(_store, self._open_kv(), list(taken.values()))
-        for key, offset in taken.items():
-            if self._dirty[key] is offset:  # else it was committed anew while we stored the old one
-                del self._dirty[key]
+                taken = {key: self._dirty[key] for key in keys[start : start + step]}
+                await self._in_thread(_store, self._open_kv(), list(taken.values()))
+                for key, offset in taken.items():
+                    if self._dirty[key] is offset:  # else it was committed again meanwhile
+                        del self._dirty[key]
 
     async def _flush_forever(self) -> None:
         while True:
@@ -217,11 +217,6 @@ class OffsetCacheManager(OffsetManager):
         if self._kv is None:
             raise Closed("the offset manager is closed")
         return self._kv
-
-
-def _gone(key: OffsetKey) -> OffsetMeta:
-    """Stands for a deletion that is not stored yet."""
-    return OffsetMeta(group=key.group, shard=key.shard, offset=NO_OFFSET)
 
 
 def _store(kv: KVStore, offsets: Sequence[OffsetMeta]) -> None:

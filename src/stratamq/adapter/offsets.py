@@ -1,4 +1,4 @@
-"""How far consumer groups have come, kept in one of two ways.
+"""How far consumer groups have come, stored in one of two ways.
 
 `OffsetStorageManager` (here): in the Meta Service, durable when `commit` returns, seen by every
 node. `OffsetCacheManager` (offset_cache.py): in this node's memory, stored in its own RocksDB in
@@ -33,7 +33,7 @@ class OffsetManager(ABC):
 
     @abstractmethod
     async def committed(self, group: str) -> Offsets:
-        """What the group committed; empty for a group nobody knows."""
+        """What the group committed; empty for an unknown group."""
 
     @abstractmethod
     async def groups(self) -> Collection[str]: ...

@@ -1,4 +1,5 @@
-"""One call, several partitions: who takes what, and how the answers come together again."""
+"""One call, several partitions: which partition takes which records, and how the answers are put
+together."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ class Placed(NamedTuple):
     offset: Offset
 
 
-class Found(NamedTuple):
+class FoundRecord(NamedTuple):
     """A record and the partition it was found in."""
 
     partition: int
@@ -75,18 +76,19 @@ def share_out(records: Sequence[Record], partitions: int, turn: int) -> Shares:
 
 async def gathered(
     partitions: Sequence[int], read: Callable[[int], Awaitable[list[Record]]]
-) -> list[Found]:
+) -> list[FoundRecord]:
     """What the partitions give, one after the other."""
     answers = await asyncio.gather(*(read(number) for number in partitions))
     return [
-        Found(number, record)
+        FoundRecord(number, record)
         for number, records in zip(partitions, answers, strict=True)
         for record in records
     ]
 
 
-def cut(found: list[Found], limit: ReadLimit) -> list[Found]:
-    """Each partition kept to the limit; together they must too. The first record always comes."""
+def cut(found: list[FoundRecord], limit: ReadLimit) -> list[FoundRecord]:
+    """Each partition is within the limit; together they must be, too. The first record always
+    comes."""
     size = 0
     for count, (_, record) in enumerate(found):
         size += record_bytes(record)

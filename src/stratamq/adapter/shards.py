@@ -1,4 +1,4 @@
-"""Making and unmaking a topic's shards, in the Meta Service and in the storage.
+"""Creating and deleting a topic's shards, in the Meta Service and in the storage.
 
 The Meta Service knows of a shard before the storage does, and until the storage has forgotten it.
 So whatever a crash leaves in the storage can be found and finished.
@@ -7,14 +7,14 @@ So whatever a crash leaves in the storage can be found and finished.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 from stratamq.adapter.contract import StorageAdapter
 from stratamq.adapter.drivers import StorageDriverManager
 from stratamq.adapter.offsets import OffsetManager
-from stratamq.adapter.timing import in_time
 from stratamq.engine.contract import ShardSpec
 from stratamq.meta.apply import Command
 from stratamq.meta.client import MetaClient
@@ -22,8 +22,9 @@ from stratamq.meta.nodes import place_partitions
 from stratamq.meta.segments import CreateSegment
 from stratamq.meta.shards import CreateShard, StorageCacheManager
 from stratamq.meta.state import MetaState
+from stratamq.meta.topics import TopicPhase
 from stratamq.model.dataclass import dataclass
-from stratamq.model.errors import StrataError
+from stratamq.model.errors import StrataError, TimedOut
 from stratamq.model.shard import shard_name
 from stratamq.model.topic import Topic
 from stratamq.model.types import NodeId, ShardName
@@ -36,13 +37,13 @@ Placement = Sequence[tuple[NodeId, ...]]
 """The nodes of each partition; the first of them leads."""
 
 SHARDS_AT_ONCE = 256
-"""Shards made or deleted at the same time: each may cost threads, files and syncs. No more of them
-keep the event loop busy at a time either: a topic may have very many."""
+"""Shards created or deleted at the same time: each may cost threads, files and syncs. No more of
+them occupy the event loop at a time either: a topic may have very many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicTimeouts:
-    """The seeds' time-outs. Passed: TimedOut, and what was made is taken back."""
+    """The seeds' time-outs. When one has passed: TimedOut, and what was created is removed."""
 
     topic_s: float = 30.0
     shard_s: float = 3.0
@@ -119,8 +120,8 @@ class ShardManager:
             log.log(level, "topic %s: shard %s: %s", topic.name, spec.name, error)
 
     async def _create_each(self, driver: StorageAdapter, topic: Topic, partitions: range) -> None:
-        """A creation that nobody waits for any more still happens, perhaps later. `delete` must
-        know of it, or the shard would come into being after it was deleted."""
+        """A creation whose caller has gone still happens, perhaps later. `delete` must know of it,
+        or the shard would come into being after it was deleted."""
 
         async def create(spec: ShardSpec) -> None:
             task = asyncio.create_task(driver.create_shard(spec))
@@ -133,7 +134,9 @@ class ShardManager:
     def _ended(self, shard: ShardName, task: asyncio.Task[None]) -> None:
         self._under_way.pop(shard, None)
         if not task.cancelled() and task.exception() is not None:
-            log.debug("creating shard %s: %s", shard, task.exception())  # whoever waits has it too
+            log.debug(
+                "creating shard %s: %s", shard, task.exception()
+            )  # waiting callers get it too
 
 
 def specs_of(topic: Topic, partitions: range) -> list[ShardSpec]:
@@ -175,3 +178,48 @@ async def _each(items: Sequence[T], act: Callable[[T], Awaitable[None]]) -> None
         failures += [one for one in outcomes if isinstance(one, BaseException)]
     if failures:
         raise failures[0]
+
+
+@contextlib.asynccontextmanager
+async def in_time(seconds: float, what: str) -> AsyncIterator[None]:
+    """TimedOut when the body takes longer; it is cancelled where it stands."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise TimedOut(f"{what} took longer than {seconds:g} s") from None
+
+
+# -- what a crash may have left half-done, found in the state --------------------------------------
+
+
+class HalfGrown(NamedTuple):
+    """A topic with shards that never came into use, the last one first."""
+
+    topic: Topic
+    shards: tuple[ShardName, ...]
+
+
+def unfinished_topics(state: MetaState, node: NodeId) -> Iterator[Topic]:
+    """Topics to be removed: marked as deleted, or never confirmed by `node`, their creator.
+
+    The caller makes sure that `node` is not at work on them.
+    """
+    for meta in state.topics.values():
+        abandoned = meta.phase is TopicPhase.CREATING and meta.creator == node
+        if abandoned or meta.phase is TopicPhase.DELETING:
+            yield meta.topic
+
+
+def half_grown(state: MetaState, topic: Topic) -> HalfGrown | None:
+    """Asked for every topic in every round: one look-up unless there is something."""
+    if shard_name(topic.topic_id, topic.partitions) not in state.shards:
+        return None
+    extra = [shard.name for shard in state.shards_of(topic.topic_id)][topic.partitions :]
+    return HalfGrown(topic, tuple(reversed(extra)))
+
+
+def ready_topics(state: MetaState) -> Iterator[Topic]:
+    for meta in state.topics.values():
+        if meta.phase is TopicPhase.READY:
+            yield meta.topic

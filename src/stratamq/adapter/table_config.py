@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 NAMES = ("lake.value.format", "lake.value.schema")
 
 
-def declares_anew(before: TopicConfig | None, after: TopicConfig) -> bool:
+def redeclares(before: TopicConfig | None, after: TopicConfig) -> bool:
+    """Whether the change (or, without `before`, the new topic) says something about values."""
     if before is None:
         return after["lake.value.format"] != "none"
     return any(before[name] != after[name] for name in NAMES)
@@ -25,8 +26,8 @@ def check_declared(
     before: TopicConfig | None, after: TopicConfig, files: Iterable[str] = ()
 ) -> None:
     """InvalidConfig when the values cannot be read by their schema, or the table that is there
-    cannot be read on with it. `files` are the columns of the files there are."""
-    if not declares_anew(before, after):
+    cannot be read on with it. `files` are the columns of its files."""
+    if not redeclares(before, after):
         return
     from stratamq.lake.declared import check_values  # few topics need it
 

@@ -4,15 +4,15 @@ storage.
 Creating a topic takes six steps:
 
     1. check the request and give the topic an id
-    2. register the topic with the Meta Service: the name is taken, nobody sees it
+    2. register the topic with the Meta Service: the name is taken, users do not see it
     3. wait until the topic is in this node's cache
     4. find the storage for it
     5. register shards and first segments with the Meta Service
-    6. wait until they are in this node's cache, and make the shards in the storage
+    6. wait until they are in this node's cache, and create the shards in the storage
 
 and ends with a confirmation, after which users see it. Whatever goes wrong before that is undone.
 What cannot be undone now, because the process dies or the Meta Service is away, is undone by the
-next `sweep`: a topic that was not confirmed and that nobody is at work on goes. Deletion is the
+next `sweep`: a topic that was not confirmed and that no task works on is removed. Deletion is the
 same in reverse: mark, delete the data, forget. A sweep finishes what was marked.
 """
 
@@ -25,10 +25,17 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from weakref import WeakValueDictionary
 
 from stratamq.adapter.drivers import StorageDriverManager
-from stratamq.adapter.repair import HalfGrown, half_grown, ready_topics, unfinished_topics
-from stratamq.adapter.shards import Placement, ShardManager, TopicTimeouts
-from stratamq.adapter.table_config import check_declared, columns_of_files, declares_anew
-from stratamq.adapter.timing import in_time
+from stratamq.adapter.shards import (
+    HalfGrown,
+    Placement,
+    ShardManager,
+    TopicTimeouts,
+    half_grown,
+    in_time,
+    ready_topics,
+    unfinished_topics,
+)
+from stratamq.adapter.table_config import check_declared, columns_of_files, redeclares
 from stratamq.meta.client import MetaClient
 from stratamq.meta.shards import DeleteShard, RemoveShard
 from stratamq.meta.topics import (
@@ -161,7 +168,7 @@ class TopicManager:
     async def add_partitions(
         self, name: str, partitions: int, *, placement: Placement | None = None
     ) -> Topic:
-        """Make it `partitions` in all. Keys will be spread anew; records stay where they are."""
+        """Make it `partitions` in all. Keys may move to other partitions; records stay."""
         async with self._lock(name):
             topic = self._cache.topic(name)
             if partitions <= topic.partitions:
@@ -203,16 +210,13 @@ class TopicManager:
         return await self.alter_config_by(name, lambda _: (put or {}, reset))
 
     async def alter_config_by(self, name: str, plan: ConfigPlan) -> Topic:
-        """The same, where the change depends on the config; nobody changes it in between."""
+        """The same, where the change depends on the config, which cannot change in between."""
         async with self._lock(name):
             topic = self._cache.topic(name)
-            put, reset = plan(topic.config)
-            await self._check_table(topic, put, reset)
-            change = AlterTopicConfig(
-                topic_id=topic.topic_id,
-                put=self._with_defaults(put, reset),
-                reset=frozenset(reset),
-            )
+            change, after = self._plan(topic, plan)
+            if redeclares(topic.config, after):
+                files = columns_of_files(await self._meta.snapshot(), topic.topic_id)
+                check_declared(topic.config, after, files)
             await self._see(await self._meta.submit(change))
             self._unconfigured.add(name)  # until the storage has it, a sweep will try again
             await self._configure(name)
@@ -220,26 +224,15 @@ class TopicManager:
 
     def check_alteration(self, topic: Topic, plan: ConfigPlan) -> None:
         """InvalidConfig where `alter_config_by` would raise it; nothing is changed."""
+        _, after = self._plan(topic, plan)
+        check_declared(topic.config, after)
+
+    def _plan(self, topic: Topic, plan: ConfigPlan) -> tuple[AlterTopicConfig, TopicConfig]:
+        """The command, and the config it leads to. What is reset gets the node's default."""
         put, reset = plan(topic.config)
-        check_declared(topic.config, self._altered(topic, put, reset))
-
-    async def _check_table(
-        self, topic: Topic, put: Mapping[str, object], reset: Collection[str]
-    ) -> None:
-        after = self._altered(topic, put, reset)
-        if declares_anew(topic.config, after):
-            files = columns_of_files(await self._meta.snapshot(), topic.topic_id)
-            check_declared(topic.config, after, files)
-
-    def _altered(
-        self, topic: Topic, put: Mapping[str, object], reset: Collection[str]
-    ) -> TopicConfig:
-        return topic.config.altered(self._with_defaults(put, reset), reset)
-
-    def _with_defaults(
-        self, put: Mapping[str, object], reset: Collection[str]
-    ) -> dict[str, object]:
-        return {n: v for n, v in self.defaults.items() if n in reset} | dict(put)
+        put = {n: v for n, v in self.defaults.items() if n in reset} | dict(put)
+        command = AlterTopicConfig(topic_id=topic.topic_id, put=put, reset=frozenset(reset))
+        return command, topic.config.altered(put, reset)
 
     async def _configure(self, name: str) -> None:
         await self._shards.configure(self._cache.topic(name))
@@ -312,7 +305,7 @@ class TopicManager:
     ) -> None:
         lock = self._lock(topic.name)
         if lock.locked():
-            return  # somebody is at work on it, so it is not abandoned
+            return  # a task works on it, so it is not abandoned
         async with lock:
             await self._try(f"{what} topic {topic.name!r}", act(topic))
 
