@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from stratamq.model.config import load
-from stratamq.node.cluster_id import cluster_id
 from stratamq.node.core import NodeCore
+from stratamq.node.identity import cluster_id
 
 
 def test_it_stays_the_same(tmp_path: Path) -> None:

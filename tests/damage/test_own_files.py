@@ -10,7 +10,7 @@ import pytest
 
 import stratamq
 from stratamq.model.errors import StorageError
-from stratamq.node.secret import sasl_secret
+from stratamq.node.identity import sasl_secret
 
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])

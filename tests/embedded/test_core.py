@@ -22,6 +22,7 @@ from stratamq.model.record import Record
 from stratamq.model.types import Offset
 from stratamq.node import composition
 from stratamq.node.core import NodeCore
+from stratamq.node.doors import Doors
 from tests.embedded.threads import left_by
 from tests.waiting import until
 
@@ -29,7 +30,8 @@ from tests.waiting import until
 def core_at(path: Path, clock: ManualClock | None = None, **settings: object) -> NodeCore:
     names = {name.replace("_", "."): value for name, value in settings.items()}
     given = {"data.dir": str(path), "io.workers": 1, "reader.threads": 1, **names}
-    return NodeCore(load(flags=given), clock=clock)
+    doors = Doors() if clock is None else Doors(clock=clock)
+    return NodeCore(load(flags=given), doors=doors)
 
 
 def test_without_settings_the_parts_have_their_own_defaults(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ class Machine:
         self.disk, self.kv = disk, kv
         self.submitted: dict[ShardName, list[bytes]] = {name: [] for name in NAMES}
         self.acknowledged = dict.fromkeys(NAMES, 0)
-        self.keeper = SegmentKeeper(DATA, EngineLimits(), disk, lambda: kv)
+        self.keeper = SegmentKeeper(DATA, EngineLimits(), disk, lambda *_, **__: kv)
         kv.before_write = lambda sync: disk.step("kv sync" if sync else "kv write", DATA)
 
     def open(self) -> Machine:

@@ -181,7 +181,7 @@ async def test_a_creation_that_was_given_up_early_is_never_begun(tmp_path: Path)
 
 
 def keeper_on(disk: SimDisk, kv: SimKV) -> SegmentKeeper:
-    return SegmentKeeper(DATA, LIMITS, disk, lambda: kv)
+    return SegmentKeeper(DATA, LIMITS, disk, lambda *_, **__: kv)
 
 
 def opened(disk: SimDisk, kv: SimKV) -> tuple[SegmentKeeper, dict[ShardName, Kept]]:

@@ -119,7 +119,9 @@ class FailingStorage:
         self.disk, self.kv = SimDisk(), SimKV()
         self.disk.make_folder(DATA)
         self.kv.before_write = self._before_kv_write
-        self.engine = EngineSegment(DATA, limits=LIMITS, disk=self.disk, open_kv=lambda: self.kv)
+        self.engine = EngineSegment(
+            DATA, limits=LIMITS, disk=self.disk, open_kv=lambda *_, **__: self.kv
+        )
 
     def _before_kv_write(self, sync: bool) -> None:
         """Writes to the index count as calls as well."""

@@ -153,7 +153,7 @@ async def test_the_rebuild_of_the_index_waits_for_the_last_cursor(
 async def test_a_rebuild_that_failed_is_tried_again(tmp_path: Path, error: Exception) -> None:
     failing = False
 
-    def open_kv() -> KVStore:
+    def open_kv(*_: object, **__: object) -> KVStore:
         if failing:
             raise error
         return RocksKV(tmp_path / "index")
@@ -284,7 +284,7 @@ async def test_a_deletion_that_cannot_be_finished_keeps_no_shard_closed(tmp_path
 
 async def test_rows_that_a_full_disk_does_not_let_go_keep_no_shard_closed(tmp_path: Path) -> None:
     kv = SimKV()
-    async with opened(tmp_path, open_kv=lambda: kv) as engine:
+    async with opened(tmp_path, open_kv=lambda *_, **__: kv) as engine:
         await fill(engine)
     segments = tmp_path / "segments"
     (segments / S).rename(segments / f"{S}-deleted")
@@ -297,7 +297,7 @@ async def test_rows_that_a_full_disk_does_not_let_go_keep_no_shard_closed(tmp_pa
             raise DiskFull("the disk is full")
 
     kv.before_write = refuse_the_first
-    async with opened(tmp_path, open_kv=lambda: kv) as engine:
+    async with opened(tmp_path, open_kv=lambda *_, **__: kv) as engine:
         assert refused == [True]
         assert values(await read_all(engine, T)) == TEN
 
@@ -435,7 +435,7 @@ async def test_whoever_meets_a_damaged_index_has_it_rebuilt(
     def damaged(*_: Any) -> Any:
         raise KVDamaged("a table of the index is damaged")
 
-    async with opened(tmp_path, open_kv=lambda: kv) as engine:
+    async with opened(tmp_path, open_kv=lambda *_, **__: kv) as engine:
         await engine.create_shard(spec(S, cleanup_policy="compact", segment_bytes=1024))
         for number in range(40):
             await engine.write(S, record(b"%d" % number, b"key"))

@@ -51,7 +51,7 @@ LIMITS = EngineLimits(workers=2, reader_threads=1)
 @asynccontextmanager
 async def engine_over(kv: SimKV) -> AsyncIterator[EngineRocksDB]:
     engine = EngineRocksDB(
-        Path("/nowhere"), clock=ManualClock(NOW), limits=LIMITS, open_kv=lambda: kv
+        Path("/nowhere"), clock=ManualClock(NOW), limits=LIMITS, open_kv=lambda *_, **__: kv
     )
     await engine.open()
     try:

@@ -36,7 +36,7 @@ class Stuck:
 
 @asynccontextmanager
 async def engine_over(data_dir: Path, kv: SimKV) -> AsyncIterator[EngineSegment]:
-    engine = EngineSegment(data_dir, limits=LIMITS, open_kv=lambda: kv)
+    engine = EngineSegment(data_dir, limits=LIMITS, open_kv=lambda *_, **__: kv)
     await engine.open()
     try:
         yield engine

@@ -257,6 +257,9 @@ class SimDisk:
     def is_folder(self, path: Path) -> bool:
         return path in self._names and self._names[path] is None
 
+    def is_file(self, path: Path) -> bool:
+        return self._names.get(path) is not None
+
     def sync_folder(self, path: Path) -> None:
         self._take_descriptor(path)
         if path not in self._names:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
+import os
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from weakref import WeakValueDictionary
 
@@ -48,6 +48,7 @@ from stratamq.meta.topics import (
     RemoveTopic,
     check_topic_name,
 )
+from stratamq.model.entropy import Entropy, random_uuid
 from stratamq.model.errors import InvalidConfig, StrataError, TopicNotFound
 from stratamq.model.shard import shard_name, split_shard_name
 from stratamq.model.topic import Topic, TopicConfig
@@ -62,8 +63,8 @@ ConfigPlan = Callable[[TopicConfig], tuple[Mapping[str, object], Collection[str]
 """From a topic's config to what is put and what goes back to its default."""
 
 
-def new_topic_id() -> TopicId:
-    return TopicId(uuid.uuid4().hex)
+def new_topic_id(entropy: Entropy = os.urandom) -> TopicId:
+    return TopicId(random_uuid(entropy).hex)
 
 
 class TopicManager:

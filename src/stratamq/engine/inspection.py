@@ -36,7 +36,7 @@ def inspect(data_dir: Path, *, is_running: bool) -> Iterator[str]:
             yield f"{data_dir / name} is not a folder"
     for name in (ROCKSDB_FOLDER, INDEX_FOLDER, f"{MEMORY_FOLDER}/{INDEX_FOLDER}"):
         yield from inspect_database(data_dir / name, is_running=is_running)
-    for root in shard_roots(data_dir):
+    for root in shard_roots(RealDisk(), data_dir):
         folders = ShardFolders(RealDisk(), root)
         for folder in sorted(root.iterdir()):
             name = folder.name

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from stratamq.log import names
+from stratamq.log.disk import Disk
 
 SEGMENTS_FOLDER = "segments"
 MEMORY_FOLDER = "memory"
@@ -14,18 +15,22 @@ INDEX_FOLDER = "index"
 HIGH_WATERMARKS = "high-watermarks"
 
 
-def shard_roots(data_dir: Path) -> list[Path]:
+def shard_roots(disk: Disk, data_dir: Path) -> list[Path]:
     """Folders that hold a folder per shard, where they exist: of EngineSegment, and of what
     EngineMemory persists."""
     roots = (data_dir / SEGMENTS_FOLDER, data_dir / MEMORY_FOLDER / SEGMENTS_FOLDER)
-    return [root for root in roots if root.is_dir()]
+    return [root for root in roots if disk.is_folder(root)]
 
 
-def stored_shards(data_dir: Path) -> Iterator[Path]:
+def stored_shards(disk: Disk, data_dir: Path) -> Iterator[Path]:
     """Folders that hold records, or may."""
-    for root in shard_roots(data_dir):
-        for folder in sorted(root.iterdir()):
-            if folder.is_dir() and not folder.name.endswith(names.GONE):
-                yield folder
-    if any((data_dir / ROCKSDB_FOLDER).glob("*")):
+    for root in shard_roots(disk, data_dir):
+        for name in sorted(disk.names(root)):
+            if disk.is_folder(root / name) and not name.endswith(names.GONE):
+                yield root / name
+    if holds_anything(disk, data_dir / ROCKSDB_FOLDER):
         yield data_dir / ROCKSDB_FOLDER
+
+
+def holds_anything(disk: Disk, folder: Path) -> bool:
+    return disk.is_folder(folder) and bool(disk.names(folder))

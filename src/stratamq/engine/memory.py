@@ -22,7 +22,8 @@ from stratamq.engine.shard import Shard
 from stratamq.engine.tiered import end_of
 from stratamq.engine.tiering import covered_to
 from stratamq.log.contract import ShardStore
-from stratamq.log.disk import RealDisk
+from stratamq.log.disk import Disk, RealDisk
+from stratamq.log.kv import OpenKV, RocksKV
 from stratamq.log.shard_log import FileShardLog
 from stratamq.model.clock import Clock, SystemClock
 from stratamq.model.errors import ShardUnavailable, StorageError, StrataError
@@ -38,15 +39,23 @@ class MemoryKeeper:
     before: without persisted shards there is nothing on disk at all.
     """
 
-    def __init__(self, limits: EngineLimits, disk: Keeper, disk_folder: Path, clock: Clock) -> None:
+    def __init__(
+        self,
+        limits: EngineLimits,
+        disk: Keeper,
+        disk_folder: Path,
+        clock: Clock,
+        files: Disk | None = None,
+    ) -> None:
+        """`files` is where `disk_folder` is; the machine's own file system unless it is given."""
         self.capacity, self._clock = Capacity(limits), clock
         self.capacity.is_elsewhere = self._is_elsewhere
-        self._disk, self._disk_folder = disk, disk_folder
+        self._disk, self._disk_folder, self._files = disk, disk_folder, files or RealDisk()
         self._disk_is_open = False
         self._shards: dict[ShardStore, Shard] = {}
 
     def open(self) -> Opened:
-        if not self._disk_folder.exists():
+        if not self._files.exists(self._disk_folder):
             return Opened()
         opened = self._disk.open()
         self._disk_is_open = True
@@ -80,8 +89,8 @@ class MemoryKeeper:
 
     def _open_disk(self) -> None:
         if not self._disk_is_open:
-            self._disk_folder.mkdir(parents=True, exist_ok=True)
-            RealDisk().sync_folder(self._disk_folder.parent)
+            self._files.make_folder(self._disk_folder)
+            self._files.sync_folder(self._disk_folder.parent)
             self._disk.open()
             self._disk_is_open = True
 
@@ -165,12 +174,15 @@ class EngineMemory(BatchEngine):
         *,
         clock: Clock | None = None,
         limits: EngineLimits | None = None,
+        disk: Disk | None = None,
+        open_kv: OpenKV = RocksKV,
         persist_in_background: bool = True,
     ) -> None:
         """Unless segments are persisted in the background, they are when `persist` is called."""
         clock, limits = clock or SystemClock(), limits or EngineLimits()
         folder = data_dir / MEMORY_FOLDER
-        keeper = MemoryKeeper(limits, SegmentKeeper(folder, limits), folder, clock)
+        persisted = SegmentKeeper(folder, limits, disk, open_kv)
+        keeper = MemoryKeeper(limits, persisted, folder, clock, disk)
         self._memory_keeper = keeper
         self._strangers: set[ShardName] = set()
         self._writer = MemoryExecutor(

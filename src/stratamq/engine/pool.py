@@ -121,8 +121,15 @@ class Lane:
 class IOPool:
     """See the module. Used from one event loop; `commit` is called on the workers' threads."""
 
-    def __init__(self, commit: Commit, clock: Clock, limits: EngineLimits) -> None:
-        self._commit, self._clock, self._limits = commit, clock, limits
+    def __init__(
+        self,
+        commit: Commit,
+        clock: Clock,
+        limits: EngineLimits,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`now_s` measures how long the event loop took for a commit."""
+        self._commit, self._clock, self._limits, self._now_s = commit, clock, limits, now_s
         self._lanes = [Lane() for _ in range(limits.workers)]
         self._loop: AbstractEventLoop | None = None
         self._readers = futures.ThreadPoolExecutor(limits.reader_threads, "stratamq-read")
@@ -179,9 +186,9 @@ class IOPool:
             return
         collected, lane.here = lane.here, []
         groups: list[Group] = []
-        begin = time.monotonic()
+        begin = self._now_s()
         left = self._append_all(collected, groups, waits=False)
-        end = time.monotonic()
+        end = self._now_s()
         lane.brief_from = end + PATIENCE_S if end - begin > BRIEF_S else 0.0
         if left is None:
             self._deliver(lane, collected, groups)
@@ -190,7 +197,7 @@ class IOPool:
             lane.queue.put(Rest(collected[0].shard, left, collected, groups))
 
     def _are_brief(self, lane: Lane) -> bool:
-        if lane.bytes > BRIEF_BYTES or (lane.brief_from and time.monotonic() < lane.brief_from):
+        if lane.bytes > BRIEF_BYTES or (lane.brief_from and self._now_s() < lane.brief_from):
             return False
         for request in lane.here:
             shard = request.shard

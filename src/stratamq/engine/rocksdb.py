@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from stratamq.engine.contract import ShardSpec
@@ -16,7 +17,7 @@ from stratamq.engine.rocksdb_rows import ShardRows
 from stratamq.engine.rocksdb_store import RocksShardStore, Staged
 from stratamq.engine.rocksdb_table import ShardTable
 from stratamq.log.contract import ShardStore
-from stratamq.log.kv import KVStore, RocksKV, make_writable, sync_all
+from stratamq.log.kv import KVStore, OpenKV, RocksKV, make_writable, sync_all
 from stratamq.model.clock import Clock, SystemClock
 from stratamq.model.damage import report_damage
 from stratamq.model.errors import (
@@ -144,12 +145,12 @@ class EngineRocksDB(BatchEngine):
         *,
         clock: Clock | None = None,
         limits: EngineLimits | None = None,
-        open_kv: Callable[[], KVStore] | None = None,
+        open_kv: OpenKV = RocksKV,
+        pool: Callable[..., IOPool] = IOPool,
     ) -> None:
         clock, limits = clock or SystemClock(), limits or EngineLimits()
-        open_kv = open_kv or (lambda: RocksKV(data_dir / ROCKSDB_FOLDER, COLUMN_FAMILY))
-        keeper = RocksKeeper(open_kv, clock)
-        super().__init__(keeper, IOPool(keeper.commit, clock, limits), clock, limits)
+        keeper = RocksKeeper(partial(open_kv, data_dir / ROCKSDB_FOLDER, COLUMN_FAMILY), clock)
+        super().__init__(keeper, pool(keeper.commit, clock, limits), clock, limits)
 
 
 def _ours(store: ShardStore) -> RocksShardStore:

@@ -10,7 +10,7 @@ from stratamq.engine.limits import EngineLimits
 from stratamq.engine.pool import IOPool
 from stratamq.engine.segment_keeper import SegmentKeeper
 from stratamq.log.disk import Disk
-from stratamq.log.kv import KVStore
+from stratamq.log.kv import OpenKV, RocksKV
 from stratamq.model.clock import Clock, SystemClock
 
 
@@ -24,8 +24,9 @@ class EngineSegment(BatchEngine):
         clock: Clock | None = None,
         limits: EngineLimits | None = None,
         disk: Disk | None = None,
-        open_kv: Callable[[], KVStore] | None = None,
+        open_kv: OpenKV = RocksKV,
+        pool: Callable[..., IOPool] = IOPool,
     ) -> None:
         clock, limits = clock or SystemClock(), limits or EngineLimits()
         keeper = SegmentKeeper(data_dir, limits, disk, open_kv)
-        super().__init__(keeper, IOPool(keeper.commit, clock, limits), clock, limits)
+        super().__init__(keeper, pool(keeper.commit, clock, limits), clock, limits)

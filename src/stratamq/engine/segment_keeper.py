@@ -12,7 +12,7 @@ index rows of all shards at once. How shards come and go: `stratamq.engine.shard
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from stratamq.engine.sync_threads import SyncThreads
 from stratamq.log.contract import ShardStore, Step
 from stratamq.log.disk import Disk, File, RealDisk, storage_error
 from stratamq.log.index import IndexStore
-from stratamq.log.kv import KVBatch, KVStore, RocksKV, make_writable, patiently
+from stratamq.log.kv import KVBatch, KVStore, OpenKV, RocksKV, make_writable, patiently
 from stratamq.log.shard_log import FileShardLog, delete_folder
 from stratamq.model.damage import report_damage
 from stratamq.model.errors import (
@@ -62,7 +62,7 @@ class SegmentKeeper:
         data_dir: Path,
         limits: EngineLimits,
         disk: Disk | None = None,
-        open_kv: Callable[[], KVStore] | None = None,
+        open_kv: OpenKV = RocksKV,
     ) -> None:
         self._data_dir, self._root = data_dir, data_dir / SEGMENTS_FOLDER
         self._limits = limits
@@ -70,9 +70,7 @@ class SegmentKeeper:
         self._sync_threads = SyncThreads()
         real = RealDisk(limits.open_files_max, self._remover.free_later, self._sync_threads.run)
         self._disk: Disk = disk or real
-        self._open_kv = open_kv or partial(
-            RocksKV, data_dir / INDEX_FOLDER, close_unused=real.close_unused
-        )
+        self._open_kv = partial(open_kv, data_dir / INDEX_FOLDER, close_unused=real.close_unused)
         self._folders = ShardFolders(self._disk, self._root)
         self._kv: KVStore
         self._stores: dict[ShardName, FileShardLog] = {}

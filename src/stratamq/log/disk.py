@@ -114,6 +114,9 @@ class Disk(Protocol):
 
     def is_folder(self, path: Path) -> bool: ...
 
+    def is_file(self, path: Path) -> bool:
+        """Whether it is a regular file: a pipe or a device is there, and is none."""
+
     def sync_folder(self, path: Path) -> None: ...
 
     def sync_all(self, files: Sequence[File]) -> Sequence[OSError | None]:
@@ -339,6 +342,9 @@ class RealDisk:
 
     def is_folder(self, path: Path) -> bool:
         return path.is_dir()
+
+    def is_file(self, path: Path) -> bool:
+        return path.is_file()
 
     def sync_folder(self, path: Path) -> None:
         fd = self._with_descriptor(os.open, path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -96,6 +96,19 @@ class KVStore(Protocol):
     def close(self) -> None: ...
 
 
+class OpenKV(Protocol):
+    """Opens the store in a folder; RocksKV says what the arguments mean."""
+
+    def __call__(
+        self,
+        path: Path,
+        family: str = "default",
+        close_unused: Callable[[], object] = lambda: None,
+        *,
+        check_rows: bool = False,
+    ) -> KVStore: ...
+
+
 def after_prefix(prefix: bytes) -> bytes:
     """The first key behind all keys that start with `prefix`: the end of a prefix scan."""
     kept = prefix.rstrip(b"\xff")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -12,23 +13,22 @@ from stratamq.adapter.offsets import OffsetManager, OffsetStorageManager
 from stratamq.adapter.shards import TopicTimeouts
 from stratamq.engine.contract import StorageEngine
 from stratamq.engine.limits import EngineLimits
-from stratamq.log.kv import RocksKV
 from stratamq.meta.client import MetaClient
 from stratamq.meta.limits import MetaLimits
 from stratamq.meta.shards import StorageCacheManager
-from stratamq.model.clock import Clock
 from stratamq.model.config import NodeConfig
 from stratamq.model.settings.topic import StorageType
+from stratamq.node.doors import Doors
 
 META_FOLDER = "meta"
 OFFSETS_FOLDER = "offsets"
 
 ENGINES = {
-    StorageType.MEMORY: ("stratamq.engine.memory", "EngineMemory"),
-    StorageType.ROCKSDB: ("stratamq.engine.rocksdb", "EngineRocksDB"),
-    StorageType.SEGMENT: ("stratamq.engine.segment", "EngineSegment"),
+    StorageType.MEMORY: ("stratamq.engine.memory", "EngineMemory", ("disk", "open_kv")),
+    StorageType.ROCKSDB: ("stratamq.engine.rocksdb", "EngineRocksDB", ("open_kv", "pool")),
+    StorageType.SEGMENT: ("stratamq.engine.segment", "EngineSegment", ("disk", "open_kv", "pool")),
 }
-"""By name: an engine that no topic uses is not even imported."""
+"""By name: an engine that no topic uses is not even imported. With the doors that each takes."""
 
 _ENGINE_LIMITS = {
     "queue_requests_max": "io.queue.requests.max",
@@ -91,29 +91,33 @@ def seconds(config: NodeConfig, name: str) -> float:
 
 
 def engine_maker(
-    kind: StorageType, config: NodeConfig, files_max: int, clock: Clock
+    kind: StorageType, config: NodeConfig, files_max: int, doors: Doors
 ) -> Callable[[], StorageEngine]:
     limits = replace(engine_limits(config), open_files_max=files_max)
+    pool = partial(doors.pool, now_s=doors.now_s)
+    given = {"disk": doors.disk, "open_kv": doors.open_kv, "pool": pool}
 
     def make() -> StorageEngine:
-        module, name = ENGINES[kind]
+        module, name, taken = ENGINES[kind]
         engine_class = getattr(import_module(module), name)
-        engine: StorageEngine = engine_class(config.data_dir, clock=clock, limits=limits)
+        engine: StorageEngine = engine_class(
+            config.data_dir, clock=doors.clock, limits=limits, **{one: given[one] for one in taken}
+        )
         return engine
 
     return make
 
 
 def offset_manager(
-    config: NodeConfig, meta: MetaClient, storage: StorageCacheManager, clock: Clock
+    config: NodeConfig, meta: MetaClient, storage: StorageCacheManager, doors: Doors
 ) -> OffsetManager:
     if config.text("offset.store") == "meta":
-        return OffsetStorageManager(meta, clock)
+        return OffsetStorageManager(meta, doors.clock)
     folder: Path = config.data_dir / OFFSETS_FOLDER
     return OffsetCacheManager(
-        lambda: RocksKV(folder),
+        partial(doors.open_kv, folder),
         lambda shard: storage.shard(shard) is not None,
-        clock,
+        doors.clock,
         OffsetCacheLimits(
             flush_interval_s=seconds(config, "offset.flush.interval.ms"),
             dirty_offsets_max=config.number("offset.dirty.max"),

@@ -19,36 +19,35 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from stratamq.adapter.contract import StorageAdapter
 from stratamq.adapter.drivers import DriverFactory, StorageDriverManager
 from stratamq.adapter.engine_adapter import EngineStorageAdapter
 from stratamq.adapter.housekeeping import Housekeeper
 from stratamq.adapter.shards import ShardManager, specs_of
-from stratamq.adapter.topics import TopicManager
+from stratamq.adapter.topics import TopicManager, new_topic_id
 from stratamq.engine.contract import ShardSpec, StorageEngine
 from stratamq.engine.handler import MetaLeadership, StorageEngineHandler
-from stratamq.engine.layout import shard_roots, stored_shards
+from stratamq.engine.layout import holds_anything, shard_roots, stored_shards
 from stratamq.engine.shard_folders import ShardFolders
-from stratamq.log.disk import RealDisk
 from stratamq.meta.configs import ConfigCacheManager
 from stratamq.meta.nodes import RegisterNode
 from stratamq.meta.service import MetaService
 from stratamq.meta.shards import StorageCacheManager
-from stratamq.meta.store import RocksMetaStore
+from stratamq.meta.store import KVMetaStore
 from stratamq.meta.tier.cache import TierCache
 from stratamq.meta.topics import BrokerCacheManager
-from stratamq.model.clock import Clock, SystemClock
 from stratamq.model.config import NodeConfig
 from stratamq.model.errors import StorageError, StrataError, TopicNotFound
 from stratamq.model.settings.topic import StorageType
 from stratamq.model.shard import split_shard_name
 from stratamq.model.types import NodeId, ShardName
 from stratamq.node import composition as make
-from stratamq.node.cluster_id import cluster_id
 from stratamq.node.damage_file import damage_file
 from stratamq.node.descriptors import descriptors
-from stratamq.node.lock import DataDirLock
+from stratamq.node.doors import Doors
+from stratamq.node.identity import cluster_id
 from stratamq.node.meta_revision import MetaRevisionFile
 from stratamq.node.tiering import Tiering, make_service
 from stratamq.node.unknown_shards import report_unknown_shards
@@ -68,16 +67,16 @@ class NodeCore:
         self,
         config: NodeConfig,
         *,
-        clock: Clock | None = None,
+        doors: Doors = Doors(),
         storages: Mapping[str, DriverFactory] | None = None,
     ) -> None:
-        self.clock = clock = clock or SystemClock()
-        self.config = config
+        self.doors, self.config = doors, config
         self.node_id = NodeId(config.number("node.id"))
         self.descriptors = descriptors(config)
-        self.lock = DataDirLock(config.data_dir)
-        store = RocksMetaStore(config.data_dir / make.META_FOLDER)
-        self.meta_revision = MetaRevisionFile(config.data_dir)
+        self.lock = doors.lock(config.data_dir)
+        meta_folder = config.data_dir / make.META_FOLDER
+        store = KVMetaStore(partial(doors.open_kv, meta_folder, check_rows=True))
+        self.meta_revision = MetaRevisionFile(doors.own_disk, config.data_dir)
         self.meta = MetaService(
             store, limits=make.meta_limits(config), on_durable=self.meta_revision.moved
         )
@@ -85,12 +84,12 @@ class NodeCore:
         self.configs = ConfigCacheManager(self.meta, self.node_id, config, reconcile_s=reconcile_s)
         self.broker_cache = BrokerCacheManager(self.meta, reconcile_s=reconcile_s)
         self.storage_cache = StorageCacheManager(self.meta, reconcile_s=reconcile_s)
-        self.groups = make.offset_manager(config, self.meta, self.storage_cache, clock)
+        self.groups = make.offset_manager(config, self.meta, self.storage_cache, doors)
         self.engines: dict[StorageType, StorageEngine] = {}
         leadership = MetaLeadership(self.storage_cache, self.node_id)
         self.handler = StorageEngineHandler(self.engines, leadership)
         self.drivers = StorageDriverManager(self.broker_cache)
-        self._register_drivers(clock, storages or {})
+        self._register_drivers(storages or {})
         timeouts = make.topic_timeouts(config)
         shards = ShardManager(self.meta, self.storage_cache, self.drivers, self.groups, timeouts)
         self.topics = TopicManager(
@@ -101,6 +100,7 @@ class NodeCore:
             shards,
             timeouts=timeouts,
             defaults=config.topic_defaults.given,
+            new_id=lambda: new_topic_id(doors.entropy),
         )
         self.configs.listen(self._take_topic_defaults)
         self.housekeeper = Housekeeper(
@@ -121,16 +121,16 @@ class NodeCore:
     def _take_topic_defaults(self) -> None:
         self.topics.defaults = self.config.topic_defaults.given
 
-    def _register_drivers(self, clock: Clock, storages: Mapping[str, DriverFactory]) -> None:
+    def _register_drivers(self, storages: Mapping[str, DriverFactory]) -> None:
         for kind in StorageType:
             if kind.value not in storages:
-                self.drivers.register(kind.value, self._engine_driver(kind, clock))
+                self.drivers.register(kind.value, self._engine_driver(kind))
         for name, factory in storages.items():
             self.drivers.register(name, factory)
 
-    def _engine_driver(self, kind: StorageType, clock: Clock) -> DriverFactory:
+    def _engine_driver(self, kind: StorageType) -> DriverFactory:
         files_max = self.descriptors.files_max
-        make_engine = make.engine_maker(kind, self.config, files_max, clock)
+        make_engine = make.engine_maker(kind, self.config, files_max, self.doors)
 
         def make_driver() -> StorageAdapter:
             self.engines[kind] = make_engine()
@@ -141,15 +141,16 @@ class NodeCore:
     async def start(self) -> None:
         """Ready for use on return. A start that fails takes down what had come up."""
         async with contextlib.AsyncExitStack() as started:
+            disk, data_dir = self.doors.own_disk, self.config.data_dir
             self.lock.acquire()
             started.callback(self.lock.release)
-            started.enter_context(damage_file(self.config.data_dir))
-            await asyncio.to_thread(cluster_id, self.config.data_dir)
+            started.enter_context(damage_file(disk, data_dir))
+            await asyncio.to_thread(cluster_id, data_dir, self.doors)
             started.push_async_callback(self.meta_revision.stop)
             started.push_async_callback(self.meta.close)  # also when opening fails half-way
-            meta = self.config.data_dir / make.META_FOLDER
+            meta = data_dir / make.META_FOLDER
             # Before a new one is made: the one that is brought back takes its place.
-            self._check_records(has_metadata=any(meta.glob("*")))
+            self._check_records(has_metadata=holds_anything(disk, meta))
             await self.meta.open()
             # Metadata that is older than it was would let users create their topics again.
             await self.meta_revision.check(meta, self.meta.state)
@@ -162,7 +163,7 @@ class NodeCore:
             started.push_async_callback(self.groups.close)
             started.push_async_callback(self.drivers.close)
             await self.topics.restore()
-            await report_unknown_shards(self.config.data_dir, self.meta.state, self.drivers)
+            await report_unknown_shards(disk, data_dir, self.meta.state, self.drivers)
             started.push_async_callback(self.tiering.stop)
             await self.tiering.start()
             self.housekeeper.start()
@@ -185,11 +186,12 @@ class NodeCore:
         await self.topics.retry_shards(repair=True)
 
     def _repair_specs(self, specs: Sequence[ShardSpec]) -> None:
-        for root in shard_roots(self.config.data_dir):
-            folders = ShardFolders(RealDisk(), root)
+        disk = self.doors.own_disk
+        for root in shard_roots(disk, self.config.data_dir):
+            folders = ShardFolders(disk, root)
             for spec in specs:
                 try:
-                    if folders.of(spec.name).is_dir():
+                    if disk.is_folder(folders.of(spec.name)):
                         folders.spec_of(spec, repair=True)
                 except (OSError, StrataError) as error:
                     log.error("%s: %s", folders.of(spec.name), error)
@@ -197,7 +199,7 @@ class NodeCore:
     def _check_records(self, *, has_metadata: bool) -> None:
         """Shards without any metadata mean that the metadata was lost. A node that started would
         show its users nothing, and let them create their topics again."""
-        found = next(stored_shards(self.config.data_dir), None)
+        found = next(stored_shards(self.doors.own_disk, self.config.data_dir), None)
         if found is not None and not has_metadata:
             raise StorageError(
                 f"{self.config.data_dir / make.META_FOLDER} is empty, but {found} holds records:"
@@ -209,12 +211,12 @@ class NodeCore:
 
         return TierContext(
             config=self.config,
-            clock=self.clock,
+            clock=self.doors.clock,
             meta=self.meta,
             topics=self.broker_cache,
             cache=self.tier_cache,
             engine_of=self._engine_of,
-            owner=owner_mark(cluster_id(self.config.data_dir)),
+            owner=owner_mark(cluster_id(self.config.data_dir, self.doors)),
         )
 
     def _engine_of(self, shard: ShardName) -> StorageEngine | None:

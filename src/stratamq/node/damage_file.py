@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+from stratamq.log.disk import Disk
 from stratamq.model.damage import LOGGER, forget_reports
 from stratamq.node.own_file import check_own_file
 
@@ -26,25 +27,26 @@ BYTES_MAX = 1 << 20
 class DamageFile(logging.Handler):
     """Appends what is logged as damage. A full disk costs the line and nothing else."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, disk: Disk, data_dir: Path) -> None:
         super().__init__(logging.ERROR)
-        self._path = data_dir / FILE
+        self._disk, self._path = disk, data_dir / FILE
 
     def emit(self, record: logging.LogRecord) -> None:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="seconds")
         line = json.dumps({"at": at, "found": record.getMessage()})
-        with suppress(OSError), self._path.open("a", encoding="utf-8") as file:
-            if file.tell() < BYTES_MAX:
-                file.write(line + "\n")
+        with suppress(OSError):
+            file = self._disk.open(self._path, create=True)
+            if (end := file.size()) < BYTES_MAX:
+                file.write([line.encode() + b"\n"], end)
 
 
 @contextmanager
-def damage_file(data_dir: Path) -> Iterator[None]:
+def damage_file(disk: Disk, data_dir: Path) -> Iterator[None]:
     """Keep the file while the node runs; its lines stay when the node stops."""
-    check_own_file(data_dir / FILE)
-    (data_dir / FILE).unlink(missing_ok=True)
+    check_own_file(disk, data_dir / FILE)
+    disk.unlink(data_dir / FILE)
     forget_reports()
-    handler = DamageFile(data_dir)
+    handler = DamageFile(disk, data_dir)
     LOGGER.addHandler(handler)
     try:
         yield

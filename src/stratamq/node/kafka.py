@@ -31,9 +31,8 @@ from stratamq.net.limits import ConnectionLimits
 from stratamq.net.listener import reachable_name
 from stratamq.net.tls import ClientAuth, TlsContext, server_context
 from stratamq.node.address import Address
-from stratamq.node.cluster_id import cluster_id
 from stratamq.node.core import NodeCore
-from stratamq.node.secret import sasl_secret
+from stratamq.node.identity import cluster_id, sasl_secret
 from stratamq.server.kafka.auth import NoSasl
 from stratamq.server.kafka.refusals import Refusals
 from stratamq.server.kafka.server import KafkaServer, ServerLimits
@@ -53,11 +52,11 @@ class KafkaFront:
 
     async def start(self) -> Address:
         config = self._config
-        services = services_of(self._core)
+        services, now_s = services_of(self._core), self._core.doors.now_s
         fetch = Fetch(services, services.answers)
         name, secret = await asyncio.gather(  # the first start syncs both
-            asyncio.to_thread(cluster_id, config.data_dir),
-            asyncio.to_thread(sasl_secret, config.data_dir),
+            asyncio.to_thread(cluster_id, config.data_dir, self._core.doors),
+            asyncio.to_thread(sasl_secret, config.data_dir, self._core.doors),
         )
         access = Access(services, secret)
         groups = Groups(services, sight=access)
@@ -76,7 +75,7 @@ class KafkaFront:
             services.answers,
             server_limits(config),
             security=access.sasl or NoSasl(access.principals.principal),
-            quotas=QuotaKeeper(access.cache, quota_windows(config)),
+            quotas=QuotaKeeper(access.cache, quota_windows(config), lambda: now_s() * 1000),
             tls=tls_context(config),
             refusals=self.refusals,
         )
@@ -121,7 +120,9 @@ def services_of(core: NodeCore) -> Services:
         node_id=core.node_id,
         config=core.config,
         configs=core.configs,
-        clock=core.clock,
+        clock=core.doors.clock,
+        entropy=core.doors.entropy,
+        disk_usage=core.doors.disk_usage,
         meta=core.meta,
         topics=core.topics,
         broker_cache=core.broker_cache,

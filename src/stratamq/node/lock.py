@@ -11,6 +11,7 @@ import fcntl
 import os
 from pathlib import Path
 
+from stratamq.log.disk import RealDisk
 from stratamq.model.errors import StorageError
 from stratamq.node.own_file import check_own_file
 
@@ -40,7 +41,7 @@ class DataDirLock:
         assert self._descriptor is None, "acquired once"
         self._data_dir.mkdir(parents=True, exist_ok=True)
         path = self._data_dir / LOCK_FILE
-        check_own_file(path)
+        check_own_file(RealDisk(), path)
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from stratamq.log import names
 from stratamq.log.checked_lines import decode_lines, encode_lines
-from stratamq.log.disk import RealDisk, replace_file
+from stratamq.log.disk import Disk, replace_file
 from stratamq.meta.state import MetaState
 from stratamq.model.damage import report_damage
 from stratamq.model.errors import StorageError
@@ -50,8 +50,8 @@ class MetaRevisionFile:
     The file is never ahead of the metadata, also not after a power cut. After a crash it may be
     some changes short of it."""
 
-    def __init__(self, data_dir: Path, *, interval_s: float = WRITE_INTERVAL_S) -> None:
-        self._path = data_dir / FILE
+    def __init__(self, disk: Disk, data_dir: Path, *, interval_s: float = WRITE_INTERVAL_S) -> None:
+        self._disk, self._path = disk, data_dir / FILE
         self._interval_s = interval_s
         self._noted = self._reached = Reached()
         self._writing: asyncio.Task[None] | None = None
@@ -79,13 +79,13 @@ class MetaRevisionFile:
         self.moved(state)  # a crash may have left the file some changes short
 
     def _read(self) -> Reached | None:
-        content = read_own_file(self._path)
+        content = read_own_file(self._disk, self._path)
         if content is None:
             return None
         lines = decode_lines(content).lines
         if len(lines) == 1 and (found := _LINE.fullmatch(lines[0])):
             return Reached(int(found[1]), int(found[2]))
-        self._path.replace(self._path.with_name(FILE + names.DAMAGED))
+        self._disk.rename(self._path, self._path.with_name(FILE + names.DAMAGED))
         return None
 
     def moved(self, state: MetaState) -> None:
@@ -99,7 +99,7 @@ class MetaRevisionFile:
             while (reached := self._reached) != self._noted:
                 line = f"revision {reached.revision} producer-id {reached.next_producer_id}"
                 content = encode_lines([line])
-                await asyncio.to_thread(replace_file, RealDisk(), self._path, content)
+                await asyncio.to_thread(replace_file, self._disk, self._path, content)
                 self._noted = reached
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._interval_s):

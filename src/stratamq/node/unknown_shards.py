@@ -11,6 +11,7 @@ from pathlib import Path
 from stratamq.adapter.drivers import StorageDriverManager
 from stratamq.engine.layout import ROCKSDB_FOLDER, stored_shards
 from stratamq.engine.shard_folders import TOPICS_SHARD
+from stratamq.log.disk import Disk
 from stratamq.meta.state import MetaState
 from stratamq.model.damage import report_damage
 from stratamq.model.errors import StrataError
@@ -21,11 +22,11 @@ UNKNOWN = "the metadata knows no such shard; its records are kept, and no client
 
 
 async def report_unknown_shards(
-    data_dir: Path, state: MetaState, drivers: StorageDriverManager
+    disk: Disk, data_dir: Path, state: MetaState, drivers: StorageDriverManager
 ) -> None:
     """After the engines of all known topics were opened."""
     rocksdb = data_dir / ROCKSDB_FOLDER
-    for path in stored_shards(data_dir):
+    for path in stored_shards(disk, data_dir):
         if path == rocksdb:
             for shard in await _shards_in_rocksdb(drivers):
                 if shard not in state.shards:

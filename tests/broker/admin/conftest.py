@@ -21,6 +21,7 @@ from stratamq.broker.kafka.produce.api import Produce
 from stratamq.model.clock import ManualClock
 from stratamq.model.config import load
 from stratamq.node.core import NodeCore
+from stratamq.node.doors import Doors
 from stratamq.node.kafka import services_of
 from stratamq.wire.kafka.protocol import APIS, decode, decode_request, encode, encode_request
 from stratamq.wire.kafka.protocol.schema import message_of
@@ -61,7 +62,7 @@ def started(tmp_path: Path) -> Starter:
         named = {name.replace("_", "."): value for name, value in flags.items()}
         config = load(flags={"data.dir": str(tmp_path), **FLAGS, **named})
         clock = ManualClock()
-        core = NodeCore(config, clock=clock)
+        core = NodeCore(config, doors=Doors(clock=clock))
         await core.start()
         services = services_of(core)
         groups = Groups(services)

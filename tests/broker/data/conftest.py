@@ -19,6 +19,7 @@ from stratamq.broker.kafka.produce.api import Produce
 from stratamq.model.clock import ManualClock
 from stratamq.model.config import load
 from stratamq.node.core import NodeCore
+from stratamq.node.doors import Doors
 from stratamq.node.kafka import services_of
 from stratamq.wire.kafka.protocol import APIS
 from stratamq.wire.kafka.protocol.schema import message_of
@@ -59,7 +60,7 @@ class Rig:
 async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     clock = ManualClock()
     config = load(flags={"data.dir": str(tmp_path), "topic.flush": "os", "num.partitions": 2})
-    core = NodeCore(config, clock=clock)
+    core = NodeCore(config, doors=Doors(clock=clock))
     await core.start()
     services = services_of(core)
     budget = AnswerBudget(64 << 20)

@@ -10,6 +10,7 @@ from stratamq.broker.kafka.groups.family import Groups
 from stratamq.model.clock import Clock, SystemClock
 from stratamq.model.config import load
 from stratamq.node.core import NodeCore
+from stratamq.node.doors import Doors
 from stratamq.node.kafka import services_of
 from stratamq.wire.kafka.protocol import APIS, decode, decode_request, encode, encode_request
 from stratamq.wire.kafka.protocol.schema import message_of
@@ -30,7 +31,7 @@ class Node:
         self.clock = clock or SystemClock()
 
     async def start(self) -> None:
-        self.core = NodeCore(self.config, clock=self.clock)
+        self.core = NodeCore(self.config, doors=Doors(clock=self.clock))
         await self.core.start()
         self.services = services_of(self.core)
         self.groups = Groups(self.services)

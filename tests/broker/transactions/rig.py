@@ -19,6 +19,7 @@ from stratamq.model.clock import ManualClock
 from stratamq.model.config import load
 from stratamq.model.record import Record
 from stratamq.node.core import NodeCore
+from stratamq.node.doors import Doors
 from stratamq.node.kafka import services_of
 from stratamq.wire.kafka.protocol import APIS, ErrorCode, decode, encode
 from stratamq.wire.kafka.protocol.messages import transactions as tx
@@ -65,7 +66,7 @@ class Rig:
         self.clock = ManualClock()
 
     async def start(self) -> None:
-        self.core = NodeCore(self.config, clock=self.clock)
+        self.core = NodeCore(self.config, doors=Doors(clock=self.clock))
         await self.core.start()
         services = self.services = services_of(self.core)
         self.groups = Groups(services)

@@ -16,6 +16,7 @@ from stratamq.model.clock import ManualClock
 from stratamq.model.config import load
 from stratamq.model.transaction import TransactionState
 from stratamq.node.core import NodeCore
+from stratamq.node.doors import Doors
 from stratamq.node.kafka import KafkaFront
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages import transactions as tx
@@ -64,7 +65,7 @@ def on_uvloop(path: Path, story: Callable[[Stalled], Awaitable[None]]) -> None:
 async def _started(path: Path) -> AsyncIterator[Stalled]:
     config = load(flags={"data.dir": str(path), "kafka.port": 0, INTERVAL: SWEEP_MS})
     clock = ManualClock()
-    core = NodeCore(config, clock=clock)
+    core = NodeCore(config, doors=Doors(clock=clock))
     await core.start()
     front = KafkaFront(config, core)
     try:

@@ -27,6 +27,7 @@ from stratamq.model.shard import shard_name
 from stratamq.model.transaction import TransactionMarker
 from stratamq.model.types import Offset, ShardName, TimestampMs
 from stratamq.node.core import NodeCore
+from stratamq.node.doors import Doors
 from stratamq.tiering.service import TierService
 from stratamq.wire.kafka.records import (
     Compression,
@@ -308,7 +309,7 @@ class World:
         self.runner = runner
         self.numbers = itertools.count()
         self.clock = ManualClock(NOW)
-        self.core = NodeCore(self.config, clock=self.clock)
+        self.core = NodeCore(self.config, doors=Doors(clock=self.clock))
         runner.run(self.core.start())
 
     def close(self) -> None:
@@ -343,7 +344,7 @@ class World:
 
     async def reopened(self) -> None:
         await self.core.stop()
-        self.core = NodeCore(self.config, clock=self.clock)
+        self.core = NodeCore(self.config, doors=Doors(clock=self.clock))
         await self.core.start()
 
 

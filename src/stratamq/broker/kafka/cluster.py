@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-import uuid
+import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from stratamq.meta.segments import SegmentMeta
 from stratamq.meta.shards import StorageCacheManager
 from stratamq.meta.state import MetaState
 from stratamq.meta.topics import BrokerCacheManager
+from stratamq.model.entropy import Entropy, random_uuid
 from stratamq.model.errors import TopicNotFound
 from stratamq.model.shard import shard_name
 from stratamq.model.topic import Topic
@@ -29,9 +30,9 @@ class Broker(NamedTuple):
     port: int
 
 
-def new_cluster_id() -> str:
+def new_cluster_id(entropy: Entropy = os.urandom) -> str:
     """A random UUID in 22 characters, as Kafka writes its own."""
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    return base64.urlsafe_b64encode(random_uuid(entropy).bytes).decode().rstrip("=")
 
 
 def brokers(state: MetaState) -> Sequence[Broker]:

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from stratamq.adapter.drivers import StorageDriverManager
 from stratamq.adapter.offsets import OffsetManager
@@ -27,6 +28,7 @@ from stratamq.meta.topics import BrokerCacheManager
 from stratamq.model.clock import Clock
 from stratamq.model.config import NodeConfig
 from stratamq.model.dataclass import dataclass
+from stratamq.model.entropy import Entropy
 from stratamq.model.types import NodeId
 from stratamq.wire.kafka.protocol import Versions
 
@@ -34,6 +36,16 @@ if TYPE_CHECKING:
     from stratamq.broker.kafka.partitions import Partitions
 
 ANONYMOUS = "User:ANONYMOUS"
+
+
+class DiskUsage(Protocol):
+    """Bytes of a file system."""
+
+    @property
+    def total(self) -> int: ...
+
+    @property
+    def free(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +56,8 @@ class Services:
     config: NodeConfig
     configs: ConfigCacheManager
     clock: Clock
+    entropy: Entropy
+    disk_usage: Callable[[Path], DiskUsage]
     meta: MetaService
     topics: TopicManager
     broker_cache: BrokerCacheManager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,7 +41,7 @@ class LogDirs:
     ) -> DescribeLogDirsResponse:
         folder = self._services.config.data_dir.absolute()
         try:
-            disk = await asyncio.to_thread(shutil.disk_usage, folder)
+            disk = await asyncio.to_thread(self._services.disk_usage, folder)
         except OSError:
             broken = DescribeLogDirsResult(
                 error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=str(folder), topics=[]

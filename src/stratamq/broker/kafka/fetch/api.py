@@ -56,6 +56,7 @@ class Fetch(Family):
         self._sessions = FetchSessions(
             services.config.number("kafka.fetch.sessions.max"),
             services.config.number("kafka.fetch.session.partitions.max"),
+            services.entropy,
         )
         self.waiting: dict[WaitingFetch, None] = {}
         self._begun: tuple[FetchRequest, FetchPlan] | None = None

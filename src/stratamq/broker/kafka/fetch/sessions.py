@@ -16,7 +16,7 @@ principal it does not exist.
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import field
@@ -25,6 +25,7 @@ from typing import NamedTuple
 from stratamq.broker.kafka.errors import Refused
 from stratamq.meta.topics import TOPIC_NAME_MAX
 from stratamq.model.dataclass import dataclass
+from stratamq.model.entropy import Entropy
 from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode
 from stratamq.wire.kafka.protocol.messages.fetch import (
     FetchablePartitionResponse,
@@ -81,8 +82,10 @@ class FetchSessions:
     `partitions_max` partitions together, of about half a kilobyte each: none is stored whose name
     is too long for a topic. Clients above the limit go without a session."""
 
-    def __init__(self, sessions_max: int, partitions_max: int) -> None:
-        self._max, self._partitions_max = sessions_max, partitions_max
+    def __init__(
+        self, sessions_max: int, partitions_max: int, entropy: Entropy = os.urandom
+    ) -> None:
+        self._max, self._partitions_max, self._entropy = sessions_max, partitions_max, entropy
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
         self._partitions = 0
 
@@ -132,7 +135,7 @@ class FetchSessions:
             return NO_SESSION
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._sessions:
-            session_id = secrets.randbelow(SESSION_ID_MAX + 1)
+            session_id = int.from_bytes(self._entropy(4)) & SESSION_ID_MAX
         session = FetchSession(session_id, principal, by_id, used_ms=now_ms)
         for key, partition in wanted:
             session.partitions[key] = SessionPartition(partition)

@@ -36,7 +36,11 @@ class Access(Family):
         self._users = UsersApi(services.meta, self.cache)
         self.principals = PrincipalRules(config.text("ssl.principal.mapping.rules"))
         options = sasl_options(config)
-        self.sasl = Sasl(options, self.cache.credential, secret) if options.mechanisms else None
+        self.sasl = (
+            Sasl(options, self.cache.credential, secret, services.entropy)
+            if options.mechanisms
+            else None
+        )
         self.guard = Guard(
             self._current if enforces else EverybodyMay,
             services.broker_cache,

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import secrets
+import os
 from typing import NamedTuple
 
 from stratamq.meta.access import Credential, Mechanism
+from stratamq.model.entropy import Entropy
 
 SALT_BYTES = 24
 
@@ -38,7 +39,7 @@ def keys_of(mechanism: Mechanism, salted: bytes) -> Keys:
 def new_credential(
     user: str, mechanism: Mechanism, password: bytes, iterations: int, salt: bytes | None = None
 ) -> Credential:
-    salt = salt or secrets.token_bytes(SALT_BYTES)
+    salt = salt or os.urandom(SALT_BYTES)
     salted = salted_password(mechanism, password, salt, iterations)
     return credential_of(user, mechanism, iterations, salt, salted)
 
@@ -59,7 +60,7 @@ def credential_of(
 
 
 def nobodys_credential(
-    secret: bytes, user: str, mechanism: Mechanism, iterations: int
+    secret: bytes, user: str, mechanism: Mechanism, iterations: int, entropy: Entropy = os.urandom
 ) -> Credential:
     """For users who do not exist: always the same for the same name, so that asking twice tells
     nothing, and fulfilled by no password."""
@@ -70,8 +71,8 @@ def nobodys_credential(
         mechanism=mechanism,
         iterations=iterations,
         salt=noise[:SALT_BYTES].hex(),
-        stored_key=secrets.token_hex(SALTED_BYTES[mechanism]),
-        server_key=secrets.token_hex(SALTED_BYTES[mechanism]),
+        stored_key=entropy(SALTED_BYTES[mechanism]).hex(),
+        server_key=entropy(SALTED_BYTES[mechanism]).hex(),
     )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
+import os
 from collections.abc import Callable
 from enum import StrEnum
 from typing import ClassVar
@@ -23,6 +23,7 @@ from stratamq.broker.kafka.security.passwords import is_password, nobodys_creden
 from stratamq.broker.kafka.security.scram import Exchange, Unproven, read_first, read_plain
 from stratamq.meta.access import Credential, Mechanism
 from stratamq.model.dataclass import dataclass
+from stratamq.model.entropy import Entropy
 from stratamq.model.errors import InvalidConfig
 from stratamq.wire.kafka.protocol import ErrorCode, Served, Versions
 from stratamq.wire.kafka.protocol.messages.sasl import (
@@ -71,8 +72,10 @@ class Sasl:
 
     served: ClassVar[Served] = {17: Versions(1, 1), 36: Versions(0, 2)}
 
-    def __init__(self, options: SaslOptions, find: Find, secret: bytes) -> None:
-        self.options = options
+    def __init__(
+        self, options: SaslOptions, find: Find, secret: bytes, entropy: Entropy = os.urandom
+    ) -> None:
+        self.options, self.entropy = options, entropy
         self._find, self._secret = find, secret
         self._hashing = asyncio.Semaphore(HASHES_AT_ONCE)
 
@@ -82,7 +85,7 @@ class Sasl:
     def credential(self, user: str, mechanism: Mechanism) -> Credential:
         """The user's, or one that nothing fulfils."""
         return self._find(user, mechanism) or nobodys_credential(
-            self._secret, user, mechanism, self.options.iterations
+            self._secret, user, mechanism, self.options.iterations, self.entropy
         )
 
     async def is_password(self, user: str, password: bytes) -> bool:
@@ -169,7 +172,7 @@ class SaslConnection:
 
     def _challenge(self, token: bytes) -> bytes:
         first = read_first(token)
-        nonce = first.nonce + secrets.token_urlsafe(NONCE_BYTES)
+        nonce = first.nonce + self._sasl.entropy(NONCE_BYTES).hex()
         credential = self._sasl.credential(first.user, Mechanism(self._mechanism))
         self._exchange = Exchange(first, nonce, credential)
         self._state = State.CHALLENGED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from uuid import uuid4
 
 from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.groups.cell import Cell
@@ -20,6 +19,7 @@ from stratamq.broker.kafka.groups.coordinator import GroupCoordinator
 from stratamq.broker.kafka.groups.failures import group_code
 from stratamq.broker.kafka.groups.limits import Limit
 from stratamq.broker.kafka.groups.migration import ClassicSide, classic_side, joined_by_classic
+from stratamq.model.entropy import Entropy, random_uuid
 from stratamq.model.errors import StrataError
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.groups import (
@@ -78,7 +78,7 @@ class ClassicApi:
         known = self._coordinator.find(request.group_id)
         if known is None and request.member_id:
             return JoinReply(error=ErrorCode.UNKNOWN_MEMBER_ID, member_id=request.member_id)
-        call = _join_call(request, caller)
+        call = _join_call(request, caller, self._coordinator.services.entropy)
         if call.size_bytes > self._coordinator.limits.member_bytes_max:  # before a group is made
             limit = Limit.MEMBER
             return JoinReply(error=limit.error, member_id=request.member_id, limit=limit)
@@ -174,13 +174,13 @@ class ClassicApi:
         return classic_side(cell.machine, self._coordinator.topics())
 
 
-def _join_call(request: JoinGroupRequest, caller: Caller) -> JoinCall:
+def _join_call(request: JoinGroupRequest, caller: Caller, entropy: Entropy) -> JoinCall:
     prefix = request.group_instance_id or caller.client_id
     rebalance_ms = request.rebalance_timeout_ms
     return JoinCall(
         member_id=request.member_id,
         instance_id=request.group_instance_id,
-        new_id=f"{prefix}-{uuid4()}",
+        new_id=f"{prefix}-{random_uuid(entropy)}",
         client_id=caller.client_id,
         client_host=f"/{caller.host}",
         session_ms=request.session_timeout_ms,

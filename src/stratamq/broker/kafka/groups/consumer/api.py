@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from uuid import uuid4
 
 from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.groups.cell import Cell
@@ -23,6 +22,7 @@ from stratamq.broker.kafka.groups.failures import group_code
 from stratamq.broker.kafka.groups.limits import Limit, weight
 from stratamq.broker.kafka.groups.migration import consumer_heartbeat, no_group
 from stratamq.broker.kafka.groups.rights import GROUP_OPERATIONS
+from stratamq.model.entropy import Entropy, random_uuid
 from stratamq.model.errors import StrataError, TopicNotFound
 from stratamq.model.types import TopicId
 from stratamq.wire.kafka.protocol import ErrorCode
@@ -75,7 +75,7 @@ class ConsumerApi:
     async def _order(self, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> Order:
         if _weight(request) > self._coordinator.limits.member_bytes_max:
             return over_limit(request.member_id, Limit.MEMBER)
-        report = _report(request, caller)
+        report = _report(request, caller, self._coordinator.services.entropy)
         try:
             return complaint(request.group_id, report) or await self._heartbeat(
                 request.group_id, report
@@ -170,12 +170,12 @@ def _weight(request: ConsumerGroupHeartbeatRequest) -> int:
     return owned + weight(*(request.subscribed_topic_names or ()))
 
 
-def _report(request: ConsumerGroupHeartbeatRequest, caller: Caller) -> Report:
+def _report(request: ConsumerGroupHeartbeatRequest, caller: Caller, entropy: Entropy) -> Report:
     made_here = caller.version < OWN_ID_FROM and request.member_epoch == JOINING
     names, owned = request.subscribed_topic_names, request.topic_partitions
     rebalance_ms = request.rebalance_timeout_ms
     return Report(
-        member_id=request.member_id or (str(uuid4()) if made_here else ""),
+        member_id=request.member_id or (str(random_uuid(entropy)) if made_here else ""),
         epoch=request.member_epoch,
         instance_id=request.instance_id,
         rack_id=request.rack_id,
