@@ -59,7 +59,7 @@ class KafkaFront:
             asyncio.to_thread(sasl_secret, config.data_dir, self._core.doors),
         )
         access = Access(services, secret)
-        groups = Groups(services, sight=access)
+        groups = Groups(services, visibility=access)
         transactions = Transactions(services, groups)
         data = [
             *families(services, name, transactions),

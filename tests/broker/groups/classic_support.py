@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from stratamq.broker.kafka.groups.classic.group import ClassicGroup
 from stratamq.broker.kafka.groups.classic.members import (
+    GroupProtocol,
+    GroupReply,
     Identity,
     JoinCall,
     JoinReply,
-    Protocol,
-    Reply,
     SyncCall,
     SyncReply,
 )
@@ -26,7 +26,7 @@ class Driver:
         limits = GroupLimits(initial_delay_ms=delay_ms, members_max=members_max)
         self.group = ClassicGroup(limits)
         self.now_ms = 1_000
-        self.answers: dict[str, list[Reply]] = {}
+        self.answers: dict[str, list[GroupReply]] = {}
         self._ids = 0
 
     def join(
@@ -51,7 +51,7 @@ class Driver:
             session_ms=session_ms,
             rebalance_ms=REBALANCE_MS,
             protocol_type=protocol_type,
-            protocols=tuple(Protocol(name, metadata) for name in protocols),
+            protocols=tuple(GroupProtocol(name, metadata) for name in protocols),
             id_required=version >= 4,
             skips_assignment=version >= 9,
         )
@@ -98,7 +98,7 @@ class Driver:
             self._collect()
         self.now_ms = end
 
-    def late(self, ticket: str) -> Reply:
+    def late(self, ticket: str) -> GroupReply:
         """The answer to a request that had to wait."""
         return self.answers[ticket].pop(0)
 
@@ -121,7 +121,7 @@ class Driver:
         assert self.group.state == "Stable"
         return generation
 
-    def _reply(self, ticket: str) -> Reply | None:
+    def _reply(self, ticket: str) -> GroupReply | None:
         self._collect()
         waiting = self.answers.get(ticket, [])
         return waiting.pop() if waiting else None

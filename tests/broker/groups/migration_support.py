@@ -6,20 +6,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from stratamq.broker.kafka.groups import migration
-from stratamq.broker.kafka.groups.classic import document as classic_document
+from stratamq.broker.kafka.groups import document, migration
 from stratamq.broker.kafka.groups.classic.group import ClassicGroup
 from stratamq.broker.kafka.groups.classic.members import (
+    GroupProtocol,
+    GroupReply,
     Identity,
     JoinCall,
     JoinReply,
-    Protocol,
-    Reply,
     SyncCall,
     SyncReply,
 )
-from stratamq.broker.kafka.groups.consumer import document as consumer_document
-from stratamq.broker.kafka.groups.consumer.embedded import read_assignment
+from stratamq.broker.kafka.groups.consumer.classic_members import read_assignment
 from stratamq.broker.kafka.groups.consumer.members import (
     Order,
     Partition,
@@ -67,7 +65,7 @@ class Mixed:
         self.group: migration.Group = ClassicGroup(self.limits)
         self.stored: tuple[str, int, str] | None = None
         self.now_ms = 1_000
-        self.answers: dict[str, Reply] = {}
+        self.answers: dict[str, GroupReply] = {}
         self.topics = Topics(0, {})
         self.set_topics(**topics)
         self._tickets = 0
@@ -79,16 +77,12 @@ class Mixed:
         }
         self.topics = Topics(self.topics.revision + 1, infos)
 
-    # -- as a cell does it ---------------------------------------------------------------------
+    # -- as `GroupState` does it-----------------------------------------------------------------
 
     def settle(self) -> None:
         self.group = migration.settled(self.group, self.now_ms)
         if self.group.changed:
-            dump = (
-                classic_document.dump(self.group)
-                if isinstance(self.group, ClassicGroup)
-                else consumer_document.dump(self.group)
-            )
+            dump = document.dump(self.group)
             assert self.stored is None or self.group.epoch >= self.stored[1], "epochs only grow"
             self.stored = (self.group.kind, self.group.epoch, dump)
             self.group.changed = False
@@ -104,8 +98,7 @@ class Mixed:
             self.group = ClassicGroup(self.limits)
             return
         kind, epoch, dump = self.stored
-        load = classic_document.load if kind == "classic" else consumer_document.load
-        self.group = load(dump, epoch, self.limits, self.now_ms)
+        self.group = document.load(kind, dump, epoch, self.limits, self.now_ms)
 
     def wait(self, ms: int) -> None:
         end, ticks = self.now_ms + ms, 0
@@ -145,7 +138,7 @@ class Mixed:
             session_ms=more.get("session_ms", SESSION_MS),
             rebalance_ms=REBALANCE_MS,
             protocol_type=more.get("protocol_type", "consumer"),
-            protocols=tuple(Protocol(name, metadata) for name in protocols),
+            protocols=tuple(GroupProtocol(name, metadata) for name in protocols),
             id_required=more.get("id_required", False),
         )
         self.group = migration.joined_by_classic(self.group, self.now_ms)

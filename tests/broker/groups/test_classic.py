@@ -6,15 +6,20 @@ import itertools
 
 import pytest
 
-from stratamq.broker.kafka.groups.classic.document import dump, load
 from stratamq.broker.kafka.groups.classic.members import Identity, JoinReply, SyncReply
-from stratamq.broker.kafka.groups.classic.states import TRANSITIONS, Event, State, step
+from stratamq.broker.kafka.groups.classic.phases import (
+    TRANSITIONS,
+    ClassicEvent,
+    ClassicState,
+    step,
+)
+from stratamq.broker.kafka.groups.document import dump, load
 from stratamq.wire.kafka.protocol import ErrorCode
 from tests.broker.groups.classic_support import REBALANCE_MS, SESSION_MS, Driver
 
 
-@pytest.mark.parametrize(("state", "event"), list(itertools.product(State, Event)))
-def test_a_step_is_in_the_table_or_a_bug(state: State, event: Event) -> None:
+@pytest.mark.parametrize(("state", "event"), list(itertools.product(ClassicState, ClassicEvent)))
+def test_a_step_is_in_the_table_or_a_bug(state: ClassicState, event: ClassicEvent) -> None:
     if (state, event) in TRANSITIONS:
         assert step(state, event) is TRANSITIONS[state, event]
     else:
@@ -30,7 +35,7 @@ def test_a_lone_member_joins_leads_and_is_assigned() -> None:
     assert [one.member_id for one in reply.members] == ["m1"]
     synced = driver.sync("m1", 1, {"m1": b"all"})
     assert synced == SyncReply(protocol_type="consumer", protocol="range", assignment=b"all")
-    assert driver.group.state is State.STABLE
+    assert driver.group.state is ClassicState.STABLE
     assert driver.heartbeat("m1", 1) is ErrorCode.NONE
 
 
@@ -38,7 +43,7 @@ def test_new_clients_get_an_id_before_they_join() -> None:
     driver = Driver()
     reply = driver.join(version=4)
     assert reply == JoinReply(error=ErrorCode.MEMBER_ID_REQUIRED, member_id="m1")
-    assert driver.group.state is State.EMPTY
+    assert driver.group.state is ClassicState.EMPTY
     joined = driver.join("m1", version=4)
     assert joined is not None
     assert (joined.error, joined.generation) == (ErrorCode.NONE, 1)
@@ -116,7 +121,7 @@ def test_a_silent_member_is_out_after_its_session() -> None:
     assert driver.heartbeat("m1", 1) is ErrorCode.NONE
     driver.wait(SESSION_MS)
     assert driver.heartbeat("m1", 1) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert (driver.group.state, driver.group.epoch) == (State.EMPTY, 2)
+    assert (driver.group.state, driver.group.epoch) == (ClassicState.EMPTY, 2)
 
 
 def test_a_member_that_joins_but_never_syncs_is_out() -> None:
@@ -136,7 +141,7 @@ def test_leaving_starts_a_rebalance_and_the_last_one_empties_the_group() -> None
     driver.stable("m1")
     assert driver.leave("nobody") is ErrorCode.UNKNOWN_MEMBER_ID
     assert driver.leave("m1") is ErrorCode.NONE
-    assert (driver.group.state, driver.group.epoch) == (State.EMPTY, 2)
+    assert (driver.group.state, driver.group.epoch) == (ClassicState.EMPTY, 2)
     assert driver.group.delete(driver.now_ms) is ErrorCode.NONE
     assert driver.heartbeat("m1", 2) is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
@@ -202,7 +207,7 @@ def test_joins_that_are_refused(change: dict[str, object], error: ErrorCode) -> 
     reply = driver.join(**change)  # type: ignore[arg-type]
     assert reply is not None
     assert reply.error is error
-    assert driver.group.state is State.STABLE
+    assert driver.group.state is ClassicState.STABLE
 
 
 def test_a_full_group_takes_nobody_but_its_members() -> None:
@@ -222,7 +227,7 @@ def test_the_protocol_is_one_that_all_know() -> None:
     driver.join(ticket="b", protocols=("cooperative", "range"))
     driver.join("m1", protocols=("sticky", "range", "cooperative"))
     assert driver.group.protocol in ("range", "cooperative")
-    assert driver.group.state is State.COMPLETING
+    assert driver.group.state is ClassicState.COMPLETING
 
 
 def test_a_leader_that_rejoins_a_stable_group_starts_a_rebalance() -> None:
@@ -241,10 +246,10 @@ def test_a_follower_that_rejoins_unchanged_gets_the_same_answer_again() -> None:
     (other,) = (one.member_id for one in driver.group.roster if one.member_id != "m1")
     reply = driver.join(other)
     assert reply is not None
-    assert (reply.generation, driver.group.state) == (2, State.COMPLETING)
+    assert (reply.generation, driver.group.state) == (2, ClassicState.COMPLETING)
     changed = driver.join(other, metadata=b"new")
     assert changed is None
-    assert driver.group.state is State.PREPARING
+    assert driver.group.state is ClassicState.PREPARING
 
 
 def static_group(version: int = 9) -> Driver:
@@ -278,7 +283,7 @@ def test_an_administrator_removes_a_static_member_by_instance() -> None:
     driver = static_group()
     assert driver.leave("", "nobody") is ErrorCode.UNKNOWN_MEMBER_ID
     assert driver.leave("", "i1") is ErrorCode.NONE
-    assert driver.group.state is State.EMPTY
+    assert driver.group.state is ClassicState.EMPTY
 
 
 def test_a_static_member_keeps_its_place_through_a_rebalance_it_misses() -> None:
@@ -303,7 +308,7 @@ def test_a_restart_forgets_nothing_that_members_need(phase: str) -> None:
         driver.leave("m1")
     assert driver.group.changed
     before = driver.group
-    driver.group = load(dump(before), before.epoch, before.limits, driver.now_ms)
+    driver.group = load(before.kind, dump(before), before.epoch, before.limits, driver.now_ms)
     assert dump(driver.group) == dump(before)
     if phase == "completing":
         assert driver.sync("m1", 1, {"m1": b"\x01"}) is not None
@@ -313,4 +318,4 @@ def test_a_restart_forgets_nothing_that_members_need(phase: str) -> None:
         assert again is not None
         assert again.assignment == b"\x01"
         driver.wait(SESSION_MS)
-    assert driver.group.state is State.EMPTY
+    assert driver.group.state is ClassicState.EMPTY

@@ -182,14 +182,14 @@ async def test_nothing_is_told_that_could_not_be_stored(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     joined = await join(node)
-    cell = node.groups.coordinator.find("g")
-    assert cell is not None
+    state = node.groups.coordinator.find("g")
+    assert state is not None
 
     async def fail(*_: object) -> None:
         raise StorageError("no disk")
 
     with monkeypatch.context() as patch:
-        patch.setattr(cell, "_store", fail)
+        patch.setattr(state, "_store", fail)
         failed = await sync(node, joined, me=b"mine")
         assert failed.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert failed.assignment == b""
@@ -208,14 +208,14 @@ async def test_others_who_wait_are_not_told_either(
     first = await join(node, first.member_id)
     other = await asyncio.wait_for(second, 5)
     waiting = asyncio.create_task(sync(node, other))
-    cell = node.groups.coordinator.find("g")
-    assert cell is not None
+    state = node.groups.coordinator.find("g")
+    assert state is not None
 
     async def fail(*_: object) -> None:
         raise StorageError("no disk")
 
     await let_run()
-    monkeypatch.setattr(cell, "_store", fail)
+    monkeypatch.setattr(state, "_store", fail)
     await sync(node, first, **{first.member_id: b"1", other.member_id: b"2"})
     told = await asyncio.wait_for(waiting, 5)
     assert (told.error_code, told.assignment) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, b"")
@@ -231,16 +231,16 @@ async def test_a_leader_that_hangs_up_while_its_assignment_is_stored(
     first = await join(node, first.member_id)
     other = await asyncio.wait_for(second, 5)
     waiting = asyncio.create_task(sync(node, other))
-    cell = node.groups.coordinator.find("g")
-    assert cell is not None
-    begun, go_on, store = asyncio.Event(), asyncio.Event(), cell._store
+    state = node.groups.coordinator.find("g")
+    assert state is not None
+    begun, go_on, store = asyncio.Event(), asyncio.Event(), state._store
 
-    async def slow(name: str, machine: Any) -> None:
+    async def slow(name: str, group: Any) -> None:
         begun.set()
         await go_on.wait()
-        await store(name, machine)
+        await store(name, group)
 
-    monkeypatch.setattr(cell, "_store", slow)
+    monkeypatch.setattr(state, "_store", slow)
     leader = asyncio.create_task(
         sync(node, first, **{first.member_id: b"1", other.member_id: b"2"})
     )

@@ -8,9 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from stratamq.broker.kafka.groups.classic.document import dump, load
 from stratamq.broker.kafka.groups.classic.members import JoinReply, SyncReply
-from stratamq.broker.kafka.groups.classic.states import State
+from stratamq.broker.kafka.groups.classic.phases import ClassicState
+from stratamq.broker.kafka.groups.document import dump, load
 from stratamq.broker.kafka.groups.limits import GROUP_BYTES, weight
 from stratamq.wire.kafka.protocol import ErrorCode
 from tests.broker.groups.classic_support import Driver
@@ -83,9 +83,11 @@ class ClassicMachine(RuleBasedStateMachine):
     def restart(self) -> None:
         """What is stored is what was last told; requests that waited are lost."""
         group = self.driver.group
-        if group.state is State.PREPARING:
+        if group.state is ClassicState.PREPARING:
             return
-        self.driver.group = load(dump(group), group.epoch, group.limits, self.driver.now_ms)
+        self.driver.group = load(
+            group.kind, dump(group), group.epoch, group.limits, self.driver.now_ms
+        )
         for client in self.everyone:
             self.hear(client)
             if client.waits_for is not None:
@@ -171,8 +173,8 @@ class ClassicMachine(RuleBasedStateMachine):
     @invariant()
     def an_empty_group_has_no_members(self) -> None:
         group = self.driver.group
-        assert (group.state is State.EMPTY) == (len(group.roster) == 0) or (
-            group.state is State.PREPARING
+        assert (group.state is ClassicState.EMPTY) == (len(group.roster) == 0) or (
+            group.state is ClassicState.PREPARING
         )
 
     def teardown(self) -> None:
@@ -183,7 +185,7 @@ class ClassicMachine(RuleBasedStateMachine):
             self.driver.wait(3_000)
         group = self.driver.group
         assert all(client.owned is not None for client in self.everyone)
-        assert group.state is (State.STABLE if self.everyone else State.EMPTY)
+        assert group.state is (ClassicState.STABLE if self.everyone else ClassicState.EMPTY)
         shares = sorted(partition for one in self.everyone for partition in one.owned or b"")
         assert shares == (list(range(PARTITIONS)) if self.everyone else [])
 

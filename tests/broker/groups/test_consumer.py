@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from stratamq.broker.kafka.groups.classic.members import Identity
-from stratamq.broker.kafka.groups.consumer import subscriptions
-from stratamq.broker.kafka.groups.consumer.document import dump, load
+from stratamq.broker.kafka.groups.consumer import target
+from stratamq.broker.kafka.groups.consumer.api import complaint
 from stratamq.broker.kafka.groups.consumer.members import Partition
-from stratamq.broker.kafka.groups.consumer.validation import complaint
+from stratamq.broker.kafka.groups.document import dump, load
 from stratamq.wire.kafka.protocol import ErrorCode
 from tests.broker.groups.consumer_support import REBALANCE_MS, SESSION_MS, A, Rig, report
 
@@ -249,7 +249,7 @@ def test_a_restart_changes_nothing() -> None:
     rig.join("m2", names=None, regex="a|b", instance="i2")
     rig.beat("m1", 1)
     before = rig.group
-    rig.group = load(dump(before), before.epoch, before.limits, rig.now_ms)
+    rig.group = load(before.kind, dump(before), before.epoch, before.limits, rig.now_ms)
     assert dump(rig.group) == dump(before)
     epoch = rig.group.epoch
     rig.settle()
@@ -264,7 +264,7 @@ def test_a_restart_changes_nothing() -> None:
 
 @pytest.fixture
 def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subscriptions, "WORK_MAX", 20)
+    monkeypatch.setattr(target, "WORK_MAX", 20)
 
 
 @pytest.mark.usefixtures("few_at_a_time")
@@ -289,7 +289,7 @@ def test_members_keep_what_they_have_while_a_search_is_under_way() -> None:
     rig.join("m1", names=None, regex="t.*")
     rig.settle()
     group = rig.group
-    rig.group = load(dump(group), group.epoch, group.limits, rig.now_ms)
+    rig.group = load(group.kind, dump(group), group.epoch, group.limits, rig.now_ms)
     rig.join("m2", names=None, regex="t.*")
     for _ in range(10):
         had = rig.group.members["m1"].assigned

@@ -6,8 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from stratamq.broker.kafka.groups.consumer.document import dump, load
 from stratamq.broker.kafka.groups.consumer.members import Partitions
+from stratamq.broker.kafka.groups.document import dump, load
 from stratamq.broker.kafka.groups.limits import GROUP_BYTES
 from stratamq.wire.kafka.protocol import ErrorCode
 from tests.broker.groups.consumer_support import REBALANCE_MS, Rig, report
@@ -110,7 +110,7 @@ class ConsumerMachine(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         group = self.rig.group
-        self.rig.group = load(dump(group), group.epoch, group.limits, self.rig.now_ms)
+        self.rig.group = load(group.kind, dump(group), group.epoch, group.limits, self.rig.now_ms)
 
     # -- what must hold ------------------------------------------------------------------------
 

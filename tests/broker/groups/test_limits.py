@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from stratamq.broker.kafka.groups.limits import GROUP_BYTES, Limit, weight
+from stratamq.broker.kafka.groups.limits import GROUP_BYTES, GroupLimit, weight
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
@@ -130,7 +130,7 @@ async def test_a_member_that_says_too_much_is_refused_and_nothing_is_kept(
             assert ErrorCode(answer.error_code) is ErrorCode.MESSAGE_TOO_LARGE
     assert node.groups.coordinator.find("g") is None
     assert used(node) == 0
-    lines = [one.message for one in caplog.records if Limit.MEMBER in one.message]
+    lines = [one.message for one in caplog.records if GroupLimit.MEMBER in one.message]
     assert len(lines) == 1, "named in the log, but not once for each request"
     assert (await join(node, size=60 * KIB)).error_code == 0
 
@@ -152,7 +152,7 @@ async def test_a_heartbeat_that_says_too_much_is_refused(node: Node) -> None:
     names = [f"topic-{number}-{'x' * 200}" for number in range(300)]
     answer = await beat(node, subscribed_topic_names=names)
     assert ErrorCode(answer.error_code) is ErrorCode.INVALID_REQUEST
-    assert Limit.MEMBER in answer.error_message
+    assert GroupLimit.MEMBER in answer.error_message
     assert node.groups.coordinator.find("g") is None
     joined = await beat(node)
     assert joined.error_code == 0
@@ -235,7 +235,7 @@ async def test_groups_with_ids_that_nobody_uses_count(node: Node) -> None:
     for number in range(600):
         answer = await join(node, group=f"g{number}", version=9)
     assert ErrorCode(answer.error_code) is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    groups = len(node.groups.coordinator.cells)
+    groups = len(node.groups.coordinator.states)
     assert groups * GROUP_BYTES <= used(node) <= MIB
 
 
@@ -255,7 +255,7 @@ async def test_groups_that_were_left_do_not_keep_others_from_joining(node: Node)
         assert joined.error_code == 0, number
         await leave(node, f"g{number}", joined.member_id)
     assert used(node) == 0
-    assert not node.groups.coordinator.cells
+    assert not node.groups.coordinator.states
     listed = (await node.ask(ListGroupsRequest(states_filter=[], types_filter=[]))).groups
     assert len(listed) == 500
     assert {(one.group_state, one.protocol_type) for one in listed} == {("Empty", "consumer")}
@@ -266,7 +266,7 @@ async def test_groups_that_were_left_do_not_keep_others_from_joining(node: Node)
     await node.ask(DeleteGroupsRequest(groups_names=["g8"]))
     await node.restart()
     coordinator = node.groups.coordinator
-    assert set(coordinator.cells) == {"g7"}
+    assert set(coordinator.states) == {"g7"}
     assert len(coordinator.names()) == 499
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from stratamq.broker.kafka.groups.classic.group import ClassicGroup
 from stratamq.broker.kafka.groups.classic.members import Identity, JoinReply, SyncReply
-from stratamq.broker.kafka.groups.classic.states import State
+from stratamq.broker.kafka.groups.classic.phases import ClassicState
 from stratamq.broker.kafka.groups.consumer.group import ConsumerGroup
-from stratamq.broker.kafka.groups.limits import GroupLimits, Limit
+from stratamq.broker.kafka.groups.limits import GroupLimit, GroupLimits
 from stratamq.wire.kafka.protocol import ErrorCode
 from tests.broker.groups.migration_support import (
     REBALANCE_MS,
@@ -151,7 +151,7 @@ def test_a_group_that_cannot_be_upgraded_stays_as_it_is(setting: str, reason: st
     assert order.message is not None
     assert reason in order.message
     assert mixed.heartbeat("m", joined.generation) is NONE
-    assert (mixed.group.kind, mixed.group.state) == ("classic", State.STABLE)
+    assert (mixed.group.kind, mixed.group.state) == ("classic", ClassicState.STABLE)
 
 
 def test_a_group_does_not_grow_past_its_limit_by_an_upgrade() -> None:
@@ -161,7 +161,7 @@ def test_a_group_does_not_grow_past_its_limit_by_an_upgrade() -> None:
     assert joined.error is NONE
     order = mixed.beat("n", 0)
     assert order.error is ErrorCode.GROUP_ID_NOT_FOUND
-    assert Limit.GROUP in (order.message or "")
+    assert GroupLimit.GROUP in (order.message or "")
     assert mixed.group.kind == "classic"
 
 
@@ -203,7 +203,7 @@ def test_the_last_consumer_member_downgrades_the_group(how: str) -> None:
                 mixed.heartbeat(member, 3)
     group = mixed.group
     assert isinstance(group, ClassicGroup)
-    assert group.state is State.PREPARING
+    assert group.state is ClassicState.PREPARING
     assert [one.member_id for one in group.roster] == ["m1", "m2"]
     assert mixed.heartbeat("m1", 3) is REJOIN
     assert group.commit_error(mixed.now_ms, Identity("m1", None, 3)) is NONE
@@ -243,7 +243,7 @@ def test_a_static_member_that_did_not_rejoin_has_no_say_in_the_new_generation() 
         mixed.heartbeat("s", static.generation, "i")
         mixed.wait(5_000)
     assert ticket in mixed.answers
-    assert mixed.group.state is State.COMPLETING
+    assert mixed.group.state is ClassicState.COMPLETING
     assert mixed.heartbeat("s", static.generation, "i") is ErrorCode.ILLEGAL_GENERATION
 
 
@@ -356,7 +356,7 @@ def test_a_full_group_takes_no_classic_member() -> None:
     mixed = Mixed(GroupLimits(initial_delay_ms=0, members_max=1), a=2)
     mixed.beat("n", 0)
     reply = mixed.join(new_id="m")
-    assert (reply.error, reply.limit) == (ErrorCode.GROUP_MAX_SIZE_REACHED, Limit.MEMBERS)
+    assert (reply.error, reply.limit) == (ErrorCode.GROUP_MAX_SIZE_REACHED, GroupLimit.MEMBERS)
 
 
 def test_a_sync_that_is_refused() -> None:
@@ -471,5 +471,5 @@ def test_a_crash_changes_nothing_for_members(step: int) -> None:
         group = mixed.group
         assert isinstance(group, ClassicGroup)
         assert [(o.member_id, o.generation, o.assignment) for o in group.roster] == said
-        assert group.state is State.PREPARING
+        assert group.state is ClassicState.PREPARING
     assert mixed.group.size_bytes == before.size_bytes

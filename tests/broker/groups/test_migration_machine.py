@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection
 import pytest
 
 from stratamq.broker.kafka.groups.classic.group import ClassicGroup
-from stratamq.broker.kafka.groups.classic.members import JoinReply, Protocol, SyncReply
-from stratamq.broker.kafka.groups.consumer.embedded import read_subscription
+from stratamq.broker.kafka.groups.classic.members import GroupProtocol, JoinReply, SyncReply
+from stratamq.broker.kafka.groups.consumer.classic_members import read_subscription
 from stratamq.wire.kafka.protocol import ErrorCode
 from tests.broker.groups.migration_support import Mixed, Place, assignment
 
@@ -159,7 +159,7 @@ class ClassicClient(Client):
         """As the leader: in turns. What another member owns comes with the next rebalance."""
         said = {
             one.member_id: read_subscription(
-                (Protocol("", one.metadata),), self.mixed.topics.by_name
+                (GroupProtocol("", one.metadata),), self.mixed.topics.by_name
             )
             for one in reply.members
         }

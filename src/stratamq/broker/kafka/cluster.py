@@ -16,9 +16,9 @@ from stratamq.meta.state import MetaState
 from stratamq.meta.topics import BrokerCacheManager
 from stratamq.model.entropy import Entropy, random_uuid
 from stratamq.model.errors import TopicNotFound
-from stratamq.model.shard import shard_name
+from stratamq.model.shard import shard_name, split_shard_name
 from stratamq.model.topic import Topic
-from stratamq.model.types import NO_EPOCH, NodeId, TopicId
+from stratamq.model.types import NO_EPOCH, NodeId, ShardName, TopicId
 from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode
 
 NOBODY = -1
@@ -71,6 +71,45 @@ def find_topic(cache: BrokerCacheManager, name: str, topic_id: bytes = NO_UUID) 
         return cache.topic_by_id(TopicId(topic_id.hex()))
     except TopicNotFound:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_ID) from None
+
+
+class FoundShard(NamedTuple):
+    """The shard of a partition, or why there is none."""
+
+    shard: ShardName | None
+    error: ErrorCode = ErrorCode.NONE
+
+
+class ShardLookup:
+    """From the topics and partitions of a request to shards and back. Topics are named by id where
+    the version of the API does so, else by name."""
+
+    def __init__(self, cache: BrokerCacheManager, *, by_id: bool) -> None:
+        self._cache = cache
+        self._by_id = by_id
+
+    def topic(self, name: str, topic_id: bytes = NO_UUID) -> Topic | None:
+        try:
+            if self._by_id:
+                return self._cache.topic_by_id(TopicId(topic_id.hex()))
+            return self._cache.topic(name)
+        except TopicNotFound:
+            return None
+
+    def shard(self, topic: Topic | None, partition: int) -> FoundShard:
+        if topic is None and self._by_id:
+            return FoundShard(None, ErrorCode.UNKNOWN_TOPIC_ID)
+        if topic is None or not 0 <= partition < topic.partitions:
+            return FoundShard(None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return FoundShard(shard_name(topic.topic_id, partition))
+
+    def partition(self, shard: ShardName) -> tuple[Topic, int] | None:
+        """The topic and partition number of a shard; None where the topic is gone."""
+        topic_id, partition = split_shard_name(shard)
+        try:
+            return self._cache.topic_by_id(topic_id), partition
+        except TopicNotFound:
+            return None
 
 
 class PartitionState(NamedTuple):

@@ -77,6 +77,16 @@ def code_of(error: BaseException) -> ErrorCode:
     return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
+def coordinator_code(error: ours.StrataError) -> ErrorCode:
+    """The answer of a group or transaction coordinator. Where the node has failed, clients look for
+    the coordinator again and retry; they do not give up."""
+    if isinstance(error, ours.InvalidName):
+        return ErrorCode.INVALID_GROUP_ID
+    if isinstance(error, ours.StorageError | ours.CapacityExceeded | ours.Closed):
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return code_of(error)
+
+
 def api_error(error: ours.StrataError) -> ApiError:
     """The answer to an administrator. A limit of ours is a policy then: a retry will not help."""
     if isinstance(error, ours.CapacityExceeded):

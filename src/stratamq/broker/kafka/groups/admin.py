@@ -1,4 +1,4 @@
-"""DescribeGroups, ListGroups and DeleteGroups."""
+"""DescribeGroups, ConsumerGroupDescribe, ListGroups and DeleteGroups."""
 
 from __future__ import annotations
 
@@ -6,19 +6,32 @@ from collections.abc import Iterable
 
 from stratamq.broker.kafka.answer_budget import LongAnswer
 from stratamq.broker.kafka.contract import Caller
-from stratamq.broker.kafka.errors import code_of
-from stratamq.broker.kafka.groups.cell import Machine
+from stratamq.broker.kafka.errors import code_of, coordinator_code
 from stratamq.broker.kafka.groups.classic.group import ClassicGroup
-from stratamq.broker.kafka.groups.classic.members import Member
-from stratamq.broker.kafka.groups.classic.states import State
+from stratamq.broker.kafka.groups.classic.members import ClassicMember
+from stratamq.broker.kafka.groups.classic.phases import ClassicState
+from stratamq.broker.kafka.groups.consumer.api import by_topic_id
 from stratamq.broker.kafka.groups.consumer.group import ConsumerGroup
+from stratamq.broker.kafka.groups.consumer.members import (
+    ConsumerMember,
+    Partitions,
+)
 from stratamq.broker.kafka.groups.coordinator import GroupCoordinator
-from stratamq.broker.kafka.groups.failures import group_code
-from stratamq.broker.kafka.groups.rights import GROUP_OPERATIONS
+from stratamq.broker.kafka.groups.group_state import Group
 from stratamq.broker.kafka.turns import paced, paced_sorted
-from stratamq.model.errors import AnswerTooLarge, StrataError
+from stratamq.model.access import OPERATIONS, ResourceKind
+from stratamq.model.errors import AnswerTooLarge, StrataError, TopicNotFound
+from stratamq.model.types import TopicId
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.common import NOT_ASKED
+from stratamq.wire.kafka.protocol.messages.consumer_groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupMember,
+    ConsumerGroupMemberAssignment,
+    DescribedConsumerGroup,
+    NamedTopicPartitions,
+)
 from stratamq.wire.kafka.protocol.messages.groups_admin import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -32,6 +45,13 @@ from stratamq.wire.kafka.protocol.messages.groups_admin import (
     ListGroupsResponse,
 )
 
+GROUP_OPERATIONS = sum(1 << operation for operation in OPERATIONS[ResourceKind.GROUP])
+"""All that can be done to a group, as a bit field. `security.guard` replaces it by what the caller
+may do."""
+
+CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
+
+
 GROUP_BYTES = 300
 """About what one takes in an answer without its members, first as objects and then encoded."""
 
@@ -39,11 +59,11 @@ NOT_FOUND_FROM = 6
 """DescribeGroups before this version calls an unknown group Dead and sees no error in it."""
 
 
-class AdminApi:
+class GroupAdminApi:
     def __init__(self, coordinator: GroupCoordinator) -> None:
         self._coordinator = coordinator
 
-    # -- describe ------------------------------------------------------------------------------
+    # -- DescribeGroups ------------------------------------------------------------------------
 
     async def describe(
         self, request: DescribeGroupsRequest, caller: Caller
@@ -59,24 +79,90 @@ class AdminApi:
         return DescribeGroupsResponse(groups=groups)
 
     async def _described(self, name: str, version: int, answer: LongAnswer) -> DescribedGroup:
-        cell = self._coordinator.find(name)
-        if cell is not None and isinstance(cell.machine, ClassicGroup):
+        state = self._coordinator.find(name)
+        if state is not None and isinstance(state.group, ClassicGroup):
             try:
-                await answer.add(cell.machine.size_bytes + GROUP_BYTES)
+                await answer.add(state.group.size_bytes + GROUP_BYTES)
             except AnswerTooLarge as error:
-                refused = _without_members(name, State.DEAD)
+                refused = _without_members(name, ClassicState.DEAD)
                 refused.error_code = code_of(error)
                 return refused
-            return _classic(name, cell.machine)
-        if cell is None and await self._coordinator.services.offsets.has_group(name):
-            return _without_members(name, State.EMPTY)
-        unknown = _without_members(name, State.DEAD)
+            return _classic(name, state.group)
+        if state is None and await self._coordinator.services.offsets.has_group(name):
+            return _without_members(name, ClassicState.EMPTY)
+        unknown = _without_members(name, ClassicState.DEAD)
         if version >= NOT_FOUND_FROM:
             unknown.error_code = ErrorCode.GROUP_ID_NOT_FOUND
             unknown.error_message = f"Group {name} not found."
         return unknown
 
-    # -- list ----------------------------------------------------------------------------------
+    # -- ConsumerGroupDescribe -----------------------------------------------------------------
+
+    async def describe_consumers(
+        self, request: ConsumerGroupDescribeRequest, caller: Caller
+    ) -> ConsumerGroupDescribeResponse:
+        asked = request.include_authorized_operations
+        names = dict.fromkeys(request.group_ids)
+        return ConsumerGroupDescribeResponse(
+            groups=[self._described_consumers(name, asked) for name in names]
+        )
+
+    def _described_consumers(self, name: str, asked: bool) -> DescribedConsumerGroup:
+        state = self._coordinator.find(name)
+        if state is None or not isinstance(state.group, ConsumerGroup):
+            return DescribedConsumerGroup(
+                error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+                error_message=f"Group {name} not found.",
+                group_id=name,
+                group_state="",
+                group_epoch=0,
+                assignment_epoch=0,
+                assignor_name="",
+                members=[],
+            )
+        group = state.group
+        return DescribedConsumerGroup(
+            group_id=name,
+            group_state=group.state,
+            group_epoch=group.epoch,
+            assignment_epoch=group.target.epoch,
+            assignor_name=group.target.assignor,
+            members=[self._consumer_member(group, member) for member in group.members.values()],
+            authorized_operations=GROUP_OPERATIONS if asked else NOT_ASKED,
+        )
+
+    def _consumer_member(self, group: ConsumerGroup, member: ConsumerMember) -> ConsumerGroupMember:
+        target = group.target.of(member.member_id)
+        return ConsumerGroupMember(
+            member_id=member.member_id,
+            instance_id=member.instance_id,
+            rack_id=member.rack_id,
+            member_epoch=member.epoch,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            subscribed_topic_names=sorted(member.wants.names),
+            subscribed_topic_regex=member.wants.regex or None,
+            assignment=self._named(member.assigned),
+            target_assignment=self._named(target),
+            member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
+        )
+
+    def _named(self, partitions: Partitions) -> ConsumerGroupMemberAssignment:
+        named = []
+        for one in by_topic_id(partitions):
+            try:
+                topic_id = TopicId(one.topic_id.hex())
+                name = self._coordinator.services.broker_cache.topic_by_id(topic_id).name
+            except TopicNotFound:
+                continue  # deleted; the next heartbeat says so
+            named.append(
+                NamedTopicPartitions(
+                    topic_id=one.topic_id, topic_name=name, partitions=one.partitions
+                )
+            )
+        return ConsumerGroupMemberAssignment(topic_partitions=named)
+
+    # -- ListGroups ----------------------------------------------------------------------------
 
     async def list(self, request: ListGroupsRequest, caller: Caller) -> ListGroupsResponse:
         states = {one.lower() for one in request.states_filter}
@@ -84,7 +170,7 @@ class AdminApi:
         try:
             groups = await self._listed()
         except StrataError as error:
-            return ListGroupsResponse(error_code=group_code(error), groups=[])
+            return ListGroupsResponse(error_code=coordinator_code(error), groups=[])
         return ListGroupsResponse(
             groups=[
                 one
@@ -100,10 +186,10 @@ class AdminApi:
         await coordinator.services.answers.begin().add(len(names) * GROUP_BYTES)
         listed = []
         async for name in paced_sorted(names):
-            listed.append(_listed(name, coordinator.machine(name)))
+            listed.append(_listed(name, coordinator.group(name)))
         return listed
 
-    # -- delete --------------------------------------------------------------------------------
+    # -- DeleteGroups --------------------------------------------------------------------------
 
     async def delete(self, request: DeleteGroupsRequest, caller: Caller) -> DeleteGroupsResponse:
         results = [
@@ -118,25 +204,25 @@ class AdminApi:
         try:
             return await self._coordinator.delete(name)
         except StrataError as error:
-            return group_code(error)
+            return coordinator_code(error)
 
 
-def _listed(name: str, machine: Machine | None) -> ListedGroup:
-    if isinstance(machine, ConsumerGroup):
+def _listed(name: str, group: Group | None) -> ListedGroup:
+    if isinstance(group, ConsumerGroup):
         protocol_type = "consumer"
     else:
-        protocol_type = "" if machine is None else machine.protocol_type or ""
+        protocol_type = "" if group is None else group.protocol_type or ""
     return ListedGroup(
         group_id=name,
         protocol_type=protocol_type,
-        group_state=State.EMPTY if machine is None else machine.state,
-        group_type=ClassicGroup.kind if machine is None else machine.kind,
+        group_state=ClassicState.EMPTY if group is None else group.state,
+        group_type=ClassicGroup.kind if group is None else group.kind,
     )
 
 
 def _classic(name: str, group: ClassicGroup) -> DescribedGroup:
     """Metadata and assignments only while they are agreed on."""
-    stable = group.state is State.STABLE
+    stable = group.state is ClassicState.STABLE
     return DescribedGroup(
         group_id=name,
         group_state=group.state,
@@ -146,7 +232,7 @@ def _classic(name: str, group: ClassicGroup) -> DescribedGroup:
     )
 
 
-def _member(member: Member, protocol: str | None) -> DescribedGroupMember:
+def _member(member: ClassicMember, protocol: str | None) -> DescribedGroupMember:
     return DescribedGroupMember(
         member_id=member.member_id,
         group_instance_id=member.instance_id,
@@ -157,7 +243,7 @@ def _member(member: Member, protocol: str | None) -> DescribedGroupMember:
     )
 
 
-def _without_members(name: str, state: State) -> DescribedGroup:
+def _without_members(name: str, state: ClassicState) -> DescribedGroup:
     return DescribedGroup(
         group_id=name, group_state=state, protocol_type="", protocol_data="", members=[]
     )

@@ -18,7 +18,8 @@ groups.bytes.max            all groups of the node         COORDINATOR_NOT_AVAIL
 librdkafka, kafka-python, aiokafka and the Java client pass MESSAGE_TOO_LARGE, INVALID_REQUEST and
 GROUP_MAX_SIZE_REACHED on to the application. JoinGroup's answer has no text, so the log says which
 limit was reached. Only growth is refused: a group that was stored under larger limits loads and
-goes on, and its members may rejoin with what they had."""
+goes on, and its members may rejoin with what they had.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ GROUP_BYTES = 2_500
 """Memory of a group without members."""
 
 
-class Limit(StrEnum):
+class GroupLimit(StrEnum):
     """By the names of their settings."""
 
     MEMBER = "group.member.bytes.max"
@@ -56,11 +57,11 @@ class Limit(StrEnum):
 
 
 _ERRORS = {
-    Limit.MEMBER: ErrorCode.MESSAGE_TOO_LARGE,
-    Limit.ASSIGNMENT: ErrorCode.MESSAGE_TOO_LARGE,
-    Limit.MEMBERS: ErrorCode.GROUP_MAX_SIZE_REACHED,
-    Limit.GROUP: ErrorCode.GROUP_MAX_SIZE_REACHED,
-    Limit.ALL_GROUPS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    GroupLimit.MEMBER: ErrorCode.MESSAGE_TOO_LARGE,
+    GroupLimit.ASSIGNMENT: ErrorCode.MESSAGE_TOO_LARGE,
+    GroupLimit.MEMBERS: ErrorCode.GROUP_MAX_SIZE_REACHED,
+    GroupLimit.GROUP: ErrorCode.GROUP_MAX_SIZE_REACHED,
+    GroupLimit.ALL_GROUPS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
 
 
@@ -109,15 +110,15 @@ class GroupLimits:
             session_ms_min=config.number("group.min.session.timeout.ms"),
             session_ms_max=config.number("group.max.session.timeout.ms"),
             initial_delay_ms=config.number("group.initial.rebalance.delay.ms"),
-            members_max=config.number(Limit.MEMBERS),
+            members_max=config.number(GroupLimit.MEMBERS),
             consumer_session_ms=config.number("group.consumer.session.timeout.ms"),
             consumer_heartbeat_ms=config.number("group.consumer.heartbeat.interval.ms"),
             retention_ms=config.number("offsets.retention.minutes") * 60_000,
             metadata_bytes_max=config.number("offset.metadata.max.bytes"),
-            member_bytes_max=config.number(Limit.MEMBER),
-            assignment_bytes_max=config.number(Limit.ASSIGNMENT),
-            group_bytes_max=config.number(Limit.GROUP),
-            all_groups_bytes_max=config.number(Limit.ALL_GROUPS),
+            member_bytes_max=config.number(GroupLimit.MEMBER),
+            assignment_bytes_max=config.number(GroupLimit.ASSIGNMENT),
+            group_bytes_max=config.number(GroupLimit.GROUP),
+            all_groups_bytes_max=config.number(GroupLimit.ALL_GROUPS),
             upgrades=policy in ("upgrade", "bidirectional"),
             downgrades=policy in ("downgrade", "bidirectional"),
             usage=usage,
@@ -133,13 +134,15 @@ class GroupLimits:
             consumer_heartbeat_ms=config.number(HEARTBEAT),
         )
 
-    def reached_by(self, group_bytes: int, growth: int) -> Limit | None:
+    def reached_by(self, group_bytes: int, growth: int) -> GroupLimit | None:
         """The limit that keeps a group of this size from growing so much."""
         if growth <= 0:
             return None
         if group_bytes + growth > self.group_bytes_max:
-            return Limit.GROUP
-        return Limit.ALL_GROUPS if self.usage.used + growth > self.all_groups_bytes_max else None
+            return GroupLimit.GROUP
+        return (
+            GroupLimit.ALL_GROUPS if self.usage.used + growth > self.all_groups_bytes_max else None
+        )
 
 
 CACHE_S = 10.0

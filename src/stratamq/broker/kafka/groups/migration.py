@@ -51,14 +51,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stratamq.broker.kafka.groups.classic.group import ClassicGroup
-from stratamq.broker.kafka.groups.classic.members import Member as ClassicMember
-from stratamq.broker.kafka.groups.classic.members import SyncReply
-from stratamq.broker.kafka.groups.classic.states import State
-from stratamq.broker.kafka.groups.consumer.classic_members import ClassicMembers, rejoining
-from stratamq.broker.kafka.groups.consumer.embedded import (
+from stratamq.broker.kafka.groups.classic.members import ClassicMember, SyncReply
+from stratamq.broker.kafka.groups.classic.phases import ClassicState
+from stratamq.broker.kafka.groups.consumer.classic_members import (
     CONSUMER,
+    ClassicMembers,
     read_assignment,
     read_subscription,
+    rejoining,
     write_assignment,
 )
 from stratamq.broker.kafka.groups.consumer.group import ConsumerGroup
@@ -66,13 +66,13 @@ from stratamq.broker.kafka.groups.consumer.members import (
     JOINING,
     NOTHING,
     Classic,
-    Member,
+    ConsumerMember,
     Order,
     Partitions,
     Report,
-    Subscription,
     TopicInfo,
     Topics,
+    TopicSubscription,
 )
 from stratamq.wire.kafka.protocol import ErrorCode, ProtocolError
 
@@ -142,7 +142,7 @@ def upgraded(group: ClassicGroup, topics: Topics, now_ms: int) -> ConsumerGroup:
     """A consumer group with the members of the classic one, which is left as it is: a join that is
     refused changes nothing. CannotUpgrade where it is not allowed or not possible."""
     made = ConsumerGroup(group.limits, epoch=group.epoch, now_ms=now_ms)
-    if group.state is State.EMPTY:
+    if group.state is ClassicState.EMPTY:
         return made
     if not group.limits.upgrades:
         raise CannotUpgrade("group.consumer.migration.policy forbids an upgrade.")
@@ -168,17 +168,17 @@ def upgraded(group: ClassicGroup, topics: Topics, now_ms: int) -> ConsumerGroup:
 
 def _upgraded_member(
     member: ClassicMember, epoch: int, taken: Partitions, topics: Mapping[str, TopicInfo]
-) -> Member:
+) -> ConsumerMember:
     """`taken` is what other members have: a leader may have assigned a partition twice."""
     said = read_subscription(member.protocols, topics)
-    return Member(
+    return ConsumerMember(
         member_id=member.member_id,
         instance_id=member.instance_id,
         rack_id=said.rack_id,
         client_id=member.client_id,
         client_host=member.client_host,
         rebalance_ms=member.rebalance_ms,
-        wants=Subscription(names=said.names),
+        wants=TopicSubscription(names=said.names),
         epoch=epoch,
         previous_epoch=epoch,
         assigned=read_assignment(member.assignment, topics) - taken,
@@ -202,7 +202,7 @@ def _hand_over(group: ClassicGroup, to: ConsumerGroup, topics: Topics, now_ms: i
 
 def downgraded(group: ConsumerGroup, now_ms: int) -> ClassicGroup:
     made = ClassicGroup(group.limits, epoch=group.epoch, now_ms=now_ms)
-    made.protocol_type, made.state = CONSUMER, State.STABLE
+    made.protocol_type, made.state = CONSUMER, ClassicState.STABLE
     for one in group.members.values():
         assert one.classic is not None, "the caller has checked it"
         made.roster.add(_downgraded_member(one, one.classic, group.target.topics, now_ms))
@@ -212,7 +212,7 @@ def downgraded(group: ConsumerGroup, now_ms: int) -> ClassicGroup:
 
 
 def _downgraded_member(
-    member: Member, classic: Classic, topics: Mapping[str, TopicInfo], now_ms: int
+    member: ConsumerMember, classic: Classic, topics: Mapping[str, TopicInfo], now_ms: int
 ) -> ClassicMember:
     """The assignment is what nobody else may have yet, should the group be upgraded again."""
     return ClassicMember(

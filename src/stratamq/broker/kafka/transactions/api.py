@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stratamq.broker.kafka.cluster import FoundShard, ShardLookup
 from stratamq.broker.kafka.contract import Caller, Services
-from stratamq.broker.kafka.errors import Refused
-from stratamq.broker.kafka.groups.offsets.places import Place, Places
+from stratamq.broker.kafka.errors import Refused, coordinator_code
 from stratamq.broker.kafka.transactions import machine
 from stratamq.broker.kafka.transactions.coordinator import TransactionCoordinator
-from stratamq.broker.kafka.transactions.failures import before, transaction_code
+from stratamq.broker.kafka.transactions.failures import before
 from stratamq.broker.kafka.transactions.machine import Producer
 from stratamq.broker.kafka.turns import paced
 from stratamq.meta.groups import check_group_name
@@ -54,7 +54,7 @@ class TransactionApi:
         try:
             who = await self._init(request)
         except StrataError as error:
-            code = before(INIT_FENCED_SINCE, caller.version, transaction_code(error))
+            code = before(INIT_FENCED_SINCE, caller.version, coordinator_code(error))
             return InitProducerIdResponse(error_code=code, producer_epoch=-1)
         return InitProducerIdResponse(producer_id=who.producer_id, producer_epoch=who.epoch)
 
@@ -102,12 +102,12 @@ class TransactionApi:
         self, wanted: AddPartitionsToTxnTransaction, version: int
     ) -> list[AddPartitionsToTxnTopicResult]:
         """All partitions or none, as Kafka does it."""
-        places = Places(self._services.broker_cache, by_id=False)
-        found = [(topic, await _places(places, topic)) async for topic in paced(wanted.topics)]
-        unknown = any(place.error for _, some in found for place in some)
+        lookup = ShardLookup(self._services.broker_cache, by_id=False)
+        found = [(topic, await _places(lookup, topic)) async for topic in paced(wanted.topics)]
+        unknown = any(shard.error for _, some in found for shard in some)
         if unknown:
             return [await _told(topic, _unknown(some)) for topic, some in found]
-        shards = [place.shard for _, some in found for place in some if place.shard is not None]
+        shards = [shard.shard for _, some in found for shard in some if shard.shard is not None]
         failures = await self._add_shards(wanted, shards)
         codes = iter([before(ADD_FENCED_SINCE, version, code) for code in failures])
         return [await _told(topic, [next(codes) for _ in some]) for topic, some in found]
@@ -125,7 +125,7 @@ class TransactionApi:
             if shards:
                 await self._coordinator.add(wanted.transactional_id, who, shards=shards)
         except StrataError as error:
-            return [transaction_code(error)] * len(shards)
+            return [coordinator_code(error)] * len(shards)
         return [ErrorCode.NONE] * len(shards)
 
     def _verified(self, transactional_id: str, who: Producer, shard: ShardName) -> ErrorCode:
@@ -147,7 +147,7 @@ class TransactionApi:
         except InvalidName:
             code = ErrorCode.INVALID_GROUP_ID
         except StrataError as error:
-            code = before(ADD_FENCED_SINCE, caller.version, transaction_code(error))
+            code = before(ADD_FENCED_SINCE, caller.version, coordinator_code(error))
         return AddOffsetsToTxnResponse(error_code=code)
 
     # -- EndTxn --------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ class TransactionApi:
                 renews=caller.version >= RENEWS_FROM,
             )
         except StrataError as error:
-            code = before(END_FENCED_SINCE, caller.version, transaction_code(error))
+            code = before(END_FENCED_SINCE, caller.version, coordinator_code(error))
             return EndTxnResponse(error_code=code)
         if ended.next_producer_id != NO_PRODUCER_ID:
             return EndTxnResponse(producer_id=ended.next_producer_id, producer_epoch=0)
@@ -185,14 +185,14 @@ def _as_transaction(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTra
     )
 
 
-async def _places(places: Places, topic: AddPartitionsToTxnTopic) -> list[Place]:
-    known = places.topic(topic.name, NO_UUID)
-    return [places.place(known, number) async for number in paced(topic.partitions)]
+async def _places(lookup: ShardLookup, topic: AddPartitionsToTxnTopic) -> list[FoundShard]:
+    known = lookup.topic(topic.name, NO_UUID)
+    return [lookup.shard(known, number) async for number in paced(topic.partitions)]
 
 
-def _unknown(some: Sequence[Place]) -> list[ErrorCode]:
+def _unknown(some: Sequence[FoundShard]) -> list[ErrorCode]:
     """Which partitions are at fault, and that the others were therefore not added."""
-    return [place.error or ErrorCode.OPERATION_NOT_ATTEMPTED for place in some]
+    return [shard.error or ErrorCode.OPERATION_NOT_ATTEMPTED for shard in some]
 
 
 async def _told(

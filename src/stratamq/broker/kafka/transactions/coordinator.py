@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 from stratamq.broker.kafka.contract import Services
 from stratamq.broker.kafka.errors import Refused
-from stratamq.broker.kafka.groups.pending import PendingOffsets
+from stratamq.broker.kafka.groups.offsets.pending import PendingOffsets
 from stratamq.broker.kafka.transactions import machine
 from stratamq.broker.kafka.transactions.ids import ProducerIdSource
 from stratamq.broker.kafka.transactions.limits import TransactionLimits

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from stratamq.broker.kafka.cluster import FoundShard, ShardLookup
 from stratamq.broker.kafka.contract import Caller, Services
+from stratamq.broker.kafka.errors import coordinator_code
 from stratamq.broker.kafka.groups.classic.members import Identity
-from stratamq.broker.kafka.groups.offsets.places import Place, Places
 from stratamq.broker.kafka.transactions.api import check_id
 from stratamq.broker.kafka.transactions.coordinator import TransactionCoordinator
-from stratamq.broker.kafka.transactions.failures import transaction_code
 from stratamq.broker.kafka.transactions.machine import Producer
 from stratamq.broker.kafka.turns import paced
 from stratamq.meta.groups import CommitOffset, check_group_name
@@ -29,7 +29,7 @@ ABORTABLE_SINCE = 4
 ADDS_SINCE = 5
 """Versions of producers that leave it to us to add the group to their transactions."""
 
-Entry = tuple[TxnOffsetCommitRequestPartition, Place]
+Entry = tuple[TxnOffsetCommitRequestPartition, FoundShard]
 
 
 class OffsetKeeper(Protocol):
@@ -51,12 +51,12 @@ class TransactionOffsetsApi:
     async def commit(
         self, request: TxnOffsetCommitRequest, caller: Caller
     ) -> TxnOffsetCommitResponse:
-        places = Places(self._services.broker_cache, by_id=False)
+        lookup = ShardLookup(self._services.broker_cache, by_id=False)
         found: list[tuple[str, list[Entry]]] = []
         for topic in request.topics:
-            known = places.topic(topic.name, NO_UUID)
+            known = lookup.topic(topic.name, NO_UUID)
             some = [
-                (one, self._checked(one, places.place(known, one.partition_index)))
+                (one, self._checked(one, lookup.shard(known, one.partition_index)))
                 async for one in paced(topic.partitions)
             ]
             found.append((topic.name, some))
@@ -68,13 +68,13 @@ class TransactionOffsetsApi:
             topics=[await _told(name, some, code) for name, some in found]
         )
 
-    def _checked(self, one: TxnOffsetCommitRequestPartition, place: Place) -> Place:
+    def _checked(self, one: TxnOffsetCommitRequestPartition, place: FoundShard) -> FoundShard:
         metadata = (one.committed_metadata or "").encode("utf-8", "surrogatepass")
         if place.error:
             return place
         if len(metadata) > self._services.config.number("offset.metadata.max.bytes"):
-            return Place(None, ErrorCode.OFFSET_METADATA_TOO_LARGE)
-        return Place(None, ErrorCode.INVALID_REQUEST) if one.committed_offset < 0 else place
+            return FoundShard(None, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+        return FoundShard(None, ErrorCode.INVALID_REQUEST) if one.committed_offset < 0 else place
 
     async def _commit(
         self, request: TxnOffsetCommitRequest, entries: Sequence[CommitOffset], version: int
@@ -84,7 +84,7 @@ class TransactionOffsetsApi:
         except InvalidName:
             return ErrorCode.INVALID_GROUP_ID
         except StrataError as error:
-            return _as_offsets(transaction_code(error), version)
+            return _as_offsets(coordinator_code(error), version)
 
     async def _add(
         self, request: TxnOffsetCommitRequest, entries: Sequence[CommitOffset], version: int
@@ -104,7 +104,7 @@ class TransactionOffsetsApi:
         )
 
 
-def _ok(place: Place) -> bool:
+def _ok(place: FoundShard) -> bool:
     return place.shard is not None
 
 

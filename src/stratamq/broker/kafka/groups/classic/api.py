@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stratamq.broker.kafka.contract import Caller
-from stratamq.broker.kafka.groups.cell import Cell
+from stratamq.broker.kafka.errors import coordinator_code
 from stratamq.broker.kafka.groups.classic.members import (
+    GroupProtocol,
     Identity,
     JoinCall,
     JoinReply,
-    Protocol,
     SyncCall,
     SyncReply,
     Ticket,
 )
 from stratamq.broker.kafka.groups.coordinator import GroupCoordinator
-from stratamq.broker.kafka.groups.failures import group_code
-from stratamq.broker.kafka.groups.limits import Limit
+from stratamq.broker.kafka.groups.group_state import GroupState
+from stratamq.broker.kafka.groups.limits import GroupLimit
 from stratamq.broker.kafka.groups.migration import ClassicSide, classic_side, joined_by_classic
 from stratamq.model.entropy import Entropy, random_uuid
 from stratamq.model.errors import StrataError
@@ -53,7 +53,7 @@ class ClassicApi:
         try:
             reply = await self._join(request, caller)
         except StrataError as error:
-            reply = JoinReply(error=group_code(error), member_id=request.member_id)
+            reply = JoinReply(error=coordinator_code(error), member_id=request.member_id)
         self._coordinator.warn(request.group_id, reply.limit)
         nothing = None if caller.version >= NULL_PROTOCOL_FROM else ""
         return JoinGroupResponse(
@@ -79,16 +79,16 @@ class ClassicApi:
         if known is None and request.member_id:
             return JoinReply(error=ErrorCode.UNKNOWN_MEMBER_ID, member_id=request.member_id)
         call = _join_call(request, caller, self._coordinator.services.entropy)
-        if call.size_bytes > self._coordinator.limits.member_bytes_max:  # before a group is made
-            limit = Limit.MEMBER
+        if call.size_bytes > self._coordinator.limits.member_bytes_max:  # before a group is created
+            limit = GroupLimit.MEMBER
             return JoinReply(error=limit.error, member_id=request.member_id, limit=limit)
-        cell = self._coordinator.find_or_make(request.group_id)
+        state = self._coordinator.find_or_create(request.group_id)
 
         def act(now_ms: int, ticket: Ticket) -> None:
-            cell.machine = joined_by_classic(cell.machine, now_ms)
-            self._side(cell).join(now_ms, call, ticket)
+            state.group = joined_by_classic(state.group, now_ms)
+            self._side(state).join(now_ms, call, ticket)
 
-        reply = await cell.ask(act)
+        reply = await state.ask(act)
         assert isinstance(reply, JoinReply), "a join is answered by a JoinReply"
         return reply
 
@@ -98,7 +98,7 @@ class ClassicApi:
         try:
             reply = await self._sync(request, caller)
         except StrataError as error:
-            reply = SyncReply(error=group_code(error))
+            reply = SyncReply(error=coordinator_code(error))
         self._coordinator.warn(request.group_id, reply.limit)
         return SyncGroupResponse(
             error_code=reply.error,
@@ -111,8 +111,8 @@ class ClassicApi:
         names = (request.protocol_type, request.protocol_name)
         if caller.version >= PROTOCOL_NEEDED_FROM and None in names:
             return SyncReply(error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        cell = self._coordinator.find(request.group_id)
-        if cell is None:
+        state = self._coordinator.find(request.group_id)
+        if state is None:
             return SyncReply(error=ErrorCode.UNKNOWN_MEMBER_ID)
         who = Identity(request.member_id, request.group_instance_id, request.generation_id)
         call = SyncCall(
@@ -123,9 +123,9 @@ class ClassicApi:
         )
 
         def act(now_ms: int, ticket: Ticket) -> None:
-            self._side(cell).sync(now_ms, call, ticket)
+            self._side(state).sync(now_ms, call, ticket)
 
-        reply = await cell.ask(act)
+        reply = await state.ask(act)
         assert isinstance(reply, SyncReply), "a sync is answered by a SyncReply"
         return reply
 
@@ -161,17 +161,16 @@ class ClassicApi:
         return await self._on_group(name, lambda group, now_ms: group.leave(now_ms, who))
 
     async def _on_group(self, name: str, act: Callable[[ClassicSide, int], ErrorCode]) -> ErrorCode:
-        cell = self._coordinator.find(name)
-        if cell is None:
+        state = self._coordinator.find(name)
+        if state is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        found: Cell = cell
         try:
-            return await found.run(lambda now_ms: act(self._side(found), now_ms))
+            return await state.run(lambda now_ms: act(self._side(state), now_ms))
         except StrataError as error:
-            return group_code(error)
+            return coordinator_code(error)
 
-    def _side(self, cell: Cell) -> ClassicSide:
-        return classic_side(cell.machine, self._coordinator.topics())
+    def _side(self, state: GroupState) -> ClassicSide:
+        return classic_side(state.group, self._coordinator.topics())
 
 
 def _join_call(request: JoinGroupRequest, caller: Caller, entropy: Entropy) -> JoinCall:
@@ -186,7 +185,7 @@ def _join_call(request: JoinGroupRequest, caller: Caller, entropy: Entropy) -> J
         session_ms=request.session_timeout_ms,
         rebalance_ms=rebalance_ms if rebalance_ms >= 0 else request.session_timeout_ms,
         protocol_type=request.protocol_type,
-        protocols=tuple(Protocol(one.name, bytes(one.metadata)) for one in request.protocols),
+        protocols=tuple(GroupProtocol(one.name, bytes(one.metadata)) for one in request.protocols),
         id_required=caller.version >= ID_REQUIRED_FROM,
         skips_assignment=caller.version >= SKIPS_ASSIGNMENT_FROM,
     )

@@ -1,49 +1,39 @@
-"""ConsumerGroupHeartbeat and ConsumerGroupDescribe."""
+"""ConsumerGroupHeartbeat."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from stratamq.broker.kafka.contract import Caller
-from stratamq.broker.kafka.groups.cell import Cell
-from stratamq.broker.kafka.groups.consumer.group import ConsumerGroup, over_limit
+from stratamq.broker.kafka.errors import coordinator_code
+from stratamq.broker.kafka.groups.consumer.assignors import ASSIGNORS
+from stratamq.broker.kafka.groups.consumer.group import over_limit
 from stratamq.broker.kafka.groups.consumer.members import (
     JOINING,
-    Member,
+    LEAVING_FOR_NOW,
     Order,
     Partition,
     Partitions,
     Reader,
     Report,
 )
-from stratamq.broker.kafka.groups.consumer.validation import complaint
+from stratamq.broker.kafka.groups.consumer.regex import BadPattern, compile_pattern
 from stratamq.broker.kafka.groups.coordinator import GroupCoordinator
-from stratamq.broker.kafka.groups.failures import group_code
-from stratamq.broker.kafka.groups.limits import Limit, weight
+from stratamq.broker.kafka.groups.limits import GroupLimit, weight
 from stratamq.broker.kafka.groups.migration import consumer_heartbeat, no_group
-from stratamq.broker.kafka.groups.rights import GROUP_OPERATIONS
 from stratamq.model.entropy import Entropy, random_uuid
-from stratamq.model.errors import StrataError, TopicNotFound
+from stratamq.model.errors import StrataError
 from stratamq.model.types import TopicId
 from stratamq.wire.kafka.protocol import ErrorCode
-from stratamq.wire.kafka.protocol.messages.common import NOT_ASKED
 from stratamq.wire.kafka.protocol.messages.consumer_groups import (
     Assignment,
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    ConsumerGroupMember,
-    ConsumerGroupMemberAssignment,
-    DescribedConsumerGroup,
-    NamedTopicPartitions,
     TopicPartitions,
 )
 
 OWN_ID_FROM = 1
 """From this version on clients make their member ids themselves."""
-
-CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 PARTITION_BYTES = 16
 """Of what a member says it owns, which is not kept. With the usual limit, 65,000 fit."""
@@ -52,8 +42,6 @@ PARTITION_BYTES = 16
 class ConsumerApi:
     def __init__(self, coordinator: GroupCoordinator) -> None:
         self._coordinator = coordinator
-
-    # -- heartbeat -----------------------------------------------------------------------------
 
     async def heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, caller: Caller
@@ -69,99 +57,38 @@ class ConsumerApi:
             member_id=None if failed else order.member_id,
             member_epoch=order.epoch,
             heartbeat_interval_ms=0 if failed else interval_ms,
-            assignment=None if assigned is None else Assignment(topic_partitions=_by_id(assigned)),
+            assignment=None
+            if assigned is None
+            else Assignment(topic_partitions=by_topic_id(assigned)),
         )
 
     async def _order(self, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> Order:
         if _weight(request) > self._coordinator.limits.member_bytes_max:
-            return over_limit(request.member_id, Limit.MEMBER)
+            return over_limit(request.member_id, GroupLimit.MEMBER)
         report = _report(request, caller, self._coordinator.services.entropy)
         try:
             return complaint(request.group_id, report) or await self._heartbeat(
                 request.group_id, report
             )
         except StrataError as error:
-            return Order(error=group_code(error), message=str(error), member_id=report.member_id)
+            return Order(
+                error=coordinator_code(error), message=str(error), member_id=report.member_id
+            )
 
     async def _heartbeat(self, name: str, report: Report) -> Order:
         joins = report.epoch == JOINING
-        cell = self._coordinator.find(name)
-        if cell is None and joins:
-            cell = self._coordinator.find_or_make(name)
-        if cell is None:
+        state = self._coordinator.find(name)
+        if state is None and joins:
+            state = self._coordinator.find_or_create(name)
+        if state is None:
             return no_group(report)
-        found: Cell = cell
 
         def act(now_ms: int) -> Order:
             topics = self._coordinator.topics()
-            found.machine, order = consumer_heartbeat(found.machine, now_ms, report, topics)
+            state.group, order = consumer_heartbeat(state.group, now_ms, report, topics)
             return order
 
-        return await found.run(act)
-
-    # -- describe ------------------------------------------------------------------------------
-
-    async def describe(
-        self, request: ConsumerGroupDescribeRequest, caller: Caller
-    ) -> ConsumerGroupDescribeResponse:
-        asked = request.include_authorized_operations
-        groups = [self._described(name, asked) for name in dict.fromkeys(request.group_ids)]
-        return ConsumerGroupDescribeResponse(groups=groups)
-
-    def _described(self, name: str, asked: bool) -> DescribedConsumerGroup:
-        cell = self._coordinator.find(name)
-        if cell is None or not isinstance(cell.machine, ConsumerGroup):
-            return DescribedConsumerGroup(
-                error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-                error_message=f"Group {name} not found.",
-                group_id=name,
-                group_state="",
-                group_epoch=0,
-                assignment_epoch=0,
-                assignor_name="",
-                members=[],
-            )
-        group = cell.machine
-        return DescribedConsumerGroup(
-            group_id=name,
-            group_state=group.state,
-            group_epoch=group.epoch,
-            assignment_epoch=group.target.epoch,
-            assignor_name=group.target.assignor,
-            members=[self._member(group, member) for member in group.members.values()],
-            authorized_operations=GROUP_OPERATIONS if asked else NOT_ASKED,
-        )
-
-    def _member(self, group: ConsumerGroup, member: Member) -> ConsumerGroupMember:
-        target = group.target.of(member.member_id)
-        return ConsumerGroupMember(
-            member_id=member.member_id,
-            instance_id=member.instance_id,
-            rack_id=member.rack_id,
-            member_epoch=member.epoch,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            subscribed_topic_names=sorted(member.wants.names),
-            subscribed_topic_regex=member.wants.regex or None,
-            assignment=self._named(member.assigned),
-            target_assignment=self._named(target),
-            member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
-        )
-
-    def _named(self, partitions: Partitions) -> ConsumerGroupMemberAssignment:
-        named = []
-        for one in _by_id(partitions):
-            try:
-                topic_id = TopicId(one.topic_id.hex())
-                name = self._coordinator.services.broker_cache.topic_by_id(topic_id).name
-            except TopicNotFound:
-                continue  # deleted; its readers will hear of it
-            named.append(
-                NamedTopicPartitions(
-                    topic_id=one.topic_id, topic_name=name, partitions=one.partitions
-                )
-            )
-        return ConsumerGroupMemberAssignment(topic_partitions=named)
+        return await state.run(act)
 
 
 def _weight(request: ConsumerGroupHeartbeatRequest) -> int:
@@ -186,19 +113,62 @@ def _report(request: ConsumerGroupHeartbeatRequest, caller: Caller, entropy: Ent
         names=None if names is None else frozenset(names),
         regex=request.subscribed_topic_regex,
         assignor=request.server_assignor,
-        owned=None if owned is None else _partitions(owned),
+        owned=None
+        if owned is None
+        else frozenset(
+            Partition(TopicId(one.topic_id.hex()), number)
+            for one in owned
+            for number in one.partitions
+        ),
     )
 
 
-def _partitions(topics: Iterable[TopicPartitions]) -> Partitions:
-    return frozenset(
-        Partition(TopicId(one.topic_id.hex()), number)
-        for one in topics
-        for number in one.partitions
-    )
+def complaint(group: str, report: Report) -> Order | None:
+    """The refusal of a heartbeat that makes no sense in any group, or None."""
+    text = _nonsense(group, report)
+    if text is not None:
+        return _refusal(report, ErrorCode.INVALID_REQUEST, text)
+    if report.assignor is not None and report.assignor not in ASSIGNORS:
+        known = ", ".join(ASSIGNORS)
+        return _refusal(
+            report, ErrorCode.UNSUPPORTED_ASSIGNOR, f"{report.assignor!r} is not one of {known}"
+        )
+    try:
+        compile_pattern(report.regex or "")
+    except BadPattern as error:
+        return _refusal(report, ErrorCode.INVALID_REGULAR_EXPRESSION, str(error))
+    return None
 
 
-def _by_id(partitions: Partitions) -> Sequence[TopicPartitions]:
+def _nonsense(group: str, report: Report) -> str | None:
+    if not group:
+        return "GroupId can't be empty."
+    if report.member_id == "":
+        return "MemberId can't be empty."
+    if report.instance_id == "":
+        return "InstanceId can't be empty."
+    if report.rack_id == "":
+        return "RackId can't be empty."
+    if report.epoch == LEAVING_FOR_NOW and report.instance_id is None:
+        return "InstanceId can't be null when a member leaves for a while."
+    if report.epoch < LEAVING_FOR_NOW:
+        return f"MemberEpoch {report.epoch} is invalid."
+    if report.epoch != JOINING:
+        return None
+    if report.rebalance_ms is None:
+        return "RebalanceTimeoutMs must be provided in first request."
+    if report.owned:
+        return "TopicPartitions must be empty when (re-)joining."
+    if report.names is None and report.regex is None:
+        return "Either SubscribedTopicNames or SubscribedTopicRegex must be provided."
+    return None
+
+
+def _refusal(report: Report, error: ErrorCode, text: str) -> Order:
+    return Order(error=error, message=text, member_id=report.member_id)
+
+
+def by_topic_id(partitions: Partitions) -> Sequence[TopicPartitions]:
     topics: dict[TopicId, list[int]] = {}
     for one in sorted(partitions):
         topics.setdefault(one.topic_id, []).append(one.number)

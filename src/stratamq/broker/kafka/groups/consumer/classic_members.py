@@ -7,33 +7,96 @@ to rejoin: each JoinGroup is a step of `reconcile`, SyncGroup fetches what came 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from stratamq.broker.kafka.groups.classic.members import (
+    ClassicMember,
+    GroupProtocol,
     Identity,
     JoinCall,
     JoinReply,
     SyncCall,
     SyncReply,
     Ticket,
-)
-from stratamq.broker.kafka.groups.classic.members import Member as ClassicMember
-from stratamq.broker.kafka.groups.classic.selection import fits
-from stratamq.broker.kafka.groups.consumer.embedded import (
-    CONSUMER,
-    EmbeddedSubscription,
-    read_subscription,
-    write_assignment,
+    fits,
 )
 from stratamq.broker.kafka.groups.consumer.group import ConsumerGroup
 from stratamq.broker.kafka.groups.consumer.members import (
     Classic,
-    Member,
+    ConsumerMember,
     MemberState,
-    Subscription,
+    Partition,
+    Partitions,
+    TopicInfo,
     Topics,
+    TopicSubscription,
 )
-from stratamq.wire.kafka.protocol import ErrorCode, ProtocolError
+from stratamq.wire.kafka.protocol import ErrorCode, ProtocolError, decode_embedded, encode_embedded
+from stratamq.wire.kafka.protocol.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartition,
+)
+from stratamq.wire.kafka.protocol.schema import message_of
+
+CONSUMER = "consumer"
+"""The protocol type of consumers. Connect and others have their own, which is not ours to read."""
+
+LAST_VERSION = message_of(ConsumerProtocolAssignment).versions.last
+
+TopicInfos = Mapping[str, TopicInfo]
+
+
+class EmbeddedSubscription(NamedTuple):
+    names: frozenset[str]
+    owned: Partitions
+    rack_id: str | None
+
+
+def read_subscription(
+    protocols: tuple[GroupProtocol, ...], topics: TopicInfos
+) -> EmbeddedSubscription:
+    """A client says the same under each of its protocols. ProtocolError when it is not readable."""
+    _, said = decode_embedded(ConsumerProtocolSubscription, protocols[0].metadata)
+    return EmbeddedSubscription(
+        names=frozenset(said.topics),
+        owned=_existing(said.owned_partitions, topics),
+        rack_id=said.rack_id,
+    )
+
+
+def read_assignment(assignment: bytes, topics: TopicInfos) -> Partitions:
+    """Partitions of topics that exist; none where nothing was assigned yet."""
+    if not assignment:
+        return frozenset()
+    _, said = decode_embedded(ConsumerProtocolAssignment, assignment)
+    return _existing(said.assigned_partitions, topics)
+
+
+def write_assignment(
+    partitions: Partitions, topics: TopicInfos, protocols: tuple[GroupProtocol, ...]
+) -> bytes:
+    """In the version in which the member that has these protocols subscribes."""
+    version = min(int.from_bytes(protocols[0].metadata[:2], "big"), LAST_VERSION)
+    names = {info.topic_id: name for name, info in topics.items()}
+    numbers: dict[str, list[int]] = {}
+    for topic_id, number in sorted(partitions):
+        if topic_id in names:
+            numbers.setdefault(names[topic_id], []).append(number)
+    assigned = [TopicPartition(topic=one, partitions=some) for one, some in numbers.items()]
+    return encode_embedded(ConsumerProtocolAssignment(assigned_partitions=assigned), version)
+
+
+def _existing(said: Iterable[TopicPartition], topics: TopicInfos) -> Partitions:
+    return frozenset(
+        Partition(topics[one.topic].topic_id, number)
+        for one in said
+        if one.topic in topics
+        for number in one.partitions
+        if 0 <= number < topics[one.topic].partitions
+    )
 
 
 class ClassicMembers:
@@ -59,7 +122,7 @@ class ClassicMembers:
         group = self._group
         known = group.membership.by_instance(call.instance_id) or group.members.get(member_id)
         limit = group.limit_reached(
-            known, _updated(known or Member(member_id=member_id), call, said)
+            known, _updated(known or ConsumerMember(member_id=member_id), call, said)
         )
         if limit is not None:
             return JoinReply(error=limit.error, member_id=call.member_id, limit=limit)
@@ -172,7 +235,7 @@ class ClassicMembers:
         return ErrorCode.NONE if known else ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def _updated(member: Member, call: JoinCall, said: EmbeddedSubscription) -> Member:
+def _updated(member: ConsumerMember, call: JoinCall, said: EmbeddedSubscription) -> ConsumerMember:
     return replace(
         member,
         instance_id=member.instance_id if call.instance_id is None else call.instance_id,
@@ -180,7 +243,7 @@ def _updated(member: Member, call: JoinCall, said: EmbeddedSubscription) -> Memb
         client_id=call.client_id,
         client_host=call.client_host,
         rebalance_ms=call.rebalance_ms,
-        wants=Subscription(names=said.names),
+        wants=TopicSubscription(names=said.names),
         classic=Classic(session_ms=call.session_ms, protocols=call.protocols),
     )
 

@@ -20,23 +20,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from stratamq.broker.kafka.groups.classic.members import Identity, Reply, Ticket
+from stratamq.broker.kafka.groups.classic.members import GroupReply, Identity, Ticket
 from stratamq.broker.kafka.groups.consumer.members import (
     JOINING,
     LEAVING_FOR_NOW,
     NOTHING,
-    Member,
+    ConsumerMember,
+    Membership,
     MemberState,
     Order,
     Partitions,
     Report,
-    Subscription,
     Topics,
+    TopicSubscription,
 )
-from stratamq.broker.kafka.groups.consumer.membership import Membership
-from stratamq.broker.kafka.groups.consumer.reconcile import reconcile
-from stratamq.broker.kafka.groups.consumer.target import Target
-from stratamq.broker.kafka.groups.limits import GroupLimits, Limit
+from stratamq.broker.kafka.groups.consumer.target import Target, reconcile
+from stratamq.broker.kafka.groups.limits import GroupLimit, GroupLimits
 from stratamq.wire.kafka.protocol import ErrorCode
 
 
@@ -49,7 +48,7 @@ class ConsumerGroup:
         self.since_ms = now_ms
         self.membership = Membership()
         self.target = Target(epoch)
-        self.replies: list[tuple[Ticket, Reply]] = []
+        self.replies: list[tuple[Ticket, GroupReply]] = []
         """To classic members. No request has to wait for other members in this protocol."""
         self.changed = False
         self.is_dead = False
@@ -58,7 +57,7 @@ class ConsumerGroup:
         """Until when a member has to do what it was asked to: revoke, or join, or sync."""
 
     @property
-    def members(self) -> Mapping[str, Member]:
+    def members(self) -> Mapping[str, ConsumerMember]:
         return self.membership.members
 
     @property
@@ -114,39 +113,41 @@ class ConsumerGroup:
             return ErrorCode.NONE if joins else ErrorCode.UNKNOWN_MEMBER_ID
         return ErrorCode.NONE if joins else _epoch_error(member, report)
 
-    def _limit(self, report: Report) -> Limit | None:
+    def _limit(self, report: Report) -> GroupLimit | None:
         known = self.membership.by_instance(report.instance_id)
         known = known or self.members.get(report.member_id)
-        after = _updated(known or Member(member_id=report.member_id), report)
+        after = _updated(known or ConsumerMember(member_id=report.member_id), report)
         return self.limit_reached(known, after)
 
-    def limit_reached(self, known: Member | None, after: Member) -> Limit | None:
+    def limit_reached(
+        self, known: ConsumerMember | None, after: ConsumerMember
+    ) -> GroupLimit | None:
         """By a member, new where none is known, that becomes what it is after a request."""
         if known is None and len(self.members) >= self.limits.members_max:
-            return Limit.MEMBERS
+            return GroupLimit.MEMBERS
         if after == known:
             return None
         if after.size_bytes > self.limits.member_bytes_max:
-            return Limit.MEMBER
+            return GroupLimit.MEMBER
         growth = after.size_bytes - (0 if known is None else known.size_bytes)
         return self.limits.reached_by(self.size_bytes, growth)
 
     # -- for each kind of member ---------------------------------------------------------------
 
-    def admit(self, member_id: str, instance_id: str | None) -> Member:
+    def admit(self, member_id: str, instance_id: str | None) -> ConsumerMember:
         """The member as it was, a new one, or a static one under its new id."""
         holder = self.membership.by_instance(instance_id)
         if holder is not None and holder.member_id != member_id:
             return self._take_over(holder, member_id)
         member = self.members.get(member_id)
         if member is None:
-            member = Member(member_id=member_id)
+            member = ConsumerMember(member_id=member_id)
             self._put(member)
         elif member.epoch == LEAVING_FOR_NOW:
             member = replace(member, epoch=JOINING)
         return member
 
-    def _take_over(self, old: Member, new_id: str) -> Member:
+    def _take_over(self, old: ConsumerMember, new_id: str) -> ConsumerMember:
         """A static member is back: what was its old self's is its own, nothing moves."""
         target = self.target.by_member.pop(old.member_id, NOTHING)
         self._forget(old.member_id)
@@ -158,11 +159,11 @@ class ConsumerGroup:
     def advance(
         self,
         now_ms: int,
-        before: Member,
-        member: Member,
+        before: ConsumerMember,
+        member: ConsumerMember,
         owned: Partitions | None,
         topics: Topics,
-    ) -> Member:
+    ) -> ConsumerMember:
         """Let what the member says now count, and take it a step nearer to its target."""
         if member != before:
             self._put(member)
@@ -180,7 +181,9 @@ class ConsumerGroup:
         if not up_to_date and self.target.look_at(self.members, topics):
             self._bump()
 
-    def _step(self, now_ms: int, member: Member, owned: Partitions | None) -> Member:
+    def _step(
+        self, now_ms: int, member: ConsumerMember, owned: Partitions | None
+    ) -> ConsumerMember:
         mine = member.member_id
         is_free = partial(self.membership.is_free_for, mine)
         after = reconcile(member, self.target.epoch, self.target.of(mine), owned, is_free)
@@ -193,20 +196,20 @@ class ConsumerGroup:
             self._due_ms[mine] = now_ms + after.rebalance_ms
         return after
 
-    def heard(self, now_ms: int, member: Member) -> None:
+    def heard(self, now_ms: int, member: ConsumerMember) -> None:
         classic = member.classic
         session_ms = self.limits.consumer_session_ms if classic is None else classic.session_ms
         self._sessions_ms[member.member_id] = now_ms + session_ms
 
-    def expect(self, now_ms: int, member: Member) -> None:
+    def expect(self, now_ms: int, member: ConsumerMember) -> None:
         """The member has to act within its rebalance time-out, counted from the first time that it
         was asked to; else it is out."""
         self._due_ms.setdefault(member.member_id, now_ms + member.rebalance_ms)
 
-    def expect_nothing(self, member: Member) -> None:
+    def expect_nothing(self, member: ConsumerMember) -> None:
         self._due_ms.pop(member.member_id, None)
 
-    def waits_for_others(self, member: Member) -> bool:
+    def waits_for_others(self, member: ConsumerMember) -> bool:
         """Whether other members still hold some of what is to be this one's."""
         wanted = self.target.of(member.member_id) - member.assigned
         return not all(self.membership.is_free_for(member.member_id, one) for one in wanted)
@@ -294,7 +297,7 @@ class ConsumerGroup:
             for member_id in late:
                 self.remove(now_ms, member_id)
 
-    def load(self, now_ms: int, members: Iterable[Member]) -> None:
+    def load(self, now_ms: int, members: Iterable[ConsumerMember]) -> None:
         """As after a restart: everyone has all its time again."""
         self.membership.load(members)
         for member in self.members.values():
@@ -308,7 +311,7 @@ class ConsumerGroup:
         self.epoch += 1 if self.epoch == self.target.epoch else 0
         self.changed = True
 
-    def _put(self, member: Member) -> None:
+    def _put(self, member: ConsumerMember) -> None:
         self.membership.put(member)
         self.changed = True
 
@@ -318,19 +321,19 @@ class ConsumerGroup:
         self._due_ms.pop(member_id, None)
 
 
-def over_limit(member_id: str, limit: Limit) -> Order:
-    error = ErrorCode.INVALID_REQUEST if limit is Limit.MEMBER else limit.error
+def over_limit(member_id: str, limit: GroupLimit) -> Order:
+    error = ErrorCode.INVALID_REQUEST if limit is GroupLimit.MEMBER else limit.error
     return Order(error=error, message=f"{limit} is reached.", member_id=member_id, limit=limit)
 
 
-def _stale(member: Member, epoch: int) -> ErrorCode:
+def _stale(member: ConsumerMember, epoch: int) -> ErrorCode:
     if epoch == member.epoch:
         return ErrorCode.NONE
     classic = member.classic is not None
     return ErrorCode.ILLEGAL_GENERATION if classic else ErrorCode.STALE_MEMBER_EPOCH
 
 
-def _epoch_error(member: Member, report: Report) -> ErrorCode:
+def _epoch_error(member: ConsumerMember, report: Report) -> ErrorCode:
     """A member may be one epoch behind: then the answer to its last heartbeat got lost."""
     if report.epoch == member.epoch:
         return ErrorCode.NONE
@@ -340,9 +343,9 @@ def _epoch_error(member: Member, report: Report) -> ErrorCode:
     return ErrorCode.FENCED_MEMBER_EPOCH
 
 
-def _updated(member: Member, report: Report) -> Member:
+def _updated(member: ConsumerMember, report: Report) -> ConsumerMember:
     regex = member.wants.regex if report.regex is None else report.regex
-    wants = Subscription(
+    wants = TopicSubscription(
         names=member.wants.names if report.names is None else report.names,
         regex=regex,
         assignor=member.wants.assignor if report.assignor is None else report.assignor,

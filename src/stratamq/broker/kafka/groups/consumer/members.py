@@ -1,13 +1,13 @@
-"""A member of a consumer group, what it reports and what it is told."""
+"""Members of a consumer group: what they report, the answers, which partitions they hold."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from stratamq.broker.kafka.groups.classic.members import Protocol
-from stratamq.broker.kafka.groups.limits import Limit, weight
+from stratamq.broker.kafka.groups.classic.members import GroupProtocol
+from stratamq.broker.kafka.groups.limits import GROUP_BYTES, GroupLimit, weight
 from stratamq.model.dataclass import dataclass
 from stratamq.model.types import TopicId
 from stratamq.wire.kafka.protocol import ErrorCode
@@ -33,7 +33,7 @@ class TopicInfo(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """Who a member is to those who decide what it may see."""
+    """Whose rights decide what a member may see."""
 
     principal: str
     host: str
@@ -41,8 +41,7 @@ class Reader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The topics there are, and whether a reader may know of one. Equal revisions mean that both
-    are equal."""
+    """All topics, and whether a reader may know of one. Both are equal in equal revisions."""
 
     revision: Hashable
     by_name: Mapping[str, TopicInfo]
@@ -58,7 +57,7 @@ class MemberState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subscription:
+class TopicSubscription:
     """What a member wants. None in a heartbeat means: as before."""
 
     names: frozenset[str] = frozenset()
@@ -74,11 +73,11 @@ class Classic:
     see `groups.migration`. Its generation is its member epoch."""
 
     session_ms: int
-    protocols: tuple[Protocol, ...]
+    protocols: tuple[GroupProtocol, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class ConsumerMember:
     """`assigned` is what it may read; `revoking` is what it may no longer, and still has."""
 
     member_id: str
@@ -87,7 +86,7 @@ class Member:
     client_id: str = ""
     client_host: str = ""
     rebalance_ms: int = 0
-    wants: Subscription = Subscription()
+    wants: TopicSubscription = TopicSubscription()
     state: MemberState = MemberState.STABLE
     epoch: int = 0
     previous_epoch: int = -1
@@ -109,13 +108,13 @@ class Member:
 
     @property
     def holds(self) -> Partitions:
-        """What nobody else may be given."""
+        """What no other member may be given."""
         return self.assigned | self.revoking
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A heartbeat. None: as in the one before."""
+    """A heartbeat. None: the same as in the one before."""
 
     member_id: str
     epoch: int
@@ -132,7 +131,7 @@ class Report:
 
     @property
     def is_full(self) -> bool:
-        """It tells everything anew, so everything is told to it."""
+        """A heartbeat with everything in it is answered with everything."""
         wants = self.names is not None or self.regex is not None
         return self.rebalance_ms is not None and wants and self.owned is not None
 
@@ -146,5 +145,49 @@ class Order:
     member_id: str = ""
     epoch: int = 0
     assigned: Partitions | None = None
-    limit: Limit | None = None
+    limit: GroupLimit | None = None
     """The limit that the error stands for."""
+
+
+class Membership:
+    """Members by id. `size_bytes` is the weight of all of them.
+
+    Law: a partition has one holder at most.
+    """
+
+    def __init__(self) -> None:
+        self.members: dict[str, ConsumerMember] = {}
+        self.size_bytes = GROUP_BYTES
+        self._holders: dict[Partition, str] = {}
+
+    def load(self, members: Iterable[ConsumerMember]) -> None:
+        for member in members:
+            self.put(member)
+
+    def by_instance(self, instance_id: str | None) -> ConsumerMember | None:
+        if instance_id is None:
+            return None
+        named = (one for one in self.members.values() if one.instance_id == instance_id)
+        return next(named, None)
+
+    def is_free_for(self, member_id: str, partition: Partition) -> bool:
+        """Whether no other member holds it."""
+        return self._holders.get(partition, member_id) == member_id
+
+    def put(self, member: ConsumerMember) -> None:
+        """Add the member, or replace it by its new state."""
+        old = self.members.get(member.member_id)
+        if old is not None:
+            self._release(old)
+        self.size_bytes += member.size_bytes
+        self.members[member.member_id] = member
+        self._holders |= dict.fromkeys(member.holds, member.member_id)
+
+    def remove(self, member_id: str) -> None:
+        self._release(self.members.pop(member_id))
+
+    def _release(self, member: ConsumerMember) -> None:
+        self.size_bytes -= member.size_bytes
+        for partition in member.holds:
+            if self._holders.get(partition) == member.member_id:
+                del self._holders[partition]

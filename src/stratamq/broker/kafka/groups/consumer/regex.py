@@ -139,11 +139,11 @@ def compile_pattern(text: str) -> Pattern:
     if len(text) > PATTERN_CHARS_MAX:
         raise BadPattern(f"a pattern has at most {PATTERN_CHARS_MAX} characters")
     folds = text.startswith(_FOLD)
-    parser = _Parser(text.removeprefix(_FOLD), folds=folds)
+    parser = PatternParser(text.removeprefix(_FOLD), folds=folds)
     return Pattern(parser.parse())
 
 
-class _Parser:
+class PatternParser:
     """Recursive descent: alternatives of sequences of repeated atoms."""
 
     def __init__(self, text: str, *, folds: bool) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from stratamq.broker.kafka.answer_budget import LongAnswer
+from stratamq.broker.kafka.cluster import ShardLookup, uuid_of
 from stratamq.broker.kafka.contract import Caller
-from stratamq.broker.kafka.errors import code_of
+from stratamq.broker.kafka.errors import code_of, coordinator_code
 from stratamq.broker.kafka.groups.coordinator import GroupCoordinator
-from stratamq.broker.kafka.groups.failures import group_code
-from stratamq.broker.kafka.groups.offsets.members import OffsetGuard
-from stratamq.broker.kafka.groups.offsets.places import Places, wire_id
+from stratamq.broker.kafka.groups.offsets.commit import OffsetGuard
 from stratamq.broker.kafka.turns import paced, paced_sorted
 from stratamq.meta.groups import Offsets
 from stratamq.model.dataclass import dataclass
@@ -38,17 +37,17 @@ OFFSET_BYTES = 200
 
 
 @dataclass(frozen=True, slots=True)
-class _View:
+class CommittedOffsets:
     """What one group has committed, as one request may see it."""
 
     group: str
     offsets: Offsets
-    places: Places
+    lookup: ShardLookup
     stable_only: bool
     answer: LongAnswer
 
 
-class FetchApi:
+class OffsetFetchApi:
     def __init__(self, coordinator: GroupCoordinator, guard: OffsetGuard) -> None:
         self._coordinator = coordinator
         self._guard = guard
@@ -81,12 +80,12 @@ class FetchApi:
             if error is ErrorCode.NONE:
                 offsets = await self._coordinator.services.offsets.committed(name)
         except StrataError as failure:
-            error = group_code(failure)
+            error = coordinator_code(failure)
         if error is not ErrorCode.NONE:
             return OffsetFetchResponseGroup(group_id=name, topics=[], error_code=error)
         cache = self._coordinator.services.broker_cache
-        places = Places(cache, by_id=caller.version >= IDS_FROM)
-        view = _View(name, offsets, places, request.require_stable, answer)
+        lookup = ShardLookup(cache, by_id=caller.version >= IDS_FROM)
+        view = CommittedOffsets(name, offsets, lookup, request.require_stable, answer)
         try:
             if group.topics is None:
                 topics = await self._all(view)
@@ -98,17 +97,17 @@ class FetchApi:
         return OffsetFetchResponseGroup(group_id=name, topics=topics)
 
     async def _some(
-        self, view: _View, asked: Iterable[OffsetFetchRequestTopics]
+        self, view: CommittedOffsets, asked: Iterable[OffsetFetchRequestTopics]
     ) -> list[OffsetFetchResponseTopics]:
         topics = []
         async for one in paced(asked):
-            topic = view.places.topic(one.name, one.topic_id)
+            topic = view.lookup.topic(one.name, one.topic_id)
             partitions = []
             async for number in paced(one.partition_indexes):
-                place = view.places.place(topic, number)
-                unknown_id = place.error is ErrorCode.UNKNOWN_TOPIC_ID
-                error = place.error if unknown_id else ErrorCode.NONE
-                partitions.append(await self._partition(view, place.shard, number, error))
+                found = view.lookup.shard(topic, number)
+                unknown_id = found.error is ErrorCode.UNKNOWN_TOPIC_ID
+                error = found.error if unknown_id else ErrorCode.NONE
+                partitions.append(await self._partition(view, found.shard, number, error))
             topics.append(
                 OffsetFetchResponseTopics(
                     name=one.name, topic_id=one.topic_id, partitions=partitions
@@ -116,26 +115,26 @@ class FetchApi:
             )
         return topics
 
-    async def _all(self, view: _View) -> list[OffsetFetchResponseTopics]:
+    async def _all(self, view: CommittedOffsets) -> list[OffsetFetchResponseTopics]:
         """Everything committed in topics that still exist."""
         topics: dict[str, tuple[Topic, list[OffsetFetchResponsePartitions]]] = {}
         async for name in paced_sorted(view.offsets):
             shard = ShardName(name)
-            owner = view.places.owner(shard)
-            if owner is None:
+            found = view.lookup.partition(shard)
+            if found is None:
                 continue
-            topic, number = owner
+            topic, number = found
             _, partitions = topics.setdefault(topic.name, (topic, []))
             partitions.append(await self._partition(view, shard, number, ErrorCode.NONE))
         return [
             OffsetFetchResponseTopics(
-                name=topic.name, topic_id=wire_id(topic), partitions=partitions
+                name=topic.name, topic_id=uuid_of(topic), partitions=partitions
             )
             for topic, partitions in topics.values()
         ]
 
     async def _partition(
-        self, view: _View, shard: ShardName | None, number: int, error: ErrorCode
+        self, view: CommittedOffsets, shard: ShardName | None, number: int, error: ErrorCode
     ) -> OffsetFetchResponsePartitions:
         """Offset -1 where nothing was committed, which is no error."""
         pending = self._coordinator.pending
@@ -189,7 +188,7 @@ def _as_single(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
 
 
 def _failed(request: OffsetFetchRequest, error: int) -> Sequence[OffsetFetchResponseTopic]:
-    """Version 1 has no place for a group's error but its partitions."""
+    """In version 1 only partitions can report an error of the group."""
     return [
         OffsetFetchResponseTopic(
             name=topic.name,

@@ -1,8 +1,8 @@
 """Group offsets that wait for the end of a transaction.
 
-The seam to the transaction coordinator: it calls `add` for TxnOffsetCommit, which is durable on
-return, and `ending` when the transaction is over. What that gives is stored together with the end
-of the transaction; it may be repeated, so a coordinator that was killed half-way just finishes
+The transaction coordinator calls `add` for TxnOffsetCommit, which is durable on return. It calls
+`ending` when the transaction is over, and stores that command together with the end of the
+transaction. The command may be repeated, so a coordinator that was killed half-way just finishes
 again after its restart.
 """
 
@@ -12,20 +12,14 @@ from collections.abc import Sequence
 
 from stratamq.adapter.offset_cache import OffsetCacheManager
 from stratamq.adapter.offsets import OffsetManager, OffsetStorageManager
-from stratamq.meta.groups import (
-    AddPendingOffsets,
-    CommitOffset,
-    EndPendingOffsets,
-    OffsetKey,
-    PendingOffset,
-)
+from stratamq.meta.groups import AddPendingOffsets, CommitOffset, EndPendingOffsets, OffsetKey
 from stratamq.meta.service import MetaService
 from stratamq.model.clock import Clock
 from stratamq.model.types import ShardName
 
 
 class PendingOffsets:
-    """What transactions will commit, by producer id. Kept in the Meta Service."""
+    """What transactions will commit, by producer id. The Meta Service stores it."""
 
     def __init__(self, meta: MetaService, offsets: OffsetManager, clock: Clock) -> None:
         self._meta = meta
@@ -41,22 +35,19 @@ class PendingOffsets:
     async def ending(self, producer_id: int, *, commit: bool) -> EndPendingOffsets:
         """With this command, what the producer added is what its groups have read; or it is gone.
 
-        Offsets that are kept elsewhere are committed there first, and durably: after a crash
+        Offsets that are stored elsewhere are committed there first, and durably: after a crash
         between the two they are committed again.
         """
         in_meta = isinstance(self._offsets, OffsetStorageManager)
         if commit and not in_meta:
             for group, entries in self._by_group(producer_id).items():
-                await self._commit_elsewhere(group, entries)
+                known = [one for one in entries if one.shard in self._meta.state.shards]
+                await self._offsets.commit(group, known)
+                if isinstance(self._offsets, OffsetCacheManager):
+                    await self._offsets.flush()
         return EndPendingOffsets(
             producer_id=producer_id, commit=commit and in_meta, commit_ms=self._clock.now_ms()
         )
-
-    async def _commit_elsewhere(self, group: str, entries: Sequence[CommitOffset]) -> None:
-        known = [one for one in entries if one.shard in self._meta.state.shards]
-        await self._offsets.commit(group, known)
-        if isinstance(self._offsets, OffsetCacheManager):
-            await self._offsets.flush()
 
     async def commit(self, producer_id: int) -> None:
         """What the producer added is what its groups have read from now on."""
@@ -83,14 +74,11 @@ class PendingOffsets:
     def _by_group(self, producer_id: int) -> dict[str, list[CommitOffset]]:
         groups: dict[str, list[CommitOffset]] = {}
         for pending in self._meta.state.pending.get(producer_id, {}).values():
-            groups.setdefault(pending.group, []).append(_entry(pending))
+            entry = CommitOffset(
+                shard=pending.shard,
+                offset=pending.offset,
+                metadata=pending.metadata,
+                leader_epoch=pending.leader_epoch,
+            )
+            groups.setdefault(pending.group, []).append(entry)
         return groups
-
-
-def _entry(pending: PendingOffset) -> CommitOffset:
-    return CommitOffset(
-        shard=pending.shard,
-        offset=pending.offset,
-        metadata=pending.metadata,
-        leader_epoch=pending.leader_epoch,
-    )
