@@ -15,8 +15,7 @@ from stratamq.adapter.engine_adapter import EngineStorageAdapter
 from stratamq.adapter.partitions import FoundRecord, PartialWrite, Placed, cut
 from stratamq.engine.acks import Acks
 from stratamq.engine.contract import OffsetStrategy, ReadLimit
-from stratamq.engine.handle import Remote
-from stratamq.engine.handler import StorageEngineHandler
+from stratamq.engine.handler import Remote, StorageEngineHandler
 from stratamq.model.errors import (
     AlreadyExists,
     BatchTooLarge,

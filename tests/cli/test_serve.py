@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from stratamq.model.config import NodeConfig, load
-from stratamq.node.address import Address
-from stratamq.node.server import ready_line, serve
+from stratamq.node.server import Address, ready_line, serve
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,8 +9,7 @@ import pytest
 
 from stratamq.engine.acks import Acks
 from stratamq.engine.contract import AppendResult
-from stratamq.engine.handle import Local, Remote
-from stratamq.engine.handler import StorageEngineHandler
+from stratamq.engine.handler import Local, Remote, StorageEngineHandler
 from stratamq.engine.memory import EngineMemory
 from stratamq.engine.rocksdb import EngineRocksDB
 from stratamq.model.errors import InvalidConfig, NotLeader

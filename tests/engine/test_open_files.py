@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from stratamq.engine.layout import SEGMENTS_FOLDER
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.segment import EngineSegment
+from stratamq.engine.segment_keeper import SEGMENTS_FOLDER
 from stratamq.model.clock import ManualClock
 from stratamq.model.types import ShardName
 from tests.engine.support import NOW, fetch_all, record, spec

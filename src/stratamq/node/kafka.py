@@ -14,17 +14,15 @@ from stratamq.broker.kafka.broker import KafkaBroker
 from stratamq.broker.kafka.contract import Family, Services
 from stratamq.broker.kafka.fetch import Fetch
 from stratamq.broker.kafka.groups.family import Groups
-from stratamq.broker.kafka.lake.family import LakeApis
+from stratamq.broker.kafka.lake import LakeApis
 from stratamq.broker.kafka.log_offsets import LogOffsets
 from stratamq.broker.kafka.metadata import Metadata
 from stratamq.broker.kafka.partitions import Partitions
 from stratamq.broker.kafka.produce.api import Produce
-from stratamq.broker.kafka.producers import Producers
 from stratamq.broker.kafka.quotas.api import ClientQuotas
-from stratamq.broker.kafka.quotas.keeper import QuotaKeeper
-from stratamq.broker.kafka.quotas.windows import Windows
+from stratamq.broker.kafka.quotas.manager import ClientQuotaManager, QuotaWindows
 from stratamq.broker.kafka.security.access import Access
-from stratamq.broker.kafka.transactions.family import Transactions
+from stratamq.broker.kafka.transactions.family import TransactionApis
 from stratamq.meta.nodes import RegisterNode
 from stratamq.model.config import NodeConfig
 from stratamq.net.limits import ConnectionLimits
@@ -60,7 +58,7 @@ class KafkaFront:
         )
         access = Access(services, secret)
         groups = Groups(services, visibility=access)
-        transactions = Transactions(services, groups)
+        transactions = TransactionApis(services, groups)
         data = [
             *families(services, name, transactions),
             LakeApis(services, self._core.tiering),
@@ -75,7 +73,7 @@ class KafkaFront:
             services.answers,
             server_limits(config),
             security=access.sasl or NoSasl(access.principals.principal),
-            quotas=QuotaKeeper(access.cache, quota_windows(config), lambda: now_s() * 1000),
+            quotas=ClientQuotaManager(access.cache, quota_windows(config), lambda: now_s() * 1000),
             tls=tls_context(config),
             refusals=self.refusals,
         )
@@ -137,11 +135,10 @@ def services_of(core: NodeCore) -> Services:
     )
 
 
-def families(services: Services, cluster: str, transactions: Transactions) -> Sequence[Family]:
+def families(services: Services, cluster: str, transactions: TransactionApis) -> Sequence[Family]:
     return [
         Metadata(services, cluster),
         Produce(services, transactions.verifier),
-        Producers(services),
         LogOffsets(services),
         Admin(services),
     ]
@@ -166,9 +163,9 @@ def connection_limits(config: NodeConfig) -> ConnectionLimits:
     )
 
 
-def quota_windows(config: NodeConfig) -> Windows:
+def quota_windows(config: NodeConfig) -> QuotaWindows:
     length_ms = config.number("quota.window.size.seconds") * 1000
-    return Windows(config.number("quota.window.num"), length_ms)
+    return QuotaWindows(config.number("quota.window.num"), length_ms)
 
 
 def tls_context(config: NodeConfig) -> TlsContext | None:

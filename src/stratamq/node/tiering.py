@@ -21,7 +21,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Protocol
 
-from stratamq.broker.kafka.lake.contract import Flushed, Moving, StoreAddress
+from stratamq.broker.kafka.lake import LakeFlush, MovingSegment, StoreAddress
 from stratamq.meta.tier.cache import TierCache
 from stratamq.meta.tier.files import Replaced, TierFile
 from stratamq.meta.topics import BrokerCacheManager
@@ -154,17 +154,17 @@ class Tiering:
     def table(self, topic: Topic) -> str | None:
         return None if self._service is None else self._service.table(topic)
 
-    def moving(self, shard: ShardName) -> Moving | None:
+    def moving(self, shard: ShardName) -> MovingSegment | None:
         found = None if self._service is None else self._service.moving(shard)
-        return None if found is None else Moving(*found)
+        return None if found is None else MovingSegment(*found)
 
     @property
     def trouble(self) -> str | None:
         return (self._complaint or None) if self._service is None else self._service.trouble
 
-    async def flush(self, topic: Topic) -> Flushed:
+    async def flush(self, topic: Topic) -> LakeFlush:
         service = await self._begun()
-        return Flushed(*await service.flush(topic))
+        return LakeFlush(*await service.flush(topic))
 
     async def commit(self, file: TierFile, replaced: Replaced) -> None:
         await (await self._begun()).commit(file, replaced)

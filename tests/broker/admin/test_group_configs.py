@@ -146,10 +146,10 @@ async def test_a_running_group_uses_what_was_changed(rig: Rig) -> None:
     assert (await beat(rig, joined.member_epoch)).heartbeat_interval_ms == 7000
     groups = rig.groups.coordinator
     state = groups.states["g"]
-    assert state.machine.next_ms() == rig.clock.now_ms() + 60_000
+    assert state.group.next_ms() == rig.clock.now_ms() + 60_000
     await change(rig, (SESSION, DELETE, None))
     await beat(rig, joined.member_epoch)
-    assert state.machine.next_ms() == rig.clock.now_ms() + 45_000
+    assert state.group.next_ms() == rig.clock.now_ms() + 45_000
 
 
 async def test_a_group_without_its_own_follows_the_broker(rig: Rig) -> None:

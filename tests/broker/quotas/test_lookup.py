@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stratamq.broker.kafka.quotas.lookup import limit_of
+from stratamq.broker.kafka.quotas.manager import limit_of
 from stratamq.meta.access import DEFAULT, Quota, QuotaScope
 
 KIND = "producer_byte_rate"

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratamq.broker.kafka.quotas.windows import Rate, Windows
+from stratamq.broker.kafka.quotas.manager import QuotaRate, QuotaWindows
 
-TEN_SECONDS = Windows(11, 1000)
+TEN_SECONDS = QuotaWindows(11, 1000)
 
 
 def test_a_burst_counts_over_all_windows_but_one() -> None:
     """As in Kafka: 10 windows of a second, 100 per second: 1000 at once are just allowed."""
-    rate = Rate(TEN_SECONDS)
+    rate = QuotaRate(TEN_SECONDS)
     rate.add(1000, 0)
     assert rate.quiet_ms(100, 0) == 0
     rate.add(500, 0)
@@ -21,14 +21,14 @@ def test_a_burst_counts_over_all_windows_but_one() -> None:
 
 
 def test_a_steady_use_within_the_limit_is_never_held_up() -> None:
-    rate = Rate(TEN_SECONDS)
+    rate = QuotaRate(TEN_SECONDS)
     for second in range(100):
         rate.add(90, second * 1000)
         assert rate.quiet_ms(100, second * 1000) == 0
 
 
 def test_what_is_long_ago_does_not_count() -> None:
-    rate = Rate(TEN_SECONDS)
+    rate = QuotaRate(TEN_SECONDS)
     rate.add(1e9, 0)
     assert not rate.is_idle(10_999)
     assert rate.is_idle(11_000)
@@ -37,7 +37,7 @@ def test_what_is_long_ago_does_not_count() -> None:
 
 @pytest.mark.parametrize("limit", [10.0, 1000.0])
 def test_whoever_obeys_comes_down_to_the_limit(limit: float) -> None:
-    rate, now, total = Rate(TEN_SECONDS), 0.0, 0.0
+    rate, now, total = QuotaRate(TEN_SECONDS), 0.0, 0.0
     while now < 200_000:
         rate.add(limit, now)
         total += limit
@@ -53,7 +53,7 @@ def test_whoever_obeys_comes_down_to_the_limit(limit: float) -> None:
 def test_quiet_is_never_negative_and_ends(
     uses: list[tuple[float, int]], limit: float, count: int
 ) -> None:
-    rate, now = Rate(Windows(count, 1000)), 0
+    rate, now = QuotaRate(QuotaWindows(count, 1000)), 0
     for amount, pause in uses:
         now += pause
         rate.add(amount, now)

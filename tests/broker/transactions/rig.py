@@ -12,9 +12,8 @@ from stratamq.broker.kafka.fetch import Fetch
 from stratamq.broker.kafka.groups.family import Groups
 from stratamq.broker.kafka.log_offsets import LogOffsets
 from stratamq.broker.kafka.produce.api import Produce
-from stratamq.broker.kafka.producers import Producers
-from stratamq.broker.kafka.transactions.family import Transactions
-from stratamq.broker.kafka.transactions.machine import Producer
+from stratamq.broker.kafka.transactions.family import TransactionApis
+from stratamq.broker.kafka.transactions.machine import ProducerIdAndEpoch
 from stratamq.model.clock import ManualClock
 from stratamq.model.config import load
 from stratamq.model.record import Record
@@ -70,12 +69,11 @@ class Rig:
         await self.core.start()
         services = self.services = services_of(self.core)
         self.groups = Groups(services)
-        self.transactions = Transactions(services, self.groups)
+        self.transactions = TransactionApis(services, self.groups)
         self.coordinator = self.transactions.coordinator
         self.broker = KafkaBroker(
             [
                 Produce(services, self.transactions.verifier),
-                Producers(services),
                 LogOffsets(services),
                 self.groups,
                 self.transactions,
@@ -109,7 +107,7 @@ class Rig:
     async def init(
         self,
         transactional_id: str | None = ID,
-        expected: Producer = Producer(-1, -1),
+        expected: ProducerIdAndEpoch = ProducerIdAndEpoch(-1, -1),
         *,
         timeout_ms: int = 60_000,
         version: int = 4,
@@ -124,13 +122,18 @@ class Rig:
         )
         return await self.ask(asked, version)
 
-    async def producer(self, transactional_id: str = ID) -> Producer:
+    async def producer(self, transactional_id: str = ID) -> ProducerIdAndEpoch:
         told = await self.init(transactional_id)
         assert told.error_code == 0, ErrorCode(told.error_code)
-        return Producer(told.producer_id, told.producer_epoch)
+        return ProducerIdAndEpoch(told.producer_id, told.producer_epoch)
 
     async def add(
-        self, who: Producer, *partitions: int, version: int = 3, topic: str = TOPIC, id_: str = ID
+        self,
+        who: ProducerIdAndEpoch,
+        *partitions: int,
+        version: int = 3,
+        topic: str = TOPIC,
+        id_: str = ID,
     ) -> list[int]:
         topics = [tx.AddPartitionsToTxnTopic(name=topic, partitions=partitions)]
         asked = tx.AddPartitionsToTxnRequest(
@@ -143,7 +146,7 @@ class Rig:
         results = told.results_by_topic_v3_and_below[0].results_by_partition
         return [one.partition_error_code for one in results]
 
-    async def add_group(self, who: Producer, group: str = GROUP, version: int = 3) -> int:
+    async def add_group(self, who: ProducerIdAndEpoch, group: str = GROUP, version: int = 3) -> int:
         asked = tx.AddOffsetsToTxnRequest(
             transactional_id=ID,
             producer_id=who.producer_id,
@@ -154,7 +157,13 @@ class Rig:
         return code
 
     async def commit_offset(
-        self, who: Producer, offset: int, *, version: int = 3, partition: int = 0, **member: Any
+        self,
+        who: ProducerIdAndEpoch,
+        offset: int,
+        *,
+        version: int = 3,
+        partition: int = 0,
+        **member: Any,
     ) -> int:
         part = tx.TxnOffsetCommitRequestPartition(
             partition_index=partition, committed_offset=offset, committed_metadata="m"
@@ -171,7 +180,7 @@ class Rig:
         return code
 
     async def end(
-        self, who: Producer, *, commit: bool = True, version: int = 3, id_: str = ID
+        self, who: ProducerIdAndEpoch, *, commit: bool = True, version: int = 3, id_: str = ID
     ) -> Any:
         asked = tx.EndTxnRequest(
             transactional_id=id_,
@@ -183,7 +192,7 @@ class Rig:
 
     async def produce(
         self,
-        who: Producer,
+        who: ProducerIdAndEpoch,
         *values: bytes,
         sequence: int = 0,
         partition: int = 0,

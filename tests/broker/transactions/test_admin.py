@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stratamq.broker.kafka.transactions.machine import Producer
+from stratamq.broker.kafka.transactions.machine import ProducerIdAndEpoch
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages import transactions as tx
 from stratamq.wire.kafka.protocol.messages import transactions_admin as admin
@@ -102,7 +102,7 @@ async def test_a_mark_of_an_older_epoch_is_refused(rig: Rig) -> None:
     newer = await rig.producer()
     await rig.add(newer, 0)
     await rig.produce(newer, b"a")
-    assert who == Producer(newer.producer_id, newer.epoch - 1)
+    assert who == ProducerIdAndEpoch(newer.producer_id, newer.epoch - 1)
     topics = [tx.WritableTxnMarkerTopic(name=TOPIC, partition_indexes=[0])]
     marker = tx.WritableTxnMarker(
         producer_id=who.producer_id,

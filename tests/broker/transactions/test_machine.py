@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stratamq.broker.kafka.errors import Refused
 from stratamq.broker.kafka.transactions import machine
-from stratamq.broker.kafka.transactions.machine import Producer
+from stratamq.broker.kafka.transactions.machine import ProducerIdAndEpoch
 from stratamq.meta.apply import apply
 from stratamq.meta.state import MetaState
 from stratamq.meta.transactions import SaveTransaction, TransactionMeta
@@ -30,7 +30,7 @@ from stratamq.wire.kafka.protocol import ErrorCode
 NOW = TimestampMs(100)
 LATER = TimestampMs(200)
 A, B = ShardName("a_0"), ShardName("b_0")
-ME = Producer(7, 3)
+ME = ProducerIdAndEpoch(7, 3)
 MAPPING = ErrorCode.INVALID_PRODUCER_ID_MAPPING
 FENCED = ErrorCode.PRODUCER_FENCED
 BUSY = ErrorCode.CONCURRENT_TRANSACTIONS
@@ -82,7 +82,7 @@ def test_from_a_decision_there_is_one_way_and_from_death_none() -> None:
 
 
 def begin(
-    old: TransactionMeta, expected: Producer | None = None, new_id: int = -1
+    old: TransactionMeta, expected: ProducerIdAndEpoch | None = None, new_id: int = -1
 ) -> tuple[int, int, bool]:
     made, is_ready = machine.initialize(old, expected, 60, new_id, LATER)
     return made.producer_id, made.producer_epoch, is_ready
@@ -120,18 +120,18 @@ def test_an_open_transaction_is_aborted_under_a_new_epoch_first() -> None:
 @pytest.mark.parametrize(
     ("known", "expected", "answer"),
     [
-        (one(), Producer(7, 3), (7, 4)),
-        (one(last_producer_epoch=2), Producer(7, 2), (7, 3)),  # repeated: nothing is new
-        (one(), Producer(7, 2), FENCED),
-        (one(), Producer(7, 4), FENCED),
-        (one(), Producer(8, 3), FENCED),
-        (one(last_producer_id=6, last_producer_epoch=9), Producer(6, 9), (7, 3)),
-        (one(last_producer_id=6, last_producer_epoch=9), Producer(7, 9), FENCED),
-        (one(TransactionState.ONGOING, last_producer_epoch=2), Producer(7, 2), FENCED),
+        (one(), ProducerIdAndEpoch(7, 3), (7, 4)),
+        (one(last_producer_epoch=2), ProducerIdAndEpoch(7, 2), (7, 3)),  # repeated: nothing is new
+        (one(), ProducerIdAndEpoch(7, 2), FENCED),
+        (one(), ProducerIdAndEpoch(7, 4), FENCED),
+        (one(), ProducerIdAndEpoch(8, 3), FENCED),
+        (one(last_producer_id=6, last_producer_epoch=9), ProducerIdAndEpoch(6, 9), (7, 3)),
+        (one(last_producer_id=6, last_producer_epoch=9), ProducerIdAndEpoch(7, 9), FENCED),
+        (one(TransactionState.ONGOING, last_producer_epoch=2), ProducerIdAndEpoch(7, 2), FENCED),
     ],
 )
 def test_who_may_go_on_after_an_error(
-    known: TransactionMeta, expected: Producer, answer: tuple[int, int] | ErrorCode
+    known: TransactionMeta, expected: ProducerIdAndEpoch, answer: tuple[int, int] | ErrorCode
 ) -> None:
     if isinstance(answer, ErrorCode):
         assert refusal(lambda: begin(known, expected)) is answer
@@ -150,10 +150,10 @@ def test_who_goes_on_in_the_middle_of_its_own_transaction_is_known_again() -> No
 def test_a_used_up_epoch_gives_a_new_producer_id(epoch: int, by_itself: bool) -> None:
     old = one(TransactionState.COMPLETE_ABORT, producer_epoch=epoch)
     assert machine.needs_new_id(old)
-    expected = Producer(7, epoch) if by_itself else None
+    expected = ProducerIdAndEpoch(7, epoch) if by_itself else None
     made, _ = machine.initialize(old, expected, 60, NEW_ID, LATER)
     assert (made.producer_id, made.producer_epoch) == (NEW_ID, 0)
-    again = Producer(7, epoch)
+    again = ProducerIdAndEpoch(7, epoch)
     if by_itself:
         assert begin(made, again) == (NEW_ID, 0, True)
     else:
@@ -163,10 +163,10 @@ def test_a_used_up_epoch_gives_a_new_producer_id(epoch: int, by_itself: bool) ->
 def test_who_is_fenced_at_the_last_epoch_can_still_go_on() -> None:
     last = EPOCH_MAX - 1
     known = one(TransactionState.ONGOING, producer_epoch=last)
-    made, _ = machine.initialize(known, Producer(7, last), 60, -1, LATER)
+    made, _ = machine.initialize(known, ProducerIdAndEpoch(7, last), 60, -1, LATER)
     done = machine.complete(made, LATER)
     assert machine.needs_new_id(done)
-    assert begin(done, Producer(7, last), NEW_ID) == (NEW_ID, 0, True)
+    assert begin(done, ProducerIdAndEpoch(7, last), NEW_ID) == (NEW_ID, 0, True)
 
 
 # -- adding, verifying -----------------------------------------------------------------------------
@@ -250,7 +250,7 @@ def test_how_a_transaction_ends(
         assert (ended.state, ended.producer_epoch, ended.shards) == (outcome, 3, {A})
 
 
-def renew(known: TransactionMeta, who: Producer, *, commit: bool) -> TransactionMeta:
+def renew(known: TransactionMeta, who: ProducerIdAndEpoch, *, commit: bool) -> TransactionMeta:
     return machine.end(known, who, commit=commit, now_ms=LATER, renews=True, new_id=NEW_ID)
 
 
@@ -263,7 +263,7 @@ def test_an_end_that_renews_is_marked_with_the_new_epoch(commit: bool) -> None:
     assert renew(done, ME, commit=commit) is done, "it repeats its request, and gets the answer"
     assert refusal(lambda: renew(done, ME, commit=not commit)) is NOT_NOW
     assert refusal(lambda: machine.add(done, ME, LATER, shards=[A])) is FENCED
-    machine.add(done, Producer(7, 4), LATER, shards=[A])
+    machine.add(done, ProducerIdAndEpoch(7, 4), LATER, shards=[A])
 
 
 @pytest.mark.parametrize("state", sorted(AT_REST))
@@ -278,7 +278,7 @@ def test_an_end_that_renews_before_anything_began(state: TransactionState) -> No
 
 
 def test_an_end_that_renews_at_the_last_epoch_gives_a_new_producer_id() -> None:
-    last = Producer(7, EPOCH_MAX - 1)
+    last = ProducerIdAndEpoch(7, EPOCH_MAX - 1)
     known = one(TransactionState.ONGOING, producer_epoch=last.epoch)
     assert machine.ends_with_new_id(known, last)
     ended = renew(known, last, commit=True)
@@ -293,22 +293,24 @@ def test_an_end_that_renews_at_the_last_epoch_gives_a_new_producer_id() -> None:
 def test_who_has_the_new_epoch_or_id_already_waits_for_the_marks(commit: bool, epoch: int) -> None:
     """An end may be answered before its marks are written: its producer goes on meanwhile."""
     ended = renew(
-        one(TransactionState.ONGOING, producer_epoch=epoch), Producer(7, epoch), commit=commit
+        one(TransactionState.ONGOING, producer_epoch=epoch),
+        ProducerIdAndEpoch(7, epoch),
+        commit=commit,
     )
     used_up = epoch == EPOCH_MAX - 1
-    new = Producer(NEW_ID, 0) if used_up else Producer(7, 4)
+    new = ProducerIdAndEpoch(NEW_ID, 0) if used_up else ProducerIdAndEpoch(7, 4)
     assert refusal(lambda: renew(ended, new, commit=True)) is BUSY
     assert refusal(lambda: renew(ended, new, commit=False)) is BUSY
     assert refusal(lambda: machine.add(ended, new, LATER, shards=[A])) is BUSY
     assert refusal(lambda: machine.verify(ended, new, shard=A)) is BUSY
     assert refusal(lambda: begin(ended, new)) is BUSY
-    stranger = Producer(NEW_ID, 1) if used_up else Producer(NEW_ID, 0)
+    stranger = ProducerIdAndEpoch(NEW_ID, 1) if used_up else ProducerIdAndEpoch(NEW_ID, 0)
     assert refusal(lambda: machine.add(ended, stranger, LATER, shards=[A])) is MAPPING
     machine.add(machine.complete(ended, LATER), new, LATER, shards=[A])
 
 
 def test_nobody_is_told_of_the_epoch_that_is_for_fencing() -> None:
-    last = Producer(7, EPOCH_MAX - 1)
+    last = ProducerIdAndEpoch(7, EPOCH_MAX - 1)
     known = one(TransactionState.ONGOING, producer_epoch=last.epoch)
     fenced = machine.fence(known, LATER, by_itself=True)
     assert fenced.producer_epoch == EPOCH_MAX
@@ -344,7 +346,7 @@ class History:
 
     def __init__(self, epoch: int, renews: bool) -> None:
         self.known = replace(machine.create("x", 0, 50, NOW), producer_epoch=epoch)
-        self.told = [Producer(0, epoch)]
+        self.told = [ProducerIdAndEpoch(0, epoch)]
         self.renews = renews
         self.ids = 0
         self.ended = False
@@ -357,7 +359,7 @@ class History:
             state, _ = apply(MetaState(), SaveTransaction(transaction=old))
             apply(state, SaveTransaction(transaction=self.known))
 
-    def _moved(self, what: str, who: Producer | None) -> TransactionMeta:
+    def _moved(self, what: str, who: ProducerIdAndEpoch | None) -> TransactionMeta:
         known = self.known
         self.ids += 1
         if what == "init":
@@ -383,7 +385,9 @@ class History:
             return added
         return self._end(known, who, commit=what == "commit")
 
-    def _end(self, known: TransactionMeta, who: Producer, *, commit: bool) -> TransactionMeta:
+    def _end(
+        self, known: TransactionMeta, who: ProducerIdAndEpoch, *, commit: bool
+    ) -> TransactionMeta:
         new = machine.end(
             known, who, commit=commit, now_ms=LATER, renews=self.renews, new_id=self.ids
         )
@@ -394,7 +398,7 @@ class History:
         return new
 
     def _tell(self, made: TransactionMeta, *, repeats: bool) -> None:
-        who = Producer(made.producer_id, made.producer_epoch)
+        who = ProducerIdAndEpoch(made.producer_id, made.producer_epoch)
         assert repeats or who not in self.told, "two producers got the same epoch"
         assert who.epoch < EPOCH_MAX, "nobody could fence it any more"
         self.told.append(who)

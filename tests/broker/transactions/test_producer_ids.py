@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.broker.kafka.transactions.ids import BLOCK, ProducerIdSource
-from stratamq.broker.kafka.transactions.machine import Producer
+from stratamq.broker.kafka.transactions.machine import ProducerIdAndEpoch
+from stratamq.broker.kafka.transactions.producer_ids import BLOCK, ProducerIdSource
 from stratamq.meta.service import MetaService
 from stratamq.meta.store import RocksMetaStore
 from stratamq.meta.transactions import TakeProducerIds
@@ -63,8 +63,8 @@ async def test_a_block_that_another_took_is_not_ours(tmp_path: Path) -> None:
         ({"transactional_id": "x" * 1025}, ErrorCode.INVALID_REQUEST),
         ({"timeout_ms": 0}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
         ({"timeout_ms": 900_001}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
-        ({"expected": Producer(1, -1)}, ErrorCode.INVALID_REQUEST),
-        ({"expected": Producer(-1, 1)}, ErrorCode.INVALID_REQUEST),
+        ({"expected": ProducerIdAndEpoch(1, -1)}, ErrorCode.INVALID_REQUEST),
+        ({"expected": ProducerIdAndEpoch(-1, 1)}, ErrorCode.INVALID_REQUEST),
         (
             {"version": 6, "enable2_pc": True},
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -100,7 +100,7 @@ async def test_the_epoch_goes_on_after_a_restart(rig: Rig) -> None:
     before = await rig.producer()
     await rig.restart()
     after = await rig.producer()
-    assert after == Producer(before.producer_id, before.epoch + 1)
+    assert after == ProducerIdAndEpoch(before.producer_id, before.epoch + 1)
 
 
 async def test_no_more_ids_than_the_limit(tmp_path: Path) -> None:

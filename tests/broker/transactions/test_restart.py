@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stratamq.broker.kafka.transactions.machine import Producer
+from stratamq.broker.kafka.transactions.machine import ProducerIdAndEpoch
 from stratamq.model.errors import StorageError
 from stratamq.model.transaction import TransactionState
 from stratamq.wire.kafka.protocol import ErrorCode
@@ -19,7 +19,7 @@ from tests.waiting import every, let_run, until
 STEPS = 7
 
 
-async def work(rig: Rig, who: Producer, step: int, *, commit: bool) -> None:
+async def work(rig: Rig, who: ProducerIdAndEpoch, step: int, *, commit: bool) -> None:
     """One step of a transaction."""
     acts: list[Callable[[], Any]] = [
         lambda: rig.add(who, 0, 1),
@@ -80,7 +80,7 @@ async def test_a_newer_producer_goes_on_after_a_restart_between_any_two_steps(
     assert (await rig.committed_offset(stable=True)).committed_offset == (5 if commit else -1)
     late = await rig.produce(who, b"late", sequence=2, version=12)
     assert late.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
-    who = Producer(again.producer_id, again.producer_epoch)
+    who = ProducerIdAndEpoch(again.producer_id, again.producer_epoch)
     assert (await rig.produce(who, b"d", version=12)).error_code == 0
 
 

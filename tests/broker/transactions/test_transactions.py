@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stratamq.broker.kafka.transactions.machine import Producer
+from stratamq.broker.kafka.transactions.machine import ProducerIdAndEpoch
 from stratamq.meta.transactions import SaveTransaction
 from stratamq.model.errors import StorageError
 from stratamq.model.transaction import DECIDED, EPOCH_MAX, TransactionState
@@ -17,7 +17,7 @@ from stratamq.wire.kafka.protocol.messages import transactions as tx
 from tests.broker.transactions.rig import ID, TOPIC, Rig
 from tests.waiting import let_run, until
 
-STRANGER = Producer(12345, 0)
+STRANGER = ProducerIdAndEpoch(12345, 0)
 
 
 def state(rig: Rig, transactional_id: str = ID) -> TransactionState:
@@ -70,7 +70,7 @@ async def test_aborted_transactions_are_listed_for_what_is_returned_and_no_more(
 
 
 async def test_the_latest_offset_is_the_last_stable_one(rig: Rig) -> None:
-    plain = Producer((await rig.init(None)).producer_id, 0)
+    plain = ProducerIdAndEpoch((await rig.init(None)).producer_id, 0)
     await rig.produce(plain, b"0", transactional=False, transactional_id=None)
     who = await rig.producer()
     await rig.add(who, 0)
@@ -100,7 +100,7 @@ async def test_a_long_poll_ends_when_the_transaction_does(rig: Rig) -> None:
 
 
 async def test_a_batch_that_comes_twice_is_stored_once(rig: Rig) -> None:
-    who = Producer((await rig.init(None)).producer_id, 0)
+    who = ProducerIdAndEpoch((await rig.init(None)).producer_id, 0)
     plain: dict[str, Any] = {"transactional": False, "transactional_id": None}
     first = await rig.produce(who, b"a", b"b", **plain)
     again = await rig.produce(who, b"a", b"b", **plain)
@@ -152,7 +152,7 @@ async def test_a_zombie_is_fenced_everywhere(rig: Rig) -> None:
     assert (await rig.init()).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
     await settled(rig)
     told = await rig.init()
-    who = Producer(told.producer_id, told.producer_epoch)
+    who = ProducerIdAndEpoch(told.producer_id, told.producer_epoch)
     await rig.add(who, 0)
     epoch = ErrorCode.INVALID_PRODUCER_EPOCH
     assert (await rig.produce(zombie, b"late", sequence=1)).error_code == epoch
@@ -219,7 +219,7 @@ async def test_newer_producers_get_an_epoch_per_transaction(rig: Rig) -> None:
         assert (again.error_code, again.producer_epoch) == (0, who.epoch + 1)
         late = await rig.produce(who, b"late", sequence=1, version=12)
         assert late.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
-        who = Producer(told.producer_id, told.producer_epoch)
+        who = ProducerIdAndEpoch(told.producer_id, told.producer_epoch)
     assert await rig.read() == [b"0", b"1", b"2"]
 
 
@@ -232,7 +232,7 @@ async def test_older_and_newer_producers_share_a_partition(rig: Rig) -> None:
         assert (old.error_code, new.error_code) == (0, 0)
         assert (await rig.end(older, id_="older", commit=number == 0)).error_code == 0
         told = await rig.end(newer, id_="newer", version=5, commit=number == 1)
-        newer = Producer(told.producer_id, told.producer_epoch)
+        newer = ProducerIdAndEpoch(told.producer_id, told.producer_epoch)
     assert await rig.read() == [b"o0", b"n1"]
 
 
@@ -243,7 +243,7 @@ async def test_epochs_that_are_used_up_end_in_a_new_producer_id(
     first = await rig.producer()
     known = rig.coordinator.find(ID)
     assert known is not None
-    last = Producer(first.producer_id, EPOCH_MAX - 1)
+    last = ProducerIdAndEpoch(first.producer_id, EPOCH_MAX - 1)
     aged = replace(known, producer_epoch=last.epoch)
     await rig.services.meta.submit(SaveTransaction(transaction=aged))
     assert (await rig.produce(last, b"a", partition=1, version=12)).error_code == 0
@@ -251,7 +251,7 @@ async def test_epochs_that_are_used_up_end_in_a_new_producer_id(
         broken.setattr("stratamq.broker.kafka.transactions.coordinator.ANSWER_S", 0.01)
         failing(rig, broken, times=1_000_000)
         told = await rig.end(last, version=5)
-        new = Producer(told.producer_id, told.producer_epoch)
+        new = ProducerIdAndEpoch(told.producer_id, told.producer_epoch)
         assert (told.error_code, new.epoch) == (0, 0)
         assert new.producer_id != last.producer_id
         busy = ErrorCode.CONCURRENT_TRANSACTIONS

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stratamq.broker.kafka.transactions.machine import Producer
+from stratamq.broker.kafka.transactions.machine import ProducerIdAndEpoch
 from stratamq.model.errors import Closed
 from stratamq.model.record import Record
 from stratamq.model.shard import shard_name
@@ -20,7 +20,7 @@ AFTER = 50
 """Batches that still come once the partition is added."""
 
 
-def header_of(who: Producer) -> BatchHeader:
+def header_of(who: ProducerIdAndEpoch) -> BatchHeader:
     batch = encode_batch(
         [Record(value=b"a")],
         now_ms=0,

@@ -16,7 +16,7 @@ from stratamq.wire.kafka.protocol.messages.fetch import (
     FetchRequest,
     FetchTopic,
 )
-from tests.broker.transactions.rig import TOPIC, Producer, Rig, shown
+from tests.broker.transactions.rig import TOPIC, ProducerIdAndEpoch, Rig, shown
 from tests.waiting import let_run
 
 
@@ -24,7 +24,7 @@ async def test_it_is_woken_though_it_was_not_at_the_end(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last stable offset may lie inside a batch, as after a compaction."""
-    plain = Producer(-1, -1)
+    plain = ProducerIdAndEpoch(-1, -1)
     await rig.produce(plain, b"a", b"b", sequence=-1, transactional=False, transactional_id=None)
     stable = Offset(1)
     position = EngineShard.position

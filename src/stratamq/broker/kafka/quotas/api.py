@@ -37,8 +37,6 @@ CACHE_S = 5.0
 
 
 class ClientQuotas(Family):
-    """The family of two APIs."""
-
     def __init__(self, meta: MetaClient, cache: AccessCacheManager) -> None:
         self._meta, self._cache = meta, cache
 
@@ -58,7 +56,10 @@ class ClientQuotas(Family):
                 error_code=code_of(error), error_message=str(error), entries=None
             )
         quotas = (await self._meta.snapshot()).quotas.values()
-        found = sorted((one for one in quotas if wanted.matches(one.scope)), key=_order)
+        found = sorted(
+            (one for one in quotas if wanted.matches(one.scope)),
+            key=lambda one: (one.scope.user or "", one.scope.client_id or ""),
+        )
         return DescribeClientQuotasResponse(entries=[_entry(one) async for one in paced(found)])
 
     async def alter(
@@ -85,7 +86,7 @@ class ClientQuotas(Family):
 # -- filters ---------------------------------------------------------------------------------------
 
 
-class Wanted(NamedTuple):
+class QuotaFilter(NamedTuple):
     """For each part of a scope how it is to match; None: it need not be there."""
 
     user: QuotaFilterComponent | None
@@ -105,7 +106,7 @@ class Wanted(NamedTuple):
         return name is not None
 
 
-def filter_of(components: Sequence[QuotaFilterComponent], *, strict: bool) -> Wanted:
+def filter_of(components: Sequence[QuotaFilterComponent], *, strict: bool) -> QuotaFilter:
     parts: dict[str, QuotaFilterComponent] = {}
     for one in components:
         _check_type(one.entity_type, parts)
@@ -114,7 +115,7 @@ def filter_of(components: Sequence[QuotaFilterComponent], *, strict: bool) -> Wa
         if one.match_type == EXACTLY and not one.match:
             raise InvalidInput(f"which {one.entity_type}?")
         parts[one.entity_type] = one
-    return Wanted(parts.get(USER), parts.get(CLIENT_ID), strict)
+    return QuotaFilter(parts.get(USER), parts.get(CLIENT_ID), strict)
 
 
 # -- changes ---------------------------------------------------------------------------------------
@@ -125,7 +126,7 @@ def command_of(wanted: QuotaAlteration) -> AlterQuota:
     for one in wanted.entity:
         _check_type(one.entity_type, names)
         if one.entity_name == "":
-            raise InvalidInput(f"an empty {one.entity_type} is nobody")
+            raise InvalidInput(f"an empty {one.entity_type} names no client")
         names[one.entity_type] = DEFAULT if one.entity_name is None else one.entity_name
     keys = [one.key for one in wanted.ops]
     if len(set(keys)) < len(keys):
@@ -144,10 +145,6 @@ def _check_type(name: str, seen: Mapping[str, Any]) -> None:
         raise InvalidInput(f"quotas are for {USER} and {CLIENT_ID}, not for {name!r}")
     if name in seen:
         raise InvalidInput(f"{name} is named twice")
-
-
-def _order(quota: Quota) -> tuple[str, str]:
-    return quota.scope.user or "", quota.scope.client_id or ""
 
 
 def _entry(quota: Quota) -> QuotaEntry:

@@ -1,9 +1,9 @@
-"""DescribeTransactions, ListTransactions; and WriteTxnMarkers, with which an administrator ends a
-transaction that hangs."""
+"""DescribeTransactions, ListTransactions and DescribeProducers; and WriteTxnMarkers, with which an
+administrator ends a transaction that hangs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from stratamq.broker.kafka.answer_budget import LongAnswer
 from stratamq.broker.kafka.contract import Caller, Services
@@ -26,16 +26,24 @@ from stratamq.wire.kafka.protocol.messages.transactions import (
 )
 from stratamq.wire.kafka.protocol.messages.transactions_admin import (
     DescribedTransaction,
+    DescribeProducersPartition,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeProducersTopicResult,
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     ListedTransaction,
     ListTransactionsRequest,
     ListTransactionsResponse,
+    ProducerState,
     TransactionTopic,
 )
 
 Filter = Callable[[TransactionMeta], bool]
 
+NO_TRANSACTION = -1
+
+PRODUCER_BYTES = 300
 SHARD_BYTES = 40
 TRANSACTION_BYTES = 250
 """About what they take in an answer, first as objects and then encoded."""
@@ -63,7 +71,11 @@ class TransactionAdminApi:
         code = ErrorCode.NONE
         try:
             if one is None:
-                code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if transactional_id else _NONSENSE
+                code = (
+                    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+                    if transactional_id
+                    else ErrorCode.INVALID_REQUEST
+                )
             else:
                 await answer.add(len(one.shards) * SHARD_BYTES)
         except AnswerTooLarge as error:
@@ -153,6 +165,56 @@ class TransactionAdminApi:
             filters.append(lambda one: pattern.matches(one.transactional_id))
         return filters
 
+    # -- DescribeProducers: who writes to a partition, and which transactions are open there ----
+
+    async def describe_producers(
+        self, request: DescribeProducersRequest, caller: Caller
+    ) -> DescribeProducersResponse:
+        answer = self._services.answers.begin()
+        return DescribeProducersResponse(
+            topics=[
+                DescribeProducersTopicResult(
+                    name=topic.name,
+                    partitions=[
+                        await self._producers(topic.name, number, answer)
+                        async for number in paced(topic.partition_indexes)
+                    ],
+                )
+                async for topic in paced(request.topics)
+            ]
+        )
+
+    async def _producers(
+        self, name: str, number: int, answer: LongAnswer
+    ) -> DescribeProducersPartition:
+        try:
+            await self._services.partitions.led(name, number)
+            found = await self._services.drivers.producers(name, number)
+            await answer.add(PRODUCER_BYTES * len(found))
+        except StrataError as error:
+            return DescribeProducersPartition(
+                partition_index=number,
+                error_code=code_of(error),
+                error_message=str(error),
+                active_producers=[],
+            )
+        return DescribeProducersPartition(
+            partition_index=number,
+            active_producers=[
+                ProducerState(
+                    producer_id=one.producer_id,
+                    producer_epoch=one.producer_epoch,
+                    last_sequence=one.last_sequence,
+                    last_timestamp=one.last_timestamp,
+                    coordinator_epoch=one.coordinator_epoch,
+                    current_txn_start_offset=NO_TRANSACTION
+                    if one.transaction_start is None
+                    else one.transaction_start,
+                )
+                async for one in paced(found)
+            ],
+        )
+
     # -- WriteTxnMarkers -----------------------------------------------------------------------
 
     async def write_markers(
@@ -165,9 +227,13 @@ class TransactionAdminApi:
                     topics=[
                         WritableTxnMarkerTopicResult(
                             name=topic.name,
-                            partitions=await self._write(
-                                marker, topic.name, topic.partition_indexes
-                            ),
+                            partitions=[
+                                WritableTxnMarkerPartitionResult(
+                                    partition_index=number,
+                                    error_code=await self._write_marker(marker, topic.name, number),
+                                )
+                                async for number in paced(topic.partition_indexes)
+                            ],
                         )
                         async for topic in paced(marker.topics)
                     ],
@@ -176,17 +242,9 @@ class TransactionAdminApi:
             ]
         )
 
-    async def _write(
-        self, marker: WritableTxnMarker, name: str, partitions: Sequence[int]
-    ) -> Sequence[WritableTxnMarkerPartitionResult]:
-        return [
-            WritableTxnMarkerPartitionResult(
-                partition_index=number, error_code=await self._write_one(marker, name, number)
-            )
-            async for number in paced(partitions)
-        ]
-
-    async def _write_one(self, marker: WritableTxnMarker, name: str, partition: int) -> ErrorCode:
+    async def _write_marker(
+        self, marker: WritableTxnMarker, name: str, partition: int
+    ) -> ErrorCode:
         try:
             await self._services.partitions.led(name, partition)
             await self._services.drivers.write_marker(
@@ -200,6 +258,3 @@ class TransactionAdminApi:
         except StrataError as error:
             return code_of(error)
         return ErrorCode.NONE
-
-
-_NONSENSE = ErrorCode.INVALID_REQUEST

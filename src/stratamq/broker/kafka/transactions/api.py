@@ -9,11 +9,10 @@ from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.errors import Refused, coordinator_code
 from stratamq.broker.kafka.transactions import machine
 from stratamq.broker.kafka.transactions.coordinator import TransactionCoordinator
-from stratamq.broker.kafka.transactions.failures import before
-from stratamq.broker.kafka.transactions.machine import Producer
+from stratamq.broker.kafka.transactions.machine import ProducerIdAndEpoch
 from stratamq.broker.kafka.turns import paced
 from stratamq.meta.groups import check_group_name
-from stratamq.model.errors import InvalidName, StrataError
+from stratamq.model.errors import StrataError
 from stratamq.model.transaction import NO_PRODUCER_ID
 from stratamq.model.types import ShardName
 from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode
@@ -54,31 +53,29 @@ class TransactionApi:
         try:
             who = await self._init(request)
         except StrataError as error:
-            code = before(INIT_FENCED_SINCE, caller.version, coordinator_code(error))
+            code = fenced_before(INIT_FENCED_SINCE, caller.version, coordinator_code(error))
             return InitProducerIdResponse(error_code=code, producer_epoch=-1)
         return InitProducerIdResponse(producer_id=who.producer_id, producer_epoch=who.epoch)
 
-    async def _init(self, request: InitProducerIdRequest) -> Producer:
-        expected = Producer(request.producer_id, request.producer_epoch)
+    async def _init(self, request: InitProducerIdRequest) -> ProducerIdAndEpoch:
+        expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
         if (expected.producer_id < 0) != (expected.epoch < 0):
             raise Refused(ErrorCode.INVALID_REQUEST)
         transactional_id = request.transactional_id
         if transactional_id is None:
-            return Producer(await self._coordinator.ids.next(), 0)
+            return ProducerIdAndEpoch(await self._coordinator.ids.next(), 0)
         check_id(transactional_id)
-        self._check_wishes(request)
-        timeout_ms = request.transaction_timeout_ms
-        known = None if expected.producer_id < 0 else expected
-        one = await self._coordinator.initialize(transactional_id, timeout_ms, known)
-        return Producer(one.producer_id, one.producer_epoch)
-
-    def _check_wishes(self, request: InitProducerIdRequest) -> None:
         if request.enable2_pc:  # Kafka's answer where two-phase commit is not enabled
             raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if request.keep_prepared_txn:
             raise Refused(ErrorCode.UNSUPPORTED_VERSION)
-        if not 0 < request.transaction_timeout_ms <= self._coordinator.limits.timeout_ms_max:
+        timeout_ms_max = self._services.config.number("transaction.max.timeout.ms")
+        if not 0 < request.transaction_timeout_ms <= timeout_ms_max:
             raise Refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        timeout_ms = request.transaction_timeout_ms
+        known = None if expected.producer_id < 0 else expected
+        one = await self._coordinator.initialize(transactional_id, timeout_ms, known)
+        return ProducerIdAndEpoch(one.producer_id, one.producer_epoch)
 
     # -- AddPartitionsToTxn --------------------------------------------------------------------
 
@@ -86,7 +83,13 @@ class TransactionApi:
         self, request: AddPartitionsToTxnRequest, caller: Caller
     ) -> AddPartitionsToTxnResponse:
         if caller.version < BATCHED_FROM:
-            topics = await self._add(_as_transaction(request), caller.version)
+            wanted = AddPartitionsToTxnTransaction(
+                transactional_id=request.v3_and_below_transactional_id,
+                producer_id=request.v3_and_below_producer_id,
+                producer_epoch=request.v3_and_below_producer_epoch,
+                topics=request.v3_and_below_topics,
+            )
+            topics = await self._add(wanted, caller.version)
             return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
         return AddPartitionsToTxnResponse(
             results_by_transaction=[
@@ -103,24 +106,33 @@ class TransactionApi:
     ) -> list[AddPartitionsToTxnTopicResult]:
         """All partitions or none, as Kafka does it."""
         lookup = ShardLookup(self._services.broker_cache, by_id=False)
-        found = [(topic, await _places(lookup, topic)) async for topic in paced(wanted.topics)]
+        found = [(topic, await _shards(lookup, topic)) async for topic in paced(wanted.topics)]
         unknown = any(shard.error for _, some in found for shard in some)
         if unknown:
-            return [await _told(topic, _unknown(some)) for topic, some in found]
+            # Says which partitions are at fault, and that the others were therefore not added.
+            skipped = ErrorCode.OPERATION_NOT_ATTEMPTED
+            return [
+                await _topic_result(topic, [shard.error or skipped for shard in some])
+                for topic, some in found
+            ]
         shards = [shard.shard for _, some in found for shard in some if shard.shard is not None]
         failures = await self._add_shards(wanted, shards)
-        codes = iter([before(ADD_FENCED_SINCE, version, code) for code in failures])
-        return [await _told(topic, [next(codes) for _ in some]) for topic, some in found]
+        codes = iter([fenced_before(ADD_FENCED_SINCE, version, code) for code in failures])
+        return [await _topic_result(topic, [next(codes) for _ in some]) for topic, some in found]
 
     async def _add_shards(
         self, wanted: AddPartitionsToTxnTransaction, shards: Sequence[ShardName]
     ) -> Sequence[ErrorCode]:
-        who = Producer(wanted.producer_id, wanted.producer_epoch)
+        who = ProducerIdAndEpoch(wanted.producer_id, wanted.producer_epoch)
         try:
             check_id(wanted.transactional_id)
             if wanted.verify_only:
+                one = self._coordinator.find(wanted.transactional_id)
                 return [
-                    self._verified(wanted.transactional_id, who, one) async for one in paced(shards)
+                    ErrorCode.NONE
+                    if machine.verify(one, who, shard=shard)
+                    else ErrorCode.TRANSACTION_ABORTABLE
+                    async for shard in paced(shards)
                 ]
             if shards:
                 await self._coordinator.add(wanted.transactional_id, who, shards=shards)
@@ -128,32 +140,25 @@ class TransactionApi:
             return [coordinator_code(error)] * len(shards)
         return [ErrorCode.NONE] * len(shards)
 
-    def _verified(self, transactional_id: str, who: Producer, shard: ShardName) -> ErrorCode:
-        one = self._coordinator.find(transactional_id)
-        is_in = machine.verify(one, who, shard=shard)
-        return ErrorCode.NONE if is_in else ErrorCode.TRANSACTION_ABORTABLE
-
     # -- AddOffsetsToTxn -----------------------------------------------------------------------
 
     async def add_offsets(
         self, request: AddOffsetsToTxnRequest, caller: Caller
     ) -> AddOffsetsToTxnResponse:
-        who = Producer(request.producer_id, request.producer_epoch)
+        who = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
         code = ErrorCode.NONE
         try:
             check_id(request.transactional_id)
             check_group_name(request.group_id)
             await self._coordinator.add(request.transactional_id, who, groups=[request.group_id])
-        except InvalidName:
-            code = ErrorCode.INVALID_GROUP_ID
         except StrataError as error:
-            code = before(ADD_FENCED_SINCE, caller.version, coordinator_code(error))
+            code = fenced_before(ADD_FENCED_SINCE, caller.version, coordinator_code(error))
         return AddOffsetsToTxnResponse(error_code=code)
 
     # -- EndTxn --------------------------------------------------------------------------------
 
     async def end(self, request: EndTxnRequest, caller: Caller) -> EndTxnResponse:
-        who = Producer(request.producer_id, request.producer_epoch)
+        who = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
         try:
             check_id(request.transactional_id)
             ended = await self._coordinator.end(
@@ -163,11 +168,18 @@ class TransactionApi:
                 renews=caller.version >= RENEWS_FROM,
             )
         except StrataError as error:
-            code = before(END_FENCED_SINCE, caller.version, coordinator_code(error))
+            code = fenced_before(END_FENCED_SINCE, caller.version, coordinator_code(error))
             return EndTxnResponse(error_code=code)
         if ended.next_producer_id != NO_PRODUCER_ID:
             return EndTxnResponse(producer_id=ended.next_producer_id, producer_epoch=0)
         return EndTxnResponse(producer_id=ended.producer_id, producer_epoch=ended.producer_epoch)
+
+
+def fenced_before(fenced_since: int, version: int, code: ErrorCode) -> ErrorCode:
+    """Versions that do not know PRODUCER_FENCED get the older code."""
+    if code is ErrorCode.PRODUCER_FENCED and version < fenced_since:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return code
 
 
 def check_id(transactional_id: str) -> None:
@@ -176,26 +188,12 @@ def check_id(transactional_id: str) -> None:
         raise Refused(ErrorCode.INVALID_REQUEST)
 
 
-def _as_transaction(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransaction:
-    return AddPartitionsToTxnTransaction(
-        transactional_id=request.v3_and_below_transactional_id,
-        producer_id=request.v3_and_below_producer_id,
-        producer_epoch=request.v3_and_below_producer_epoch,
-        topics=request.v3_and_below_topics,
-    )
-
-
-async def _places(lookup: ShardLookup, topic: AddPartitionsToTxnTopic) -> list[FoundShard]:
+async def _shards(lookup: ShardLookup, topic: AddPartitionsToTxnTopic) -> list[FoundShard]:
     known = lookup.topic(topic.name, NO_UUID)
     return [lookup.shard(known, number) async for number in paced(topic.partitions)]
 
 
-def _unknown(some: Sequence[FoundShard]) -> list[ErrorCode]:
-    """Which partitions are at fault, and that the others were therefore not added."""
-    return [shard.error or ErrorCode.OPERATION_NOT_ATTEMPTED for shard in some]
-
-
-async def _told(
+async def _topic_result(
     topic: AddPartitionsToTxnTopic, codes: Sequence[ErrorCode]
 ) -> AddPartitionsToTxnTopicResult:
     return AddPartitionsToTxnTopicResult(

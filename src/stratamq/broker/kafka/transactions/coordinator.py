@@ -1,15 +1,15 @@
 """All transactional ids: decide, store, then act.
 
 An id's state is what the Meta Service holds, and nothing is answered before it does. Once an end is
-decided and stored, a task writes the marks and the group's offsets, again and again until it is
-done; after a crash the next start takes it up where it was.
+decided and stored, a task writes the marks and the group's offsets, and retries until it is done;
+after a crash the next start goes on with it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Coroutine
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -17,12 +17,11 @@ from stratamq.broker.kafka.contract import Services
 from stratamq.broker.kafka.errors import Refused
 from stratamq.broker.kafka.groups.offsets.pending import PendingOffsets
 from stratamq.broker.kafka.transactions import machine
-from stratamq.broker.kafka.transactions.ids import ProducerIdSource
-from stratamq.broker.kafka.transactions.limits import TransactionLimits
-from stratamq.broker.kafka.transactions.machine import Producer
-from stratamq.broker.kafka.transactions.marking import Marker
+from stratamq.broker.kafka.transactions.machine import ProducerIdAndEpoch
+from stratamq.broker.kafka.transactions.producer_ids import ProducerIdSource
 from stratamq.meta.transactions import DeleteTransaction, SaveTransaction, TransactionMeta
-from stratamq.model.errors import StrataError
+from stratamq.model.errors import NotFound, ProducerRefused, StrataError
+from stratamq.model.shard import split_shard_name
 from stratamq.model.transaction import DECIDED, NO_PRODUCER_ID, TransactionState
 from stratamq.model.types import ShardName
 from stratamq.wire.kafka.protocol import ErrorCode
@@ -30,6 +29,12 @@ from stratamq.wire.kafka.protocol import ErrorCode
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+SWEEP = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+EXPIRATION = "transactional.id.expiration.ms"
+
+COORDINATOR_EPOCH = 0
+"""There is one coordinator, and no other takes over from it."""
 
 RETRY_S_MIN, RETRY_S_MAX = 0.05, 2.0
 """Between two attempts to finish a transaction: first and longest pause."""
@@ -44,7 +49,7 @@ This process may have been stopped, or starved of CPU: then its producer was wai
 and would be fenced before it could go on."""
 
 SWEPT_AT_ONCE = 500
-"""Ids that a sweep looks at before it lets others have the event loop."""
+"""Ids that a sweep looks at before it lets other tasks run."""
 
 
 class TransactionCoordinator:
@@ -54,7 +59,6 @@ class TransactionCoordinator:
         self.ids = ProducerIdSource(services.meta)
         self._services = services
         self._pending = pending
-        self._marker = Marker(services)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._work: set[asyncio.Task[Any]] = set()
         self._finishing: dict[str, asyncio.Task[None]] = {}
@@ -80,13 +84,6 @@ class TransactionCoordinator:
         if tasks:
             await asyncio.wait(tasks)
 
-    # -- what is known -------------------------------------------------------------------------
-
-    @property
-    def limits(self) -> TransactionLimits:
-        """As they are now: some may be altered while the node runs."""
-        return TransactionLimits.of(self._services.config)
-
     def find(self, transactional_id: str) -> TransactionMeta | None:
         return self._services.meta.state.transactions.get(transactional_id)
 
@@ -96,7 +93,7 @@ class TransactionCoordinator:
     # -- changes -------------------------------------------------------------------------------
 
     async def initialize(
-        self, transactional_id: str, timeout_ms: int, expected: Producer | None
+        self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None
     ) -> TransactionMeta:
         """The producer that may use the id from now on; all others are fenced."""
 
@@ -117,7 +114,7 @@ class TransactionCoordinator:
     async def add(
         self,
         transactional_id: str,
-        who: Producer,
+        who: ProducerIdAndEpoch,
         *,
         shards: Collection[ShardName] = (),
         groups: Collection[str] = (),
@@ -129,7 +126,11 @@ class TransactionCoordinator:
         await self._alone(transactional_id, change)
 
     async def within(
-        self, transactional_id: str, who: Producer, group: str, act: Callable[[], Awaitable[T]]
+        self,
+        transactional_id: str,
+        who: ProducerIdAndEpoch,
+        group: str,
+        act: Callable[[], Awaitable[T]],
     ) -> T:
         """`act` while the transaction is open and has the group, and cannot end meanwhile."""
 
@@ -141,7 +142,7 @@ class TransactionCoordinator:
         return await self._alone(transactional_id, change)
 
     async def end(
-        self, transactional_id: str, who: Producer, *, commit: bool, renews: bool = False
+        self, transactional_id: str, who: ProducerIdAndEpoch, *, commit: bool, renews: bool = False
     ) -> TransactionMeta:
         """Decided on return, and done unless it takes too long."""
 
@@ -169,25 +170,47 @@ class TransactionCoordinator:
 
     def _finish(self, transactional_id: str) -> None:
         if transactional_id not in self._finishing:
-            task = asyncio.create_task(self._finish_in_time(transactional_id))
+            task = asyncio.create_task(self._finish_end(transactional_id))
             self._finishing[transactional_id] = task
 
-    async def _finish_in_time(self, transactional_id: str) -> None:
+    async def _finish_end(self, transactional_id: str) -> None:
+        """Write the marks, and then the end, and retry until both are done."""
         try:
             one = self.find(transactional_id)
-            if one is not None and one.state in DECIDED:
-                await self._mark(one)
+            if one is None or one.state not in DECIDED:
+                return
+            left, pause_s = sorted(one.shards), RETRY_S_MIN
+            while True:
+                done = await asyncio.gather(*(self._mark(one, shard) for shard in left))
+                left = [shard for shard, marked in zip(left, done, strict=True) if not marked]
+                if not left and await self._complete(one):
+                    return
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, RETRY_S_MAX)
         finally:
             del self._finishing[transactional_id]
 
-    async def _mark(self, one: TransactionMeta) -> None:
-        left, pause_s = sorted(one.shards), RETRY_S_MIN
-        while True:
-            left = await self._marker.mark(one, left)
-            if not left and await self._complete(one):
-                return
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, RETRY_S_MAX)
+    async def _mark(self, one: TransactionMeta, shard: ShardName) -> bool:
+        """Write the mark that ends the transaction in a shard. Writing it again does no harm. False
+        when it has to be tried again."""
+        topic_id, partition = split_shard_name(shard)
+        try:
+            await self._services.drivers.write_marker(
+                self._services.broker_cache.topic_by_id(topic_id).name,
+                partition,
+                producer_id=one.producer_id,
+                producer_epoch=one.producer_epoch,
+                commit=one.state is TransactionState.PREPARE_COMMIT,
+                coordinator_epoch=COORDINATOR_EPOCH,
+            )
+        except NotFound:
+            log.info("transaction %r: %s is gone", one.transactional_id, shard)
+        except ProducerRefused as error:  # a newer mark is there: ours would say nothing new
+            log.error("transaction %r, mark in %s: %s", one.transactional_id, shard, error)
+        except StrataError as error:
+            log.warning("transaction %r, mark in %s: %s", one.transactional_id, shard, error)
+            return False
+        return True
 
     async def _complete(self, one: TransactionMeta) -> bool:
         """The offsets and the end of the transaction become visible together."""
@@ -208,20 +231,22 @@ class TransactionCoordinator:
 
     async def _sweep_forever(self) -> None:
         while True:
-            await asyncio.sleep(self.limits.sweep_ms / 1000)
+            interval_ms = self._services.config.number(SWEEP)
+            await asyncio.sleep(interval_ms / 1000)
             try:
                 await self.sweep(GRACE_S)
             except StrataError as error:
                 log.error("sweeping transactions: %s", error)
 
     async def sweep(self, grace_s: float = 0.0) -> None:
-        """Abort what takes too long, forget ids that nobody uses, finish what is left."""
+        """Abort transactions that take too long, forget unused ids, finish what is decided."""
         now_ms = self._services.clock.now_ms()
+        expiration_ms = self._services.config.number(EXPIRATION)
         overdue: list[str] = []
-        for number, one in enumerate(self.all()):  # as it is now: what changes is a new mapping
+        for number, one in enumerate(self.all()):  # a snapshot: a change makes a new mapping
             if machine.has_timed_out(one, now_ms):
                 overdue.append(one.transactional_id)
-            elif machine.has_expired(one, self.limits.expiration_ms, now_ms):
+            elif machine.has_expired(one, expiration_ms, now_ms):
                 await self._alone(one.transactional_id, self._expire)
             elif one.state in DECIDED:  # also what was stored by a write that seemed to fail
                 self._finish(one.transactional_id)
@@ -241,11 +266,12 @@ class TransactionCoordinator:
 
     async def _expire(self, old: TransactionMeta | None) -> None:
         now_ms = self._services.clock.now_ms()
-        if old is not None and machine.has_expired(old, self.limits.expiration_ms, now_ms):
+        expiration_ms = self._services.config.number(EXPIRATION)
+        if old is not None and machine.has_expired(old, expiration_ms, now_ms):
             gone = DeleteTransaction(transactional_id=old.transactional_id)
             await self._services.meta.submit(gone)
 
-    # -- small things --------------------------------------------------------------------------
+    # -- one at a time -------------------------------------------------------------------------
 
     async def _alone(
         self, transactional_id: str, change: Callable[[TransactionMeta | None], Awaitable[T]]
@@ -256,16 +282,13 @@ class TransactionCoordinator:
             async with self._lock(transactional_id):
                 return await change(self.find(transactional_id))
 
-        return await asyncio.shield(self._spawn(act()))
+        task = asyncio.create_task(act())
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+        return await asyncio.shield(task)
 
     def _lock(self, transactional_id: str) -> asyncio.Lock:
         lock = self._locks.get(transactional_id)
         if lock is None:
             lock = self._locks[transactional_id] = asyncio.Lock()
         return lock
-
-    def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        task = asyncio.create_task(work)
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
-        return task

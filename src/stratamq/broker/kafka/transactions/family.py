@@ -1,4 +1,4 @@
-"""Transactions as a family of Kafka APIs."""
+"""TransactionApis as a family of Kafka APIs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from stratamq.broker.kafka.transactions.admin_api import TransactionAdminApi
 from stratamq.broker.kafka.transactions.api import TransactionApi
 from stratamq.broker.kafka.transactions.coordinator import TransactionCoordinator
 from stratamq.broker.kafka.transactions.offsets_api import TransactionOffsetsApi
-from stratamq.broker.kafka.transactions.verifying import Verifier
+from stratamq.broker.kafka.transactions.verifying import TransactionVerifier
 from stratamq.wire.kafka.protocol.messages import transactions, transactions_admin
 
 
-class Transactions(Family):
-    """A `Family`. `verifier` is for those who take batches in."""
+class TransactionApis(Family):
+    """`verifier` is for Produce: it says which transactional batches may be written."""
 
     def __init__(self, services: Services, groups: Groups) -> None:
         self.coordinator = TransactionCoordinator(services, groups.pending)
-        self.verifier = Verifier(self.coordinator)
+        self.verifier = TransactionVerifier(self.coordinator)
         self._api = TransactionApi(services, self.coordinator)
         self._offsets = TransactionOffsetsApi(services, self.coordinator, groups)
         self._admin = TransactionAdminApi(services, self.coordinator)
@@ -33,6 +33,7 @@ class Transactions(Family):
             transactions.TxnOffsetCommitRequest: Handled(self._offsets.commit),
             transactions.WriteTxnMarkersRequest: Handled(self._admin.write_markers),
             transactions_admin.DescribeTransactionsRequest: Handled(self._admin.describe),
+            transactions_admin.DescribeProducersRequest: Handled(self._admin.describe_producers),
             transactions_admin.ListTransactionsRequest: Handled(self._admin.list_all),
         }
 

@@ -36,7 +36,7 @@ GROUPS_MAX = 1000
 """Groups whose offsets one transaction may commit. Above: INVALID_REQUEST."""
 
 
-class Producer(NamedTuple):
+class ProducerIdAndEpoch(NamedTuple):
     """Who a request says it comes from."""
 
     producer_id: int
@@ -73,7 +73,7 @@ def create(
 
 def initialize(
     old: TransactionMeta,
-    expected: Producer | None,
+    expected: ProducerIdAndEpoch | None,
     timeout_ms: int,
     new_id: int,
     now_ms: TimestampMs,
@@ -93,15 +93,15 @@ def initialize(
     return Initialized(_renewed(old, expected, timeout_ms, new_id, now_ms), True)
 
 
-def _may_go_on(old: TransactionMeta, expected: Producer) -> bool:
+def _may_go_on(old: TransactionMeta, expected: ProducerIdAndEpoch) -> bool:
     return _is_now(old, expected) or _was_before(old, expected) or _is_next(old, expected)
 
 
-def _is_now(old: TransactionMeta, who: Producer) -> bool:
+def _is_now(old: TransactionMeta, who: ProducerIdAndEpoch) -> bool:
     return who == (old.producer_id, old.producer_epoch)
 
 
-def _was_before(old: TransactionMeta, who: Producer) -> bool:
+def _was_before(old: TransactionMeta, who: ProducerIdAndEpoch) -> bool:
     """What it had before its last change of epoch, or of id."""
     if who.epoch == NO_PRODUCER_EPOCH or who.epoch != old.last_producer_epoch:
         return False
@@ -110,7 +110,7 @@ def _was_before(old: TransactionMeta, who: Producer) -> bool:
     return who.producer_id == old.producer_id
 
 
-def _is_next(old: TransactionMeta, who: Producer) -> bool:
+def _is_next(old: TransactionMeta, who: ProducerIdAndEpoch) -> bool:
     """What it gets when the marks of its last epoch are written: it may know that before they are,
     and has to wait."""
     return old.next_producer_id != NO_PRODUCER_ID and who == (old.next_producer_id, 0)
@@ -118,7 +118,7 @@ def _is_next(old: TransactionMeta, who: Producer) -> bool:
 
 def _renewed(
     old: TransactionMeta,
-    expected: Producer | None,
+    expected: ProducerIdAndEpoch | None,
     timeout_ms: int,
     new_id: int,
     now_ms: TimestampMs,
@@ -157,7 +157,7 @@ def fence(old: TransactionMeta, now_ms: TimestampMs, *, by_itself: bool = False)
 
 def add(
     old: TransactionMeta | None,
-    who: Producer,
+    who: ProducerIdAndEpoch,
     now_ms: TimestampMs,
     *,
     shards: Collection[ShardName] = (),
@@ -183,7 +183,7 @@ def add(
 
 def verify(
     old: TransactionMeta | None,
-    who: Producer,
+    who: ProducerIdAndEpoch,
     *,
     shard: ShardName | None = None,
     group: str | None = None,
@@ -197,7 +197,7 @@ def verify(
     return shard in known.shards if group is None else group in known.groups
 
 
-def _owned(old: TransactionMeta | None, who: Producer) -> TransactionMeta:
+def _owned(old: TransactionMeta | None, who: ProducerIdAndEpoch) -> TransactionMeta:
     if old is not None and _is_next(old, who):
         raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     if old is None or old.producer_id != who.producer_id:
@@ -215,7 +215,7 @@ _ENDING = {True: TransactionState.PREPARE_COMMIT, False: TransactionState.PREPAR
 
 def end(
     old: TransactionMeta | None,
-    who: Producer,
+    who: ProducerIdAndEpoch,
     *,
     commit: bool,
     now_ms: TimestampMs,
@@ -252,7 +252,7 @@ def _is_spent(old: TransactionMeta) -> bool:
     return old.producer_epoch == EPOCH_MAX and old.next_producer_id == NO_PRODUCER_ID
 
 
-def ends_with_new_id(old: TransactionMeta | None, who: Producer) -> bool:
+def ends_with_new_id(old: TransactionMeta | None, who: ProducerIdAndEpoch) -> bool:
     """Whether `end` with `renews` is going to use the new producer id it is given."""
     return old is not None and _is_now(old, who) and old.producer_epoch >= USED_UP
 

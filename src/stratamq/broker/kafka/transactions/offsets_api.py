@@ -11,11 +11,11 @@ from stratamq.broker.kafka.errors import coordinator_code
 from stratamq.broker.kafka.groups.classic.members import Identity
 from stratamq.broker.kafka.transactions.api import check_id
 from stratamq.broker.kafka.transactions.coordinator import TransactionCoordinator
-from stratamq.broker.kafka.transactions.machine import Producer
+from stratamq.broker.kafka.transactions.machine import ProducerIdAndEpoch
 from stratamq.broker.kafka.turns import paced
 from stratamq.meta.groups import CommitOffset, check_group_name
-from stratamq.model.errors import InvalidName, StrataError
-from stratamq.model.types import LeaderEpoch, Offset, ShardName
+from stratamq.model.errors import StrataError
+from stratamq.model.types import LeaderEpoch, Offset
 from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode
 from stratamq.wire.kafka.protocol.messages.transactions import (
     TxnOffsetCommitRequest,
@@ -27,12 +27,12 @@ from stratamq.wire.kafka.protocol.messages.transactions import (
 
 ABORTABLE_SINCE = 4
 ADDS_SINCE = 5
-"""Versions of producers that leave it to us to add the group to their transactions."""
+"""Versions of producers that do not add the group to their transactions themselves."""
 
-Entry = tuple[TxnOffsetCommitRequestPartition, FoundShard]
+CheckedPartition = tuple[TxnOffsetCommitRequestPartition, FoundShard]
 
 
-class OffsetKeeper(Protocol):
+class PendingGroupOffsets(Protocol):
     """What is needed of `Groups`."""
 
     async def add_pending(
@@ -42,7 +42,7 @@ class OffsetKeeper(Protocol):
 
 class TransactionOffsetsApi:
     def __init__(
-        self, services: Services, coordinator: TransactionCoordinator, groups: OffsetKeeper
+        self, services: Services, coordinator: TransactionCoordinator, groups: PendingGroupOffsets
     ) -> None:
         self._services = services
         self._coordinator = coordinator
@@ -52,7 +52,7 @@ class TransactionOffsetsApi:
         self, request: TxnOffsetCommitRequest, caller: Caller
     ) -> TxnOffsetCommitResponse:
         lookup = ShardLookup(self._services.broker_cache, by_id=False)
-        found: list[tuple[str, list[Entry]]] = []
+        found: list[tuple[str, list[CheckedPartition]]] = []
         for topic in request.topics:
             known = lookup.topic(topic.name, NO_UUID)
             some = [
@@ -61,35 +61,41 @@ class TransactionOffsetsApi:
             ]
             found.append((topic.name, some))
         entries = [
-            _entry(one, place.shard) for _, some in found for one, place in some if _ok(place)
+            CommitOffset(
+                shard=checked.shard,
+                offset=Offset(one.committed_offset),
+                metadata=one.committed_metadata or "",
+                leader_epoch=LeaderEpoch(one.committed_leader_epoch),
+            )
+            for _, some in found
+            for one, checked in some
+            if checked.shard is not None
         ]
         code = await self._commit(request, entries, caller.version)
         return TxnOffsetCommitResponse(
-            topics=[await _told(name, some, code) for name, some in found]
+            topics=[await _topic_result(name, some, code) for name, some in found]
         )
 
-    def _checked(self, one: TxnOffsetCommitRequestPartition, place: FoundShard) -> FoundShard:
+    def _checked(self, one: TxnOffsetCommitRequestPartition, found: FoundShard) -> FoundShard:
         metadata = (one.committed_metadata or "").encode("utf-8", "surrogatepass")
-        if place.error:
-            return place
+        if found.error:
+            return found
         if len(metadata) > self._services.config.number("offset.metadata.max.bytes"):
             return FoundShard(None, ErrorCode.OFFSET_METADATA_TOO_LARGE)
-        return FoundShard(None, ErrorCode.INVALID_REQUEST) if one.committed_offset < 0 else place
+        return FoundShard(None, ErrorCode.INVALID_REQUEST) if one.committed_offset < 0 else found
 
     async def _commit(
         self, request: TxnOffsetCommitRequest, entries: Sequence[CommitOffset], version: int
     ) -> ErrorCode:
         try:
             return await self._add(request, entries, version)
-        except InvalidName:
-            return ErrorCode.INVALID_GROUP_ID
         except StrataError as error:
             return _as_offsets(coordinator_code(error), version)
 
     async def _add(
         self, request: TxnOffsetCommitRequest, entries: Sequence[CommitOffset], version: int
     ) -> ErrorCode:
-        producer = Producer(request.producer_id, request.producer_epoch)
+        producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
         member = Identity(request.member_id, request.group_instance_id, request.generation_id)
         transactional_id, group = request.transactional_id, request.group_id
         check_id(transactional_id)
@@ -104,28 +110,16 @@ class TransactionOffsetsApi:
         )
 
 
-def _ok(place: FoundShard) -> bool:
-    return place.shard is not None
-
-
-def _entry(one: TxnOffsetCommitRequestPartition, shard: ShardName | None) -> CommitOffset:
-    assert shard is not None, "the caller left out what is nowhere"
-    return CommitOffset(
-        shard=shard,
-        offset=Offset(one.committed_offset),
-        metadata=one.committed_metadata or "",
-        leader_epoch=LeaderEpoch(one.committed_leader_epoch),
-    )
-
-
-async def _told(name: str, some: Sequence[Entry], code: ErrorCode) -> TxnOffsetCommitResponseTopic:
+async def _topic_result(
+    name: str, some: Sequence[CheckedPartition], code: ErrorCode
+) -> TxnOffsetCommitResponseTopic:
     return TxnOffsetCommitResponseTopic(
         name=name,
         partitions=[
             TxnOffsetCommitResponsePartition(
-                partition_index=one.partition_index, error_code=place.error or code
+                partition_index=one.partition_index, error_code=checked.error or code
             )
-            async for one, place in paced(some)
+            async for one, checked in paced(some)
         ],
     )
 
@@ -136,5 +130,5 @@ def _as_offsets(code: ErrorCode, version: int) -> ErrorCode:
     if code is ErrorCode.INVALID_TXN_STATE and version >= ABORTABLE_SINCE:
         return ErrorCode.TRANSACTION_ABORTABLE
     if code is ErrorCode.CONCURRENT_TRANSACTIONS and version < ADDS_SINCE:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE  # older producers just try again after this one
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE  # older producers retry after this one
     return code

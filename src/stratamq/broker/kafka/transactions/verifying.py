@@ -14,7 +14,7 @@ from typing import NamedTuple
 from stratamq.broker.kafka.errors import Refused
 from stratamq.broker.kafka.transactions import machine
 from stratamq.broker.kafka.transactions.coordinator import TransactionCoordinator
-from stratamq.broker.kafka.transactions.machine import Producer
+from stratamq.broker.kafka.transactions.machine import ProducerIdAndEpoch
 from stratamq.model.errors import Closed, StorageError, StrataError
 from stratamq.model.types import ShardName
 from stratamq.wire.kafka.protocol import ErrorCode
@@ -28,7 +28,7 @@ ABORTABLE_SINCE = 11
 ADDS_SINCE = 12
 """Produce versions of producers that leave it to us to add partitions to their transactions."""
 
-_Key = tuple[str, Producer]
+_Key = tuple[str, ProducerIdAndEpoch]
 
 
 class _Turn(NamedTuple):
@@ -38,7 +38,7 @@ class _Turn(NamedTuple):
     admitted: asyncio.Future[None]
 
 
-class Verifier:
+class TransactionVerifier:
     """`admit` lets a transactional batch pass, or refuses it."""
 
     def __init__(self, coordinator: TransactionCoordinator) -> None:
@@ -51,7 +51,7 @@ class Verifier:
     ) -> None:
         if transactional_id is None:
             raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        who = Producer(header.producer_id, header.producer_epoch)
+        who = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
         try:
             if not self._is_in(transactional_id, who, shard):
                 if version < ADDS_SINCE:
@@ -60,12 +60,12 @@ class Verifier:
         except Refused as refusal:
             raise Refused(_as_produce(refusal.code, version)) from None
 
-    def _is_in(self, transactional_id: str, who: Producer, shard: ShardName) -> bool:
+    def _is_in(self, transactional_id: str, who: ProducerIdAndEpoch, shard: ShardName) -> bool:
         if (transactional_id, who) in self._waiting:
             return False  # or it would overtake those that wait
         return machine.verify(self._coordinator.find(transactional_id), who, shard=shard)
 
-    async def _add(self, transactional_id: str, who: Producer, shard: ShardName) -> None:
+    async def _add(self, transactional_id: str, who: ProducerIdAndEpoch, shard: ShardName) -> None:
         """All batches of a producer that come while shards are being added wait in line: those of
         one shard stay in order, and the shards of all of them are added by one write."""
         key = (transactional_id, who)

@@ -10,9 +10,8 @@ from typing import NamedTuple
 import pytest
 
 from stratamq.broker.kafka.contract import Caller
-from stratamq.broker.kafka.quotas import keeper as keeping
-from stratamq.broker.kafka.quotas.keeper import QuotaKeeper
-from stratamq.broker.kafka.quotas.windows import Windows
+from stratamq.broker.kafka.quotas import manager as keeping
+from stratamq.broker.kafka.quotas.manager import ClientQuotaManager, QuotaWindows
 from stratamq.meta.access import DEFAULT, Quota, QuotaScope
 from stratamq.server.kafka.throttle import NoQuotas, Stopwatch, Usage
 from tests.waiting import let_run
@@ -30,8 +29,8 @@ class Quotas(NamedTuple):
         return {scope: Quota(scope=scope, limits=one) for scope, one in self.given.items()}
 
 
-def keeper(given: Mapping[QuotaScope, Mapping[str, float]]) -> QuotaKeeper:
-    return QuotaKeeper(Quotas(given), Windows(11, 1000), lambda: 0.0)
+def keeper(given: Mapping[QuotaScope, Mapping[str, float]]) -> ClientQuotaManager:
+    return ClientQuotaManager(Quotas(given), QuotaWindows(11, 1000), lambda: 0.0)
 
 
 def usage(api_key: int, sent: int = 0, got: int = 0, busy_ms: float = 0) -> Usage:

@@ -1,1 +1,0 @@
-"""The APIs about history and tables, which Kafka does not have."""
