@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
-from benchmarks.storage import appending, many_shards, records, ten_million
+from benchmarks.storage import appending, many_shards, many_topics, records, ten_million
 from benchmarks.storage.report import Row, as_markdown, machine
 
 CASES: dict[str, Callable[[], list[Row]]] = {
@@ -19,6 +19,7 @@ CASES: dict[str, Callable[[], list[Row]]] = {
     "records": records.run,
     "ten-million": ten_million.run,
     "many-shards": many_shards.run,
+    "many-topics": many_topics.run,
 }
 RESULTS = Path(__file__).parent / "results" / "storage.md"
 
