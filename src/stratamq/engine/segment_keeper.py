@@ -199,21 +199,22 @@ class SegmentKeeper:
             if not SHARD_NAME.fullmatch(spec.name) or spec.name.startswith("."):
                 raise InvalidName(f"a shard cannot be called {spec.name!r}")
         try:
-            self._folders.check_free(specs)
+            left = self._folders.check_free(specs)
         except OSError as error:
             raise as_storage_error(error) from error
         try:
-            stores = self._make(specs)
+            stores = self._make(specs, left)
         except Exception as error:
             self._folders.unmake(specs)
             raise as_storage_error(error) from error
         self._stores.update({spec.name: store for spec, store in zip(specs, stores, strict=True)})
         return stores
 
-    def _make(self, specs: Sequence[ShardSpec]) -> list[FileShardLog]:
+    def _make(self, specs: Sequence[ShardSpec], left: Sequence[Path]) -> list[FileShardLog]:
         for spec in specs:
             self._indexes.drop(spec.name)  # whatever a creation that failed has left
-        self._folders.make(specs)
+        self._folders.make(specs, left)
+        self._indexes.add(spec.name for spec in specs)
         stores = [self._log(spec, fresh=True) for spec in specs]
         self._folders.confirm(specs)
         for store in stores:

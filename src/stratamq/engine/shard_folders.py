@@ -27,6 +27,7 @@ import json
 import logging
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,6 +57,9 @@ CANNOT_TELL = OUT_OF_DESCRIPTORS | {errno.ENOMEM, errno.EIO}
 DAMAGED_MAX = 100
 """Damaged copies of one `shard.json`. When there are so many, the last is replaced."""
 
+CONFIGS_MAX = 256
+"""Configs whose text is remembered. When there are more, the one used longest ago is forgotten."""
+
 SHARD_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 """What an engine can create."""
 
@@ -83,35 +87,37 @@ class ShardFolders:
 
     # -- making --------------------------------------------------------------------------------
 
-    def check_free(self, specs: Sequence[ShardSpec]) -> None:
-        """ShardUnavailable when a folder of that name is there which may hold records."""
-        for folder in (self.of(spec.name) for spec in specs):
-            if self._disk.exists(folder) and not self.is_unfinished(folder):
+    def check_free(self, specs: Sequence[ShardSpec]) -> list[Path]:
+        """Folders that creations which failed have left. ShardUnavailable when a folder of such a
+        name is there which may hold records."""
+        left = [folder for spec in specs if self._disk.exists(folder := self.of(spec.name))]
+        for folder in left:
+            if not self.is_unfinished(folder):
                 raise ShardUnavailable(f"{folder} is there already and is left as it is")
+        return left
 
-    def make(self, specs: Sequence[ShardSpec]) -> None:
-        """Empty folders, for segments to be put into. A creation that failed may have left one."""
+    def make(self, specs: Sequence[ShardSpec], left: Sequence[Path]) -> None:
+        """Empty folders, for segments to be put into; those that were `left` are removed before."""
+        for folder in left:
+            self._disk.remove_folder(folder)
         for spec in specs:
-            folder = self.of(spec.name)
-            if self._disk.exists(folder):
-                self._disk.remove_folder(folder)
-            self._disk.make_folder(folder)
+            self._disk.make_folder(self.of(spec.name))
 
     def confirm(self, specs: Sequence[ShardSpec]) -> None:
         """The folders, and the names in them, are shards from now on: durable on return."""
-        for error in self._disk.sync_all([self._write_spec(spec) for spec in specs]):
+        folders = [self.of(spec.name) for spec in specs]
+        written = [folder / (names.SPEC + names.TEMPORARY) for folder in folders]
+        files: list[File] = []
+        for spec, path in zip(specs, written, strict=True):
+            files.append(self._disk.open(path, create=True))
+            files[-1].write([_encode(spec)], 0)
+        for error in self._disk.sync_all(files):
             if error is not None:
                 raise error
-        for path in (self.of(spec.name) / names.SPEC for spec in specs):
-            self._disk.rename(_temporary(path), path)
-        self._disk.sync_folders([self.of(spec.name) for spec in specs])
+        for folder, path in zip(folders, written, strict=True):
+            self._disk.rename(path, folder / names.SPEC)
+        self._disk.sync_folders(folders)
         self._disk.sync_folder(self.root)
-
-    def _write_spec(self, spec: ShardSpec) -> File:
-        file = self._disk.open(_temporary(self.of(spec.name) / names.SPEC), create=True)
-        file.truncate(0)
-        file.write([_encode(spec)], 0)
-        return file
 
     def unmake(self, specs: Sequence[ShardSpec]) -> None:
         """A creation failed. What cannot be removed now goes when its name is wanted again."""
@@ -214,19 +220,21 @@ def _is_deleted(name: str) -> bool:
     return name.endswith(names.GONE) and bool(TOPICS_SHARD.fullmatch(name.removesuffix(names.GONE)))
 
 
-def _temporary(path: Path) -> Path:
-    return path.with_name(path.name + names.TEMPORARY)
-
-
 def _encode(spec: ShardSpec) -> bytes:
     """As JSON with a checksum over the other fields, in the form in which they are written here."""
-    fields = {
-        "format": FORMAT,
-        "name": spec.name,
-        "config": dict(spec.config.given),
-        "replicated": spec.replicated,
-    }
-    return json.dumps(fields | {"checksum": _checksum(fields)}, indent=2).encode() + b"\n"
+    given = dict(spec.config.given)
+    fields = {"format": FORMAT, "name": spec.name, "config": given, "replicated": spec.replicated}
+    texts = {name: json.dumps(value) for name, value in fields.items()}
+    texts |= {"config": _indented(texts["config"]), "checksum": f'"{_checksum(fields)}"'}
+    lines = ",\n".join([f'  "{name}": {text}' for name, text in texts.items()])
+    return f"{{\n{lines}\n}}\n".encode()
+
+
+@lru_cache(CONFIGS_MAX)
+def _indented(text: str) -> str:
+    """The same JSON over several lines: Python's own encoder is slow at that, and shards that are
+    created together have few configs between them."""
+    return json.dumps(json.loads(text), indent=2).replace("\n", "\n  ")
 
 
 def _decode(data: bytes) -> ShardSpec:

@@ -33,9 +33,10 @@ class Deletions:
 
     __slots__ = ("_disk", "_offsets", "_path", "_size", "damage")
 
-    def __init__(self, disk: Disk, path: Path) -> None:
+    def __init__(self, disk: Disk, path: Path, *, fresh: bool = False) -> None:
+        """With `fresh` the folder is empty: there is no file to look for."""
         self._disk, self._path = disk, path
-        data = read_all(disk, path) if disk.exists(path) else b""
+        data = read_all(disk, path) if not fresh and disk.exists(path) else b""
         frames = decode(data)
         self._offsets, self._size = frames.offsets, frames.end
         self.damage = [f"{path}: damaged at byte {position}" for position in frames.damaged]

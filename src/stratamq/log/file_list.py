@@ -98,7 +98,8 @@ class FileList:
         "whole",
     )
 
-    def __init__(self, disk: Disk, folder: Path) -> None:
+    def __init__(self, disk: Disk, folder: Path, *, fresh: bool = False) -> None:
+        """With `fresh` the folder is empty: there is no list to look for."""
         self._disk, self._path = disk, folder / names.FILE_LIST
         self.segments: dict[Offset, tuple[int, ...]] = {EARLIEST: ()}
         """By base, with the sizes that the log of a sealed segment may have: a rewrite that was cut
@@ -112,7 +113,8 @@ class FileList:
         self.complete = True
         self.damage: list[str] = []
         self._size = self._lines = 0
-        self._load()
+        if not fresh:
+            self._load()
 
     def _load(self) -> None:
         if not self._disk.exists(self._path):

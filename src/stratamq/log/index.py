@@ -22,7 +22,7 @@ tag rows stay as long as the segment does.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import repeat
 
 from stratamq.log._entries import key_rows, tag_rows
@@ -117,6 +117,18 @@ class IndexStore:
             self._ids[name] = self._next_id
             self._next_id += 1
         return ShardIndex(self.kv, U32.pack(self._ids[name]))
+
+    def add(self, names: Iterable[ShardName]) -> None:
+        """Rows of new, empty shards, whose first segment begins with offset 0: one write for all
+        of them."""
+        rows, new = self.kv.batch(), [name for name in names if name not in self._ids]
+        first = IndexState.new(EARLIEST).encode()
+        for number, name in enumerate(new, self._next_id):
+            rows.put(NAMES + name.encode(), U32.pack(number))
+            rows.put(U32.pack(number) + STATE, first)
+        self.kv.write(rows)
+        self._ids.update(zip(new, range(self._next_id, self._next_id + len(new)), strict=True))
+        self._next_id += len(new)
 
     def drop(self, name: ShardName) -> None:
         """Remove every row of a shard, its name last and with them."""

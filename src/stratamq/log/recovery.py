@@ -92,9 +92,10 @@ def recover(
         active = ActiveSegment(disk, folder, index, EARLIEST)
         disk.open(active.path, create=True)
         active.whole = True
-        rows = index.kv.batch()
-        active.stage(rows)
-        index.kv.write(rows)
+        if index.state() is None:
+            rows = index.kv.batch()
+            active.stage(rows)
+            index.kv.write(rows)
         return Recovered([], active, EARLIEST, ())
     return _Recovery(disk, folder, index, indexing, files, gaps, syncs).run()
 

@@ -119,7 +119,7 @@ class FileShardLog:
             config.flag("index.key"), config.flag("index.tag"), decompressed_max
         )
         with guard.disk_errors():
-            self._files = files = FileList(disk, folder)
+            self._files = files = FileList(disk, folder, fresh=fresh)
             found = recover(
                 disk,
                 folder,
@@ -130,9 +130,9 @@ class FileShardLog:
                 syncs=config.flush is Flush.SYNC,
                 fresh=fresh,
             )
-            self._deletions = Deletions(disk, folder / names.DELETIONS)
+            self._deletions = Deletions(disk, folder / names.DELETIONS, fresh=fresh)
             self._deletions.forget(lambda at: at >= found.active.end or at < found.start)
-            self.snapshots = FileSnapshots(disk, folder)
+            self.snapshots = FileSnapshots(disk, folder, fresh=fresh)
         self.damage = found.damage + self._deletions.damage
         for text in self._deletions.damage:
             report_damage(text)

@@ -56,9 +56,10 @@ class MemorySnapshots:
 class FileSnapshots:
     """A file each, in the folder of the segments."""
 
-    def __init__(self, disk: Disk, folder: Path) -> None:
+    def __init__(self, disk: Disk, folder: Path, *, fresh: bool = False) -> None:
+        """With `fresh` the folder is empty: it is not read."""
         self._disk, self._folder = disk, folder
-        found = map(names.offset_of_snapshot, disk.names(folder))
+        found = map(names.offset_of_snapshot, () if fresh else disk.names(folder))
         self._known = {offset for offset in found if offset is not None}
 
     def offsets(self) -> Sequence[Offset]:

@@ -11,7 +11,7 @@ from stratamq.broker.kafka.turns import paced
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
-AT_ONCE = 8
+AT_ONCE = 256
 """Items of all requests that are worked on at the same time; the others wait."""
 
 REQUESTS_MAX = 64
