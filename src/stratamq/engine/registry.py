@@ -329,14 +329,14 @@ class Registry:
                 continue
             if spec.name not in self._shards and self._keeper.is_durable(spec):
                 self._set_aside(spec.name, "the metadata knows it, and its files are missing")
-        known = self.specs()
-        await asyncio.gather(
-            *(
-                self.create(spec)
-                for spec in specs
-                if spec.name not in self._unavailable and known.get(spec.name) != spec
-            )
-        )
+        self._check_open()
+        different = [
+            self.create(spec)
+            for spec in specs
+            if spec.name not in self._unavailable
+            and ((shard := self._shards.get(spec.name)) is None or shard.spec != spec)
+        ]
+        await asyncio.gather(*different)
 
     # -- recovering ----------------------------------------------------------------------------
 
