@@ -69,6 +69,14 @@ class StorageAdapter(ABC):
             if there.get(spec.name) != spec:
                 await self.create_shard(spec)
 
+    def is_unopened(self, shard: ShardName) -> bool:
+        """Whether the shard has to be opened by `open_shard` before it can be used at once."""
+        return False
+
+    async def open_shard(self, shard: ShardName) -> None:
+        """Open a shard that a start has left closed."""
+        return
+
     def unavailable_shards(self) -> Mapping[ShardName, str]:
         """Shards that cannot be opened or take no writes, each with the reason."""
         return {}

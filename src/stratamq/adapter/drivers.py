@@ -162,14 +162,15 @@ class StorageDriverManager:
     # -- one partition for many calls ----------------------------------------------------------
 
     def handle(self, topic: Topic, partition: int) -> ShardHandle | None:
-        """The shard of a partition; None while its storage is not open. It holds until the topic's
-        metadata or the shard's changes."""
-        driver = self._drivers.get(topic.config.storage_name)
-        return None if driver is None else driver.handle(shard_of(topic, partition))
+        """The shard of a partition; None while its storage, or the shard itself, is not open. It
+        holds until the topic's metadata or the shard's changes."""
+        driver, shard = self._drivers.get(topic.config.storage_name), shard_of(topic, partition)
+        return None if driver is None or driver.is_unopened(shard) else driver.handle(shard)
 
     async def open_handle(self, topic: Topic, partition: int) -> ShardHandle:
-        driver = await self.driver(topic.config.storage_name)
-        return driver.handle(shard_of(topic, partition))
+        driver, shard = await self.driver(topic.config.storage_name), shard_of(topic, partition)
+        await driver.open_shard(shard)
+        return driver.handle(shard)
 
     # -- writing -------------------------------------------------------------------------------
 

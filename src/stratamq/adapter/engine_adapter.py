@@ -58,6 +58,12 @@ class EngineStorageAdapter(StorageAdapter):
     async def restore_shards(self, specs: Sequence[ShardSpec]) -> None:
         await self._engine.restore_shards(specs)
 
+    def is_unopened(self, shard: ShardName) -> bool:
+        return self._engine.is_unopened(shard)
+
+    async def open_shard(self, shard: ShardName) -> None:
+        await self._engine.open_shard(shard)
+
     def unavailable_shards(self) -> Mapping[ShardName, str]:
         return self._engine.unavailable_shards()
 

@@ -140,6 +140,15 @@ class StorageEngine(ABC):
         """Make the shards agree with what the Meta Service knows, after a start. A durable shard
         that is not on disk becomes unavailable; it is never created empty in the place of one."""
 
+    def is_unopened(self, name: ShardName) -> bool:
+        """Whether a start has left the shard closed, since it has very many. Every call opens it,
+        and holds up the event loop meanwhile; `open_shard` does not."""
+        return False
+
+    async def open_shard(self, name: ShardName) -> None:
+        """Open a shard that is not open yet. Whether that went well, the next call will say."""
+        return
+
     @abstractmethod
     def unavailable_shards(self) -> Mapping[ShardName, str]:
         """Shards that cannot be opened or take no writes, each with the reason. Reading and writing

@@ -105,6 +105,12 @@ class BatchEngine(StorageEngine):
     async def restore_shards(self, specs: Sequence[ShardSpec]) -> None:
         await self._registry.restore(specs)
 
+    def is_unopened(self, name: ShardName) -> bool:
+        return self._registry.is_unopened(name)
+
+    async def open_shard(self, name: ShardName) -> None:
+        await self._registry.open_shard(name)
+
     def unavailable_shards(self) -> Mapping[ShardName, str]:
         return self._registry.unavailable()
 

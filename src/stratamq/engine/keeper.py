@@ -27,10 +27,14 @@ class Kept(NamedTuple):
 
 class Opened(NamedTuple):
     """Everything a keeper found. `unavailable` are shards that cannot be opened, each with the
-    reason: their files are left as they are, and their names are not free."""
+    reason: their files are left as they are, and their names are not free. `unopened` are those
+    that `open_later` opens, on any thread, one call per shard; it returns None where there is no
+    shard of that name after all."""
 
     kept: Sequence[Kept] = ()
     unavailable: Mapping[ShardName, str] = MappingProxyType({})
+    unopened: Sequence[ShardName] = ()
+    open_later: Callable[[ShardName], Kept | None] = lambda name: None
 
 
 class Keeper(Protocol):

@@ -53,6 +53,10 @@ class EngineLimits:
     """EngineSegment: segment files that stay open for their next use. Above: those used longest ago
     are closed, as soon as no reader holds them. Files with unsynced writes stay open besides."""
 
+    shards_opened_first_max: int = 1000
+    """EngineSegment: shards that are opened before the engine is. Where there are more, those that
+    have nothing to recover are opened when they are first used, and by a pass in the background."""
+
     decompressed_bytes_max: int = 64 * MIB
     """Size of a batch once decompressed. Above: BatchTooLarge, and nothing is stored."""
 

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 from stratamq.engine.commit import ALONE, answer
 from stratamq.engine.contract import ShardSpec
 from stratamq.engine.executor import Executor, answer_future
-from stratamq.engine.keeper import Keeper, each
+from stratamq.engine.keeper import Keeper, Opened, each
 from stratamq.engine.producers_shard import ProducerLimit
 from stratamq.engine.shard import Shard
+from stratamq.engine.unopened import OpenedShard, UnopenedShards
 from stratamq.model.damage import report_damage
 from stratamq.model.errors import (
     Closed,
@@ -34,6 +35,8 @@ logger = logging.getLogger(__name__)
 CREATED_AT_ONCE_MAX = 256
 """Shards that are made together. The others wait for the next time."""
 
+
+MISSING = "the metadata knows it, and its files are missing"
 
 REBUILD_WAIT_S = 5.0
 """How long the index is left alone after it could not be rebuilt."""
@@ -81,6 +84,8 @@ class Registry:
         self._recovering: dict[ShardName, asyncio.Task[bool]] = {}
         self._rebuilding: asyncio.Task[None] | None = None
         self._index_failure: RebuildFailure | None = None
+        self._unopened = UnopenedShards(executor.call, self._admit, self.index_is_damaged)
+        self._settling: dict[ShardName, asyncio.Task[None]] = {}
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -90,41 +95,43 @@ class Registry:
         self._executor.start()
         opening = asyncio.ensure_future(self._executor.call(self._open_all))
         try:
-            opened = await asyncio.shield(opening)
+            found, opened = await asyncio.shield(opening)
         except BaseException:
             await asyncio.wait([opening])
             if not opening.cancelled() and opening.exception() is None:
                 await self._executor.call(self._keeper.close)
             await self._executor.close()
             raise
-        lowered: list[Shard] = []
-        for shard, mark in opened:
+        for shard, _ in opened:
             self._add(shard)
-            if shard.replicated and mark is not None and mark > shard.commits.high_watermark:
-                lowered.append(shard)
-        await self._save_lowered(lowered)
+        await self._save_lowered([one.shard for one in opened if _is_lowered(one)])
         self._open = True
+        self._unopened.begin(list(found.unopened), found.open_later, self.open_shard)
 
     async def _save_lowered(self, shards: list[Shard]) -> None:
         """Their logs are shorter than when their watermarks were saved. What is written next is
         not committed, so until this is saved they take no writes; `recover` tries again."""
+        for shard in shards:
+            shard.poison = "its high watermark is being saved"
         try:
             await self._save(shards)
+            reason = None
         except StrataError as error:
-            for shard in shards:
-                shard.poison = f"its high watermark could not be saved: {error}"
+            reason = f"its high watermark could not be saved: {error}"
+        for shard in shards:
+            shard.poison = reason
 
-    def _open_all(self) -> list[tuple[Shard, Offset | None]]:
-        opened = self._keeper.open()
-        for name, reason in opened.unavailable.items():
+    def _open_all(self) -> tuple[Opened, list[OpenedShard]]:
+        found = self._keeper.open()
+        for name, reason in found.unavailable.items():
             self._set_aside(name, reason)
-        shards: list[tuple[Shard, Offset | None]] = []
-        for spec, store, mark in opened.kept:
+        shards: list[OpenedShard] = []
+        for spec, store, mark in found.kept:
             try:
-                shards.append((Shard(spec, store, mark), mark))
+                shards.append(OpenedShard(Shard(spec, store, mark), mark))
             except (OSError, StrataError) as error:
                 self._set_aside(spec.name, str(error))
-        return shards
+        return found, shards
 
     def _set_aside(self, name: ShardName, reason: str) -> None:
         """Its files stay as they are, nobody reads or writes it, and its name is not free."""
@@ -136,7 +143,12 @@ class Registry:
         if not self._open:
             return
         self._closing = True
-        while under_way := [*self._recovering.values(), *filter(None, [self._rebuilding])]:
+        await self._unopened.stop()
+        while under_way := [
+            *self._recovering.values(),
+            *self._settling.values(),
+            *filter(None, [self._rebuilding]),
+        ]:
             await asyncio.wait(under_way)
         async with self._changes:
             self._open = False
@@ -182,6 +194,10 @@ class Registry:
         if shard is not None and self._open:
             return shard
         self._check_open()
+        if name in self._unopened.specs:
+            self._check_can_open(name)
+            self._unopened.open_here(name)
+            return self.get(name)
         self._check_available(name)
         raise ShardNotFound(f"there is no shard {name}")
 
@@ -201,17 +217,72 @@ class Registry:
 
     def specs(self) -> dict[ShardName, ShardSpec]:
         self._check_open()
-        return {name: shard.spec for name, shard in self._shards.items()}
+        unopened = {name: spec for name, spec in self._unopened.specs.items() if spec is not None}
+        return unopened | {name: shard.spec for name, shard in self._shards.items()}
 
     def _check_open(self) -> None:
         if not self._open:
             raise Closed("the engine is closed")
+
+    # -- shards that are opened when they are used -----------------------------------------------
+
+    def is_unopened(self, name: ShardName) -> bool:
+        return name in self._unopened.specs
+
+    async def open_shard(self, name: ShardName) -> None:
+        """Open a shard that a start has left closed, without holding up the event loop; `get` would
+        do it right there. Whatever is found is known to `get` on return."""
+        if name in self._unopened.specs:
+            await self._wait_for_index()
+            self._check_can_open(name)
+            await self._unopened.open(name)
+        if (settling := self._settling.get(name)) is not None:
+            await asyncio.shield(settling)
+
+    def _check_can_open(self, name: ShardName) -> None:
+        self._check_not_closing()
+        if self._rebuilding is not None:
+            raise ShardUnavailable(f"shard {name} is unavailable: the index is being rebuilt")
+
+    def _admit(
+        self,
+        name: ShardName,
+        wanted: ShardSpec | None,
+        outcome: OpenedShard | Exception | None,
+    ) -> None:
+        """A shard was opened, or could not be. As with those that are opened at a start, it takes
+        no writes until a watermark that went down is saved, and it gets the metadata's configs."""
+        if isinstance(outcome, Exception):
+            self._set_aside(name, str(outcome))
+            return
+        if outcome is None:
+            if wanted is not None:
+                self._set_aside(name, MISSING)
+            return
+        shard, lowered = outcome.shard, _is_lowered(outcome)
+        self._add(shard)
+        if lowered:
+            shard.poison = "its high watermark is not saved yet"
+        if lowered or (wanted is not None and wanted != shard.spec):
+            task = self._settling[name] = asyncio.create_task(self._settle(shard, lowered, wanted))
+            task.add_done_callback(lambda _: self._settling.pop(name))
+
+    async def _settle(self, shard: Shard, lowered: bool, wanted: ShardSpec | None) -> None:
+        try:
+            if lowered:
+                await self._save_lowered([shard])
+            if wanted is not None:
+                await self.create(wanted)
+        except StrataError as error:
+            logger.error("shard %s was opened with its old configs: %s", shard.name, error)
 
     # -- changing ------------------------------------------------------------------------------
 
     async def create(self, spec: ShardSpec) -> None:
         """Those that are asked for while others are made are made together after them. A caller
         that gives up has no shard if it was not begun, and one that can be deleted if it was."""
+        if spec.name in self._unopened.specs:
+            await self.open_shard(spec.name)
         wanted = Wanted(spec, asyncio.get_running_loop().create_future())
         self._wanted.append(wanted)
         if self._creating is None:
@@ -281,6 +352,7 @@ class Registry:
 
     async def delete(self, name: ShardName) -> None:
         """A caller that gives up does not stop it."""
+        await self.open_shard(name)
         async with self._changes:
             self._check_open()
             if name in self._unavailable:
@@ -324,19 +396,20 @@ class Registry:
     async def restore(self, specs: Sequence[ShardSpec]) -> None:
         """Make the shards agree with the metadata after a start. One that should be on disk and is
         not is unavailable: an empty one in its place would give its offsets out again."""
-        for spec in specs:
-            if spec.name in self._unavailable:
-                continue
-            if spec.name not in self._shards and self._keeper.is_durable(spec):
-                self._set_aside(spec.name, "the metadata knows it, and its files are missing")
         self._check_open()
-        different = [
-            self.create(spec)
-            for spec in specs
-            if spec.name not in self._unavailable
-            and ((shard := self._shards.get(spec.name)) is None or shard.spec != spec)
-        ]
-        await asyncio.gather(*different)
+        different: list[ShardSpec] = []
+        for spec in specs:
+            shard = self._shards.get(spec.name)
+            if spec.name in self._unopened.specs:
+                self._unopened.specs[spec.name] = spec
+            elif shard is None and spec.name not in self._unavailable:
+                if self._keeper.is_durable(spec):
+                    self._set_aside(spec.name, MISSING)
+                else:
+                    different.append(spec)
+            elif shard is not None and shard.spec != spec:
+                different.append(spec)
+        await asyncio.gather(*map(self.create, different))
 
     # -- recovering ----------------------------------------------------------------------------
 
@@ -464,6 +537,7 @@ class Registry:
             shard.poison = "its index is being rebuilt"
         try:
             await self._executor.drain()
+            await self._unopened.settled()
             is_derived = await self._executor.call(self._keeper.begin_index)
         except Exception as error:  # whatever it is: the shards must not wait for ever
             reason = f"the index could not be rebuilt: {error}"
@@ -531,6 +605,12 @@ class Registry:
             marks = {shard.name: shard.committed() for shard in shards if not shard.gone}
             if marks:
                 await self._executor.call(lambda: self._keeper.save_high_watermarks(marks))
+
+
+def _is_lowered(opened: OpenedShard) -> bool:
+    """Whether the log of a replica is shorter than when its high watermark was saved."""
+    shard, saved = opened
+    return shard.replicated and saved is not None and saved > shard.commits.high_watermark
 
 
 def _with_fixed(spec: ShardSpec, old: TopicConfig) -> ShardSpec:

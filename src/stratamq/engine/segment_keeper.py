@@ -24,8 +24,14 @@ from stratamq.engine.high_watermarks import HighWatermarks
 from stratamq.engine.keeper import Kept, Opened, each
 from stratamq.engine.layout import HIGH_WATERMARKS, INDEX_FOLDER, SEGMENTS_FOLDER
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.shard_folders import SHARD_NAME, ShardFolders, as_storage_error
+from stratamq.engine.shard_folders import (
+    SHARD_NAME,
+    FoundFolders,
+    ShardFolders,
+    as_storage_error,
+)
 from stratamq.engine.sync_threads import SyncThreads
+from stratamq.log import names
 from stratamq.log.contract import ShardStore, Step
 from stratamq.log.disk import Disk, File, RealDisk, storage_error
 from stratamq.log.index import IndexStore
@@ -144,10 +150,9 @@ class SegmentKeeper:
             raise
 
     def _open_all(self) -> Opened:
-        found = self._folders.find()
-        for stray in found.strays:
-            report_damage(f"{self._root / stray}: no shard has this name; left as it is")
-        known = {spec.name for spec in found.specs} | found.unavailable.keys()
+        found = self._folders.find(self._can_wait if self._has_many() else lambda name: False)
+        self._report_strays(found)
+        known = {*found.unread, *(spec.name for spec in found.specs), *found.unavailable}
         self._drop_rows_except(known)
         kept, unavailable = [], dict(found.unavailable)
         for spec in found.specs:
@@ -157,7 +162,33 @@ class SegmentKeeper:
                 raise
             except (OSError, StrataError) as error:
                 unavailable[spec.name] = str(error)
-        return Opened(kept, unavailable)
+        return Opened(kept, unavailable, found.unread, self._open_later)
+
+    def _has_many(self) -> bool:
+        return len(self._disk.names(self._root)) > self._limits.shards_opened_first_max
+
+    def _can_wait(self, name: ShardName) -> bool:
+        """Whether opening the shard is short: everything in its newest segment was synced, so that
+        there is nothing to scan. A file that is missing is a matter for its opening."""
+        state = self._indexes.known_state(name)
+        if state is None or state.synced_position != state.indexed_position:
+            return False
+        file = names.segment_file(state.segment, names.LOG)
+        try:
+            return self._disk.size(Path(f"{self._root}/{name}/{file}")) == state.synced_position
+        except OSError:
+            return False
+
+    def _open_later(self, name: ShardName) -> Kept | None:
+        found = self._folders.look_into(name)
+        self._report_strays(found)
+        if (reason := found.unavailable.get(name)) is not None:
+            raise ShardUnavailable(reason)
+        return self._kept(found.specs[0]) if found.specs else None
+
+    def _report_strays(self, found: FoundFolders) -> None:
+        for stray in found.strays:
+            report_damage(f"{self._root / stray}: no shard has this name; left as it is")
 
     def _drop_rows_except(self, known: Set[ShardName]) -> None:
         """Rows of shards that are gone do no harm: a full disk keeps them until the next start."""

@@ -26,7 +26,7 @@ import errno
 import json
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -69,11 +69,13 @@ TOPICS_SHARD = re.compile(r"[0-9a-f]{32}_[0-9]{1,10}")
 
 class FoundFolders(NamedTuple):
     """What lies below the root. `unavailable` has the reason for each shard that has a folder and
-    no `shard.json` that can be trusted; `strays` are names that no shard has."""
+    no `shard.json` that can be trusted; `strays` are names that no shard has; `unread` are names
+    of shards whose folders were not looked into."""
 
     specs: list[ShardSpec]
     unavailable: dict[ShardName, str]
     strays: list[str]
+    unread: list[ShardName]
 
 
 class ShardFolders:
@@ -171,13 +173,25 @@ class ShardFolders:
             if _is_deleted(name) and self._disk.is_folder(self.root / name)
         ]
 
-    def find(self) -> FoundFolders:
-        """See the table above. Changes nothing but creations that were cut off. A folder that the
-        disk does not let us look into is its shard's trouble."""
-        found = FoundFolders([], {}, [])
+    def find(self, can_wait: Callable[[ShardName], bool] = lambda name: False) -> FoundFolders:
+        """See the table above. Changes nothing but creations that were cut off. Folders of topics'
+        shards that `can_wait` are left `unread`, for `look_into`."""
+        unread: list[ShardName] = []
+        read: list[str] = []
         for name in sorted(self._disk.names(self.root)):
             if _is_deleted(name) or name.removesuffix(names.TEMPORARY) == HIGH_WATERMARKS:
                 continue
+            if TOPICS_SHARD.fullmatch(name) and can_wait(ShardName(name)):
+                unread.append(ShardName(name))
+            else:
+                read.append(name)
+        return self.look_into(*read)._replace(unread=unread)
+
+    def look_into(self, *found_names: str) -> FoundFolders:
+        """The same for folders of these names. One that the disk does not let us look into is its
+        shard's trouble."""
+        found = FoundFolders([], {}, [], [])
+        for name in found_names:
             try:
                 self._look_at(name, found)
             except (OSError, StorageError) as error:

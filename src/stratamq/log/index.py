@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from itertools import repeat
+from itertools import count, repeat
 
 from stratamq.log._entries import key_rows, tag_rows
 from stratamq.log.contract import PlacedBatch
@@ -102,33 +102,37 @@ class IndexStore:
             ShardName(key[len(NAMES) :].decode()): U32.unpack(value)[0]
             for key, value in kv.scan(NAMES, after_prefix(NAMES))
         }
-        self._next_id = max(self._ids.values(), default=0) + 1
+        self._new_ids = count(max(self._ids.values(), default=0) + 1)
 
     def names(self) -> list[ShardName]:
         return list(self._ids)
 
     def shard(self, name: ShardName) -> ShardIndex:
         """The indexes of one shard. A new name gets a new id: ids are never used twice while any
-        row of their old owner may be left."""
+        row of their old owner may be left. May be called by several threads."""
         if name not in self._ids:
+            number = next(self._new_ids)
             row = self.kv.batch()
-            row.put(NAMES + name.encode(), U32.pack(self._next_id))
+            row.put(NAMES + name.encode(), U32.pack(number))
             self.kv.write(row)
-            self._ids[name] = self._next_id
-            self._next_id += 1
+            self._ids[name] = number
         return ShardIndex(self.kv, U32.pack(self._ids[name]))
+
+    def known_state(self, name: ShardName) -> IndexState | None:
+        """How far the indexes of a shard reach; None where there are none."""
+        return self.shard(name).state() if name in self._ids else None
 
     def add(self, names: Iterable[ShardName]) -> None:
         """Rows of new, empty shards, whose first segment begins with offset 0: one write for all
         of them."""
-        rows, new = self.kv.batch(), [name for name in names if name not in self._ids]
+        rows = self.kv.batch()
+        new = {name: next(self._new_ids) for name in names if name not in self._ids}
         first = IndexState.new(EARLIEST).encode()
-        for number, name in enumerate(new, self._next_id):
+        for name, number in new.items():
             rows.put(NAMES + name.encode(), U32.pack(number))
             rows.put(U32.pack(number) + STATE, first)
         self.kv.write(rows)
-        self._ids.update(zip(new, range(self._next_id, self._next_id + len(new)), strict=True))
-        self._next_id += len(new)
+        self._ids |= new
 
     def drop(self, name: ShardName) -> None:
         """Remove every row of a shard, its name last and with them."""

@@ -31,6 +31,7 @@ ENGINES = {
 """By name: an engine that no topic uses is not even imported. With the doors that each takes."""
 
 _ENGINE_LIMITS = {
+    "shards_opened_first_max": "shards.opened.first.max",
     "queue_requests_max": "io.queue.requests.max",
     "queue_bytes_max": "io.queue.bytes.max",
     "drain_requests_max": "io.drain.requests.max",

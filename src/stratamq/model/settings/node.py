@@ -132,6 +132,14 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             doc="Threads that read from disk. All busy: readers wait.",
         ),
         Setting(
+            name="shards.opened.first.max",
+            default=1000,
+            minimum=0,
+            doc="Shards in segment files that a node opens before it is ready. Where there are "
+            "more, it opens those that have something to recover, and the others when they are "
+            "first used or, one after the other, in the background.",
+        ),
+        Setting(
             name="files.open.max",
             default=4096,
             minimum=16,

@@ -25,12 +25,17 @@ from stratamq.wire.kafka.protocol.messages import (
 from stratamq.wire.kafka.protocol.messages.reassignments import AlterPartitionReassignmentsRequest
 
 
+TOPICS_AT_ONCE = 256
+"""Topics that are created, grown or deleted at the same time: they share syncs of metadata and of
+shards' folders. The others wait."""
+
+
 class Admin(Family):
     """The family of everything that changes or describes topics, configs and the cluster."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._tasks = TaskPool()
+        self._tasks = TaskPool(TOPICS_AT_ONCE)
 
     def handlers(self) -> Mapping[type, Handled]:
         return {**self._of_topics(), **self._of_configs(), **self._of_cluster()}

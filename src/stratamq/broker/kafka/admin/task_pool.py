@@ -11,8 +11,9 @@ from stratamq.broker.kafka.turns import paced
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
-AT_ONCE = 256
-"""Items of all requests that are worked on at the same time; the others wait."""
+AT_ONCE = 8
+"""Items of all requests that are worked on at the same time, unless a pool has a limit of its own;
+the others wait."""
 
 REQUESTS_MAX = 64
 """Requests under way, also those whose clients have given up. When the limit is reached, the next
@@ -27,10 +28,11 @@ class TaskPool:
     work that is under way; the next start finishes or undoes it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, at_once: int = AT_ONCE) -> None:
+        self._at_once = at_once
         self._tasks: set[asyncio.Task[None]] = set()
         self._requests = asyncio.Semaphore(REQUESTS_MAX)
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(at_once)
 
     async def each(
         self,
@@ -77,7 +79,7 @@ class TaskPool:
                     done[at] = await act(item)
 
         async with asyncio.TaskGroup() as workers:
-            for _ in range(AT_ONCE):
+            for _ in range(self._at_once):
                 workers.create_task(worker())
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
