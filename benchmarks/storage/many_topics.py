@@ -113,16 +113,15 @@ def bare_files(folder: Path) -> Took:
     began, cpu = time.perf_counter(), time.process_time()
 
     def make(number: int) -> None:
-        os.mkdir(folder / str(number))
-        fd = os.open(folder / str(number) / "log", os.O_CREAT | os.O_RDWR)
-        os.close(fd)
-        fd = os.open(folder / str(number) / "spec", os.O_CREAT | os.O_RDWR)
-        os.write(fd, b"." * 200)
-        os.fdatasync(fd)
-        os.close(fd)
-        fd = os.open(folder / str(number), os.O_RDONLY)
-        os.fsync(fd)
-        os.close(fd)
+        shard = folder / str(number)
+        shard.mkdir()
+        (shard / "log").touch()
+        with (shard / "spec").open("wb", buffering=0) as spec:
+            spec.write(b"." * 200)
+            os.fdatasync(spec.fileno())
+        names = os.open(shard, os.O_RDONLY)
+        os.fsync(names)
+        os.close(names)
 
     with ThreadPoolExecutor(SYNC_THREADS) as threads:
         list(threads.map(make, range(SHARDS)))

@@ -1,5 +1,5 @@
-"""Shards that a start leaves closed: each is opened when it is first used, and all of them by a pass
-in the background.
+"""Shards that a start leaves closed: each is opened when it is first used, or by a pass in the
+background.
 
 Opening a shard means reading its folder: half a millisecond, which ten thousand shards make five
 seconds. So a node with many shards opens those before it is ready that have something to recover

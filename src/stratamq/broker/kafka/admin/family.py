@@ -24,7 +24,6 @@ from stratamq.wire.kafka.protocol.messages import (
 )
 from stratamq.wire.kafka.protocol.messages.reassignments import AlterPartitionReassignmentsRequest
 
-
 TOPICS_AT_ONCE = 256
 """Topics that are created, grown or deleted at the same time: they share syncs of metadata and of
 shards' folders. The others wait."""
