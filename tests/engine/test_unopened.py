@@ -17,6 +17,7 @@ from stratamq.engine.high_watermarks import HighWatermarks
 from stratamq.engine.keeper import Kept
 from stratamq.engine.layout import HIGH_WATERMARKS
 from stratamq.engine.limits import EngineLimits
+from stratamq.engine.memory import EngineMemory
 from stratamq.engine.segment import EngineSegment
 from stratamq.log import names
 from stratamq.log.disk import RealDisk
@@ -290,3 +291,15 @@ async def test_closing_ends_the_pass(data: Data, monkeypatch: pytest.MonkeyPatch
         assert not engine.unavailable_shards()
         with pytest.raises(ShardNotFound):
             engine.offsets(ShardName(f"{TOPIC}_8"))
+
+
+async def test_shards_that_memory_persists_are_all_opened_first(tmp_path: Path) -> None:
+    persisted = spec(A, memory_persist=True)
+    for values_before in ([], [b"kept"]):
+        engine = EngineMemory(tmp_path, limits=NONE_FIRST)
+        await engine.open()
+        assert not engine.is_unopened(A)
+        await engine.create_shard(persisted)
+        assert values(await read_all(engine, A)) == values_before
+        await engine.write(A, record(b"kept"))
+        await engine.close()

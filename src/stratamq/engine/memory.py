@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from stratamq.engine.capacity import Capacity
@@ -181,7 +183,9 @@ class EngineMemory(BatchEngine):
         """Unless segments are persisted in the background, they are when `persist` is called."""
         clock, limits = clock or SystemClock(), limits or EngineLimits()
         folder = data_dir / MEMORY_FOLDER
-        persisted = SegmentKeeper(folder, limits, disk, open_kv)
+        # What memory holds is counted over all shards, so none is left closed at a start.
+        on_disk = replace(limits, shards_opened_first_max=sys.maxsize)
+        persisted = SegmentKeeper(folder, on_disk, disk, open_kv)
         keeper = MemoryKeeper(limits, persisted, folder, clock, disk)
         self._memory_keeper = keeper
         self._strangers: set[ShardName] = set()
