@@ -173,6 +173,14 @@ async def test_a_folder_that_goes_after_the_start_is_refused_as_well(data: Data)
         assert not (data.shards / A).exists()
 
 
+async def test_an_operator_need_not_wait_for_the_pass(data: Data) -> None:
+    (data.shards / A / "shard.json").unlink()
+    async with data.engine() as engine:
+        await engine.restore_shards(SPECS)
+        assert await engine.retry_shard(SPECS[0], repair=True)
+        assert values(await read_all(engine, A)) == TEN
+
+
 async def test_a_creation_that_was_cut_off_is_no_shard(data: Data) -> None:
     unfinished = ShardName(f"{TOPIC}_7")
     (data.shards / unfinished).mkdir()

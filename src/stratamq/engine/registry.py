@@ -428,6 +428,7 @@ class Registry:
 
     async def retry(self, spec: ShardSpec, *, repair: bool) -> bool:
         """Open a shard again that is unavailable or takes no writes; whether there was need."""
+        await self.open_shard(spec.name)
         if repair and (running := self._recovering.get(spec.name)) is not None:
             await asyncio.wait([running])  # it does not repair
         if not self._is_ailing(spec.name):
