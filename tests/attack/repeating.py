@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stratamq.wire.kafka.protocol import Api
-from stratamq.wire.kafka.protocol.schema import Array, Field, Fixed, Sized, fields_of
+from stratamq.wire.kafka.protocol.schema import Array, FieldSpec, Fixed, Sized, fields_of
 from tests.attack.raw import frame_of
 
 WORDS: Mapping[str, Any] = {
@@ -90,7 +90,7 @@ class Requests:
                 for path in self._lists_in(element):
                     yield (field.name, *path)
 
-    def _fields(self, struct: type) -> list[Field]:
+    def _fields(self, struct: type) -> list[FieldSpec]:
         return [one for one in fields_of(struct) if self._version in one.versions]
 
     def _built(self, struct: type, path: Path, count: int) -> Any:
@@ -101,7 +101,7 @@ class Requests:
         }
         return struct(**values)
 
-    def _value(self, field: Field, path: Path | None, count: int) -> Any:
+    def _value(self, field: FieldSpec, path: Path | None, count: int) -> Any:
         kind = field.kind
         if isinstance(kind, Array):
             if path is None and self._version in field.nullable:
@@ -113,7 +113,7 @@ class Requests:
             return None if empty else self._built(kind, path or (), count)
         return self._element(field, kind, (), count)
 
-    def _element(self, field: Field, kind: Fixed | Sized | type, path: Path, count: int) -> Any:
+    def _element(self, field: FieldSpec, kind: Fixed | Sized | type, path: Path, count: int) -> Any:
         if isinstance(kind, type):
             return self._built(kind, path, count)
         if field.name in self._words:

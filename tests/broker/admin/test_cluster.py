@@ -18,6 +18,7 @@ from stratamq.model.shard import shard_name
 from stratamq.model.types import NodeId
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.cluster_admin import (
+    AlterPartitionReassignmentsRequest,
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
@@ -26,6 +27,8 @@ from stratamq.wire.kafka.protocol.messages.cluster_admin import (
     ElectLeadersRequest,
     ElectLeadersTopic,
     ListPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
 )
 from stratamq.wire.kafka.protocol.messages.metadata import (
     Cursor,
@@ -40,11 +43,6 @@ from stratamq.wire.kafka.protocol.messages.quorum import (
     QuorumTopic,
     UnregisterBrokerRequest,
     UpdateFeaturesRequest,
-)
-from stratamq.wire.kafka.protocol.messages.reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
 )
 from tests.broker.admin.conftest import Rig
 

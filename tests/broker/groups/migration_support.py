@@ -28,10 +28,10 @@ from stratamq.broker.kafka.groups.consumer.members import (
 from stratamq.broker.kafka.groups.limits import GroupLimits
 from stratamq.model.types import TopicId
 from stratamq.wire.kafka.protocol import ErrorCode, encode_embedded
-from stratamq.wire.kafka.protocol.messages.consumer_protocol import (
+from stratamq.wire.kafka.protocol.messages.groups import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
-    TopicPartition,
+    MemberTopicPartitions,
 )
 
 SESSION_MS = 10_000
@@ -40,10 +40,10 @@ Place = tuple[str, int]
 """A topic's name and a partition's number."""
 
 
-def by_topic(places: Collection[Place]) -> list[TopicPartition]:
+def by_topic(places: Collection[Place]) -> list[MemberTopicPartitions]:
     names = sorted({name for name, _ in places})
     return [
-        TopicPartition(topic=name, partitions=sorted(n for one, n in places if one == name))
+        MemberTopicPartitions(topic=name, partitions=sorted(n for one, n in places if one == name))
         for name in names
     ]
 

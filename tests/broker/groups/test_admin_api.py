@@ -14,8 +14,8 @@ from stratamq.wire.kafka.protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
-from stratamq.wire.kafka.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 from stratamq.wire.kafka.protocol.messages.groups import (
+    ConsumerProtocolSubscription,
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     LeaveGroupRequest,

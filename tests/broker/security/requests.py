@@ -25,7 +25,6 @@ from stratamq.wire.kafka.protocol.messages import (
     produce,
     quorum,
     quotas,
-    reassignments,
     sasl,
     topics,
     transactions,
@@ -432,8 +431,8 @@ SAMPLES: Mapping[type, Sample] = {
     quorum.UpdateFeaturesRequest: Sample(
         fixed(quorum.UpdateFeaturesRequest(feature_updates=[])), NO_CLUSTER
     ),
-    reassignments.AlterPartitionReassignmentsRequest: Sample(
-        fixed(reassignments.AlterPartitionReassignmentsRequest(topics=[])), NO_CLUSTER
+    cluster_admin.AlterPartitionReassignmentsRequest: Sample(
+        fixed(cluster_admin.AlterPartitionReassignmentsRequest(topics=[])), NO_CLUSTER
     ),
     cluster_admin.ListPartitionReassignmentsRequest: Sample(
         fixed(cluster_admin.ListPartitionReassignmentsRequest()), NO_CLUSTER

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from stratamq.wire.kafka.protocol.schema import Array, Field, fields_of, message_of
+from stratamq.wire.kafka.protocol.schema import Array, FieldSpec, fields_of, message_of
 
 _MODULES = (
     "admin.acl",
@@ -72,7 +72,7 @@ def to_dict(message: Any, struct: Any, version: int) -> dict[str, Any]:
     }
 
 
-def _value(value: Any, our: Field, their: Any, version: int) -> Any:
+def _value(value: Any, our: FieldSpec, their: Any, version: int) -> Any:
     if value is None:
         return None
     if isinstance(our.kind, Array):
@@ -91,7 +91,7 @@ def _bits(number: int) -> set[int] | None:
     return None if number == -(1 << 31) else {bit for bit in range(31) if number >> bit & 1}
 
 
-def narrow(struct_type: type, field: Field) -> st.SearchStrategy[Any] | None:
+def narrow(struct_type: type, field: FieldSpec) -> st.SearchStrategy[Any] | None:
     """Values that kafka-python can hold."""
     if field.name.endswith("authorized_operations") and field.kind.name == "int32":  # type: ignore[union-attr]
         return st.integers(0, (1 << 31) - 1) | st.just(-(1 << 31))

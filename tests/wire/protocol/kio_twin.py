@@ -21,14 +21,7 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
-from stratamq.wire.kafka.protocol.schema import (
-    Array,
-    Field,
-    Kind,
-    Role,
-    fields_of,
-    message_of,
-)
+from stratamq.wire.kafka.protocol.schema import Array, FieldSpec, Kind, Role, fields_of, message_of
 from tests.wire.protocol.support import signed
 
 DATA_NAMES = {
@@ -130,7 +123,7 @@ def _without_none(hint: Any) -> tuple[Any, bool]:
 _SECOND = 1000
 
 
-def narrow(_: type, field: Field) -> st.SearchStrategy[Any] | None:
+def narrow(_: type, field: FieldSpec) -> st.SearchStrategy[Any] | None:
     """Values that kio can hold."""
     if field.name.endswith("error_code"):
         return st.sampled_from([int(code) for code in KioErrorCode])

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from stratamq.wire.kafka.protocol.codec import encode
-from stratamq.wire.kafka.protocol.messages import consumer_protocol
+from stratamq.wire.kafka.protocol.messages import groups
 from stratamq.wire.kafka.protocol.registry import APIS
 from stratamq.wire.kafka.protocol.schema import (
     BOOL,
@@ -20,7 +20,7 @@ from stratamq.wire.kafka.protocol.schema import (
     UINT16,
     UUID,
     Array,
-    Field,
+    FieldSpec,
     Fixed,
     Kind,
     Sized,
@@ -31,8 +31,8 @@ from stratamq.wire.kafka.protocol.schema import (
 Case = tuple[type, int]
 
 DATA_TYPES = (
-    consumer_protocol.ConsumerProtocolSubscription,
-    consumer_protocol.ConsumerProtocolAssignment,
+    groups.ConsumerProtocolSubscription,
+    groups.ConsumerProtocolAssignment,
 )
 TYPES = [
     message_type for api in APIS.values() for message_type in (api.request, api.response)
@@ -63,7 +63,7 @@ def wired(message: object, version: int) -> bytes:
 
 # -- any value -------------------------------------------------------------------------------------
 
-Narrow = Callable[[type, Field], st.SearchStrategy[Any] | None]
+Narrow = Callable[[type, FieldSpec], st.SearchStrategy[Any] | None]
 """Gives a strategy for the fields that a second implementation cannot hold any value of."""
 
 _LONG = 130
@@ -96,7 +96,7 @@ def _structs(struct_type: type, version: int, narrow: Narrow) -> st.SearchStrate
 
 
 def _fields(
-    struct_type: type, field: Field, version: int, narrow: Narrow
+    struct_type: type, field: FieldSpec, version: int, narrow: Narrow
 ) -> st.SearchStrategy[Any]:
     found = narrow(struct_type, field)
     if found is None:

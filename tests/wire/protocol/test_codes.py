@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from stratamq.wire.kafka.protocol import APIS
-from stratamq.wire.kafka.protocol.codes import ERROR_CODES, NAMES
+from stratamq.wire.kafka.protocol.errors import CODE_FIELDS, ERROR_CODES
 from stratamq.wire.kafka.protocol.schema import fields_of
 from tests.wire.protocol.support import sample
 
@@ -21,7 +21,7 @@ def walked(value: object) -> Iterator[int]:
     elif hasattr(type(value), "__slots__") and not isinstance(value, bytes):
         for field in fields_of(type(value)):
             held = getattr(value, field.name)
-            if field.name in NAMES:
+            if field.name in CODE_FIELDS:
                 yield from [held] if held else []
             else:
                 yield from walked(held)

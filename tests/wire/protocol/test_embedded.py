@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stratamq.wire.kafka.protocol import MalformedMessage, decode_embedded, encode_embedded
-from stratamq.wire.kafka.protocol.messages.consumer_protocol import (
+from stratamq.wire.kafka.protocol.messages.groups import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
-    TopicPartition,
+    MemberTopicPartitions,
 )
 from tests.wire.protocol.kafka_python_twin import TWINS
 from tests.wire.protocol.support import DATA_TYPES, messages, sample
@@ -26,7 +26,7 @@ def test_they_come_back_with_their_version(
 
 def test_the_bytes_are_these() -> None:
     assignment = ConsumerProtocolAssignment(
-        assigned_partitions=[TopicPartition(topic="t", partitions=[0, 7])], user_data=None
+        assigned_partitions=[MemberTopicPartitions(topic="t", partitions=[0, 7])], user_data=None
     )
     expected = "0001 00000001 0001 74 00000002 00000000 00000007 ffffffff"
     assert encode_embedded(assignment, 1) == bytes.fromhex(expected)

@@ -25,10 +25,9 @@ from stratamq.wire.kafka.protocol import (
     encode_request,
 )
 from stratamq.wire.kafka.protocol.decoding import holds_records
-from stratamq.wire.kafka.protocol.frames import SIZE
+from stratamq.wire.kafka.protocol.frames import BUFFER_BYTES, BUFFERS_MAX, LARGE_BYTES, SIZE
 from stratamq.wire.kafka.protocol.messages.metadata import MetadataRequest
 from stratamq.wire.kafka.protocol.messages.produce import ProduceRequest
-from stratamq.wire.kafka.protocol.receiving import BUFFER_BYTES, BUFFERS_MAX, LARGE_BYTES
 from tests.wire.protocol.support import CASES, case_name, sample, wired
 from tests.wire.protocol.test_frames import framed
 

@@ -12,8 +12,7 @@ from stratamq.wire.kafka.protocol import (
     api_versions_response,
     error_of,
 )
-from stratamq.wire.kafka.protocol.schema import Array, fields_of, message_of
-from stratamq.wire.kafka.protocol.versions import ALL, NONE, versions_of
+from stratamq.wire.kafka.protocol.schema import ALL, NONE, Array, fields_of, message_of, versions_of
 from tests.waiting import every
 from tests.wire.protocol.support import TYPES
 

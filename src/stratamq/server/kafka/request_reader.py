@@ -17,7 +17,7 @@ from stratamq.wire.kafka.protocol import (
     decode_request,
     decode_request_in_steps,
 )
-from stratamq.wire.kafka.protocol.exceptions import FrameTooLarge
+from stratamq.wire.kafka.protocol.errors import FrameTooLarge
 
 if TYPE_CHECKING:
     from stratamq.server.kafka.server import KafkaServer

@@ -34,8 +34,7 @@ from stratamq.wire.kafka.protocol import (
     encode_response_in_steps,
     encode_unsupported_version,
 )
-from stratamq.wire.kafka.protocol.codes import ERROR_CODES
-from stratamq.wire.kafka.protocol.exceptions import UnknownApi
+from stratamq.wire.kafka.protocol.errors import ERROR_CODES, UnknownApi
 from stratamq.wire.kafka.protocol.headers import API_VERSIONS_KEY
 
 if TYPE_CHECKING:

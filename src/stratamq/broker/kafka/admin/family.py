@@ -22,7 +22,7 @@ from stratamq.wire.kafka.protocol.messages import (
     quorum,
     topics,
 )
-from stratamq.wire.kafka.protocol.messages.reassignments import AlterPartitionReassignmentsRequest
+from stratamq.wire.kafka.protocol.messages.cluster_admin import AlterPartitionReassignmentsRequest
 
 TOPICS_AT_ONCE = 256
 """Topics that are created, grown or deleted at the same time: they share syncs of metadata and of

@@ -10,20 +10,18 @@ from stratamq.meta.segments import SegmentMeta
 from stratamq.model.errors import StrataError
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.cluster_admin import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
     ElectionPartitionResult,
     ElectLeadersRequest,
     ElectLeadersResponse,
     ElectLeadersTopic,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
-    ReplicaElectionResult,
-)
-from stratamq.wire.kafka.protocol.messages.reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
     ReassignablePartition,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
+    ReplicaElectionResult,
 )
 
 PREFERRED = 0

@@ -23,7 +23,6 @@ from stratamq.model.access import OPERATIONS, ResourceKind
 from stratamq.model.errors import AnswerTooLarge, StrataError, TopicNotFound
 from stratamq.model.types import TopicId
 from stratamq.wire.kafka.protocol import ErrorCode
-from stratamq.wire.kafka.protocol.messages.common import NOT_ASKED
 from stratamq.wire.kafka.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -44,6 +43,7 @@ from stratamq.wire.kafka.protocol.messages.groups_admin import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
+from stratamq.wire.kafka.protocol.messages.metadata import NOT_ASKED
 
 GROUP_OPERATIONS = sum(1 << operation for operation in OPERATIONS[ResourceKind.GROUP])
 """All that can be done to a group, as a bit field. `security.guard` replaces it by what the caller

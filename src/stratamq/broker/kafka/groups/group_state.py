@@ -21,7 +21,7 @@ from stratamq.model.errors import Closed, StrataError
 from stratamq.model.shard import split_shard_name
 from stratamq.model.types import ShardName, TopicId
 from stratamq.wire.kafka.protocol import ErrorCode, ProtocolError, decode_embedded
-from stratamq.wire.kafka.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
+from stratamq.wire.kafka.protocol.messages.groups import ConsumerProtocolSubscription
 
 log = logging.getLogger(__name__)
 

@@ -17,13 +17,13 @@ from stratamq.wire.kafka.protocol.messages import (
     quotas,
     sasl,
 )
+from stratamq.wire.kafka.protocol.messages.cluster_admin import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
 from stratamq.wire.kafka.protocol.messages.metadata import (
     DescribeClusterRequest,
     DescribeClusterResponse,
-)
-from stratamq.wire.kafka.protocol.messages.reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
 )
 
 NO_CLUSTER = ErrorCode.CLUSTER_AUTHORIZATION_FAILED

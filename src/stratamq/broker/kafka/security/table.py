@@ -35,7 +35,6 @@ from stratamq.wire.kafka.protocol.messages import (
     produce,
     quorum,
     quotas,
-    reassignments,
     sasl,
     topics,
     transactions,
@@ -322,7 +321,7 @@ ADMINISTRATION: Mapping[type, Entry] = {
         needs="ALTER cluster", judge=whole(O.ALTER, CLUSTER, on_cluster.not_moved)
     ),
     cluster_admin.ElectLeadersRequest: Entry(needs="ALTER cluster", judge=on_cluster.elect),
-    reassignments.AlterPartitionReassignmentsRequest: Entry(
+    cluster_admin.AlterPartitionReassignmentsRequest: Entry(
         needs="ALTER cluster", judge=whole(O.ALTER, CLUSTER, on_cluster.not_reassigned)
     ),
     cluster_admin.ListPartitionReassignmentsRequest: Entry(

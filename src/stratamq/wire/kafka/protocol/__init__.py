@@ -1,9 +1,9 @@
 """Kafka's requests and responses: bytes in, values out.
 
-`messages` declares what there is, `schema` the words for it. `codec` reads and writes one message,
-by functions that `decoding` and `encoding` generate from the declarations at first use; `print
-(source(MetadataResponse, 12))` shows them. `frames`, `receiving`, `headers` and `exchange` deal
-in whole frames, `registry` knows all APIs, and `repeats` which parts of a request name the same.
+`messages` declares them, `schema` has the words for it. `codec` reads and writes one message, by
+functions that `decoding` and `encoding` generate from the declarations at first use; `print
+(source(MetadataResponse, 12))` prints them. `frames`, `headers` and `exchange` deal in whole
+frames, `registry` knows all APIs, and `repeats` which parts of a request name the same.
 
 Whatever bytes come in, reading them ends in a value or in a ProtocolError; memory is bounded by
 the size of the frame and by `ELEMENTS_MAX`.
@@ -11,10 +11,16 @@ the size of the frame and by `ELEMENTS_MAX`.
 
 from __future__ import annotations
 
-from stratamq.wire.kafka.protocol.codec import Steps, decode, encode, source
-from stratamq.wire.kafka.protocol.embedded import decode_embedded, encode_embedded
-from stratamq.wire.kafka.protocol.errors import ErrorCode, error_of
-from stratamq.wire.kafka.protocol.exceptions import (
+from stratamq.wire.kafka.protocol.codec import (
+    Steps,
+    decode,
+    decode_embedded,
+    encode,
+    encode_embedded,
+    source,
+)
+from stratamq.wire.kafka.protocol.errors import (
+    ErrorCode,
     FrameTooLarge,
     MalformedFrame,
     MalformedMessage,
@@ -22,6 +28,7 @@ from stratamq.wire.kafka.protocol.exceptions import (
     UnknownApi,
     UnsendableValue,
     UnsupportedVersion,
+    error_of,
 )
 from stratamq.wire.kafka.protocol.exchange import (
     Request,
@@ -34,9 +41,14 @@ from stratamq.wire.kafka.protocol.exchange import (
     encode_response_in_steps,
     encode_unsupported_version,
 )
-from stratamq.wire.kafka.protocol.frames import FRAME_BYTES_MAX, FrameSplitter
+from stratamq.wire.kafka.protocol.frames import (
+    FRAME_BYTES_MAX,
+    Frame,
+    FrameReceiver,
+    FrameSplitter,
+    ReceiveBuffers,
+)
 from stratamq.wire.kafka.protocol.headers import RequestHeader
-from stratamq.wire.kafka.protocol.receiving import Frame, FrameReceiver, ReceiveBuffers
 from stratamq.wire.kafka.protocol.registry import (
     ALL_VERSIONS,
     APIS,
@@ -45,8 +57,7 @@ from stratamq.wire.kafka.protocol.registry import (
     api_versions_response,
 )
 from stratamq.wire.kafka.protocol.runtime import ELEMENTS_MAX, RESPONSE_ELEMENTS_MAX
-from stratamq.wire.kafka.protocol.schema import NO_UUID, Buffer
-from stratamq.wire.kafka.protocol.versions import Versions
+from stratamq.wire.kafka.protocol.schema import NO_UUID, Buffer, Versions
 
 __all__ = [
     "ALL_VERSIONS",

@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 
 from stratamq.wire.kafka.protocol.decoding import decoder_source
 from stratamq.wire.kafka.protocol.encoding import encoder_source
-from stratamq.wire.kafka.protocol.receiving import Frame
+from stratamq.wire.kafka.protocol.errors import MalformedMessage
+from stratamq.wire.kafka.protocol.frames import Frame
 from stratamq.wire.kafka.protocol.runtime import ELEMENTS_MAX, unsendable
-from stratamq.wire.kafka.protocol.schema import Buffer, Message, message_of
-from stratamq.wire.kafka.protocol.source import Source
+from stratamq.wire.kafka.protocol.schema import Buffer, MessageSpec, message_of
+from stratamq.wire.kafka.protocol.source import FunctionSource
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
@@ -116,14 +117,14 @@ def source(message_type: type, version: int) -> str:
     return decoder_source(message, version).text + "\n\n" + encoder_source(message, version).text
 
 
-def _known(message_type: type, version: int) -> Message:
+def _known(message_type: type, version: int) -> MessageSpec:
     message = message_of(message_type)
     if version not in message.versions:
         raise ValueError(f"{message.name} has versions {message.versions}, not {version}")
     return message
 
 
-def _compiled(source: Source, name: str) -> Callable[..., Any]:
+def _compiled(source: FunctionSource, name: str) -> Callable[..., Any]:
     """Run the source. Its lines are kept, so that a traceback can show them."""
     text = source.text
     place = f"<{name} {source.title}{' in steps' if source.steps else ''}>"
@@ -142,3 +143,26 @@ def _explained(message: object, version: int, error: Exception) -> Exception:
     assert trace is not None
     line = linecache.getline(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
     return unsendable(name, error, line)
+
+
+# -- structures inside a bytes field: an int16 version, then the body ------------------------------
+# Classic consumers put them into JoinGroup and SyncGroup. A reader takes what it knows of a newer
+# version than its own, since versions only ever add fields at the end.
+
+_VERSION = struct.Struct(">h")
+
+
+def decode_embedded(data_type: type[T], data: bytes) -> tuple[int, T]:
+    """The version that was sent, and the structure."""
+    if len(data) < _VERSION.size:
+        raise MalformedMessage(f"{len(data)} bytes are too few for a version")
+    (sent,) = _VERSION.unpack_from(data)
+    known = message_of(data_type).versions
+    if sent < known.first:
+        raise MalformedMessage(f"{data_type.__name__} has no version {sent}")
+    version = min(sent, known.last)
+    return sent, decode(data_type, version, data, _VERSION.size, exact=sent == version)
+
+
+def encode_embedded(data: object, version: int) -> bytes:
+    return b"".join(encode(data, version, _VERSION.pack(version)))

@@ -16,21 +16,21 @@ import struct
 from dataclasses import MISSING
 
 from stratamq.wire.kafka.protocol import runtime
-from stratamq.wire.kafka.protocol.exceptions import MalformedMessage
+from stratamq.wire.kafka.protocol.errors import MalformedMessage
 from stratamq.wire.kafka.protocol.schema import (
     BYTES,
     RECORDS,
     STRING,
     WIDTHS,
     Array,
-    Field,
+    FieldSpec,
     Fixed,
     Kind,
-    Message,
+    MessageSpec,
     Sized,
     fields_of,
 )
-from stratamq.wire.kafka.protocol.source import Source, stem
+from stratamq.wire.kafka.protocol.source import FunctionSource, stem
 
 _HELPERS = {
     "new": object.__new__,
@@ -55,22 +55,22 @@ _HELPERS = {
 
 
 def decoder_source(
-    message: Message, version: int, *, exact: bool = True, steps: bool = False
-) -> Source:
+    message: MessageSpec, version: int, *, exact: bool = True, steps: bool = False
+) -> FunctionSource:
     """`decode(buf, pos, room)`: the message, and how many more elements it could have had. Unless
     `exact`, bytes after the message are left alone."""
     return _Decoder(message, version, steps).write(message, exact)
 
 
 class _Decoder:
-    def __init__(self, message: Message, version: int, steps: bool) -> None:
-        self._out = Source(message, version, steps=steps)
+    def __init__(self, message: MessageSpec, version: int, steps: bool) -> None:
+        self._out = FunctionSource(message, version, steps=steps)
         self._out.namespace.update(_HELPERS)
         self._viewed = holds_records(message.type)
         self._run: list[tuple[str, str]] = []
         """Codes and targets of fields that the next call of struct will read together."""
 
-    def write(self, message: Message, exact: bool) -> Source:
+    def write(self, message: MessageSpec, exact: bool) -> FunctionSource:
         out = self._out
         with out.block("def decode(buf, pos, room):"):
             out.line("size = len(buf)")
@@ -202,7 +202,7 @@ class _Decoder:
 
     # -- tagged fields -----------------------------------------------------------------------------
 
-    def _tags(self, known: list[Field], var: str) -> None:
+    def _tags(self, known: list[FieldSpec], var: str) -> None:
         out = self._out
         for field in known:
             out.line(f"{var}.{field.name} = {default_text(field)}")
@@ -221,7 +221,7 @@ class _Decoder:
                 out.line(f"{tag}, pos, {end} = tag_head(buf, pos, {tag})")
                 self._tag_cases(known, var, tag, end)
 
-    def _tag_cases(self, known: list[Field], var: str, tag: str, end: str) -> None:
+    def _tag_cases(self, known: list[FieldSpec], var: str, tag: str, end: str) -> None:
         out = self._out
         for index, field in enumerate(known):
             with out.block(f"{'elif' if index else 'if'} {tag} == {field.tag}:"):
@@ -283,7 +283,7 @@ class _Decoder:
         return least
 
 
-def default_text(field: Field) -> str:
+def default_text(field: FieldSpec) -> str:
     """The default as Python source."""
     assert field.default is not MISSING, f"{field.name} is not in all versions, and has no default"
     return "[]" if field.default == () else repr(field.default)

@@ -18,27 +18,27 @@ from stratamq.wire.kafka.protocol.schema import (
     STRING,
     UUID,
     Array,
-    Field,
+    FieldSpec,
     Fixed,
     Kind,
-    Message,
+    MessageSpec,
     Sized,
 )
-from stratamq.wire.kafka.protocol.source import Source, stem
+from stratamq.wire.kafka.protocol.source import FunctionSource, stem
 
 _NULLS = {"h": r"b'\xff\xff'", "i": r"b'\xff\xff\xff\xff'"}
 _EMPTY_TAGS = "x"
 """In a run: the zero byte that says there are no tagged fields."""
 
 
-def encoder_source(message: Message, version: int, *, steps: bool = False) -> Source:
+def encoder_source(message: MessageSpec, version: int, *, steps: bool = False) -> FunctionSource:
     """`encode(m, head)`: a list of buffers, the first of which begins with `head`."""
     return _Encoder(message, version, steps).write(message)
 
 
 class _Encoder:
-    def __init__(self, message: Message, version: int, steps: bool) -> None:
-        self._out = Source(message, version, steps=steps)
+    def __init__(self, message: MessageSpec, version: int, steps: bool) -> None:
+        self._out = FunctionSource(message, version, steps=steps)
         self._out.namespace.update(
             varint=runtime.uvarints, RECORDS_COPIED_MAX=runtime.RECORDS_COPIED_MAX
         )
@@ -46,7 +46,7 @@ class _Encoder:
         self._run: list[tuple[str, str]] = []
         """Codes and expressions; an array has the code of its elements with a `*` before it."""
 
-    def write(self, message: Message) -> Source:
+    def write(self, message: MessageSpec) -> FunctionSource:
         out = self._out
         with out.block("def encode(m, head):"):
             out.begin_steps()
@@ -71,7 +71,7 @@ class _Encoder:
         if out.flexible:
             self._tags(out.tagged_fields(struct_type), var)
 
-    def _refuse(self, field: Field, value: str) -> None:
+    def _refuse(self, field: FieldSpec, value: str) -> None:
         """A value that this version cannot carry, and that must not get lost."""
         reason = f"{field.name} is not in this version"
         self._out.line(f"if {_is_set(field, value)}: raise ValueError({reason!r})")
@@ -168,7 +168,7 @@ class _Encoder:
 
     # -- tagged fields -----------------------------------------------------------------------------
 
-    def _tags(self, known: list[Field], var: str) -> None:
+    def _tags(self, known: list[FieldSpec], var: str) -> None:
         out = self._out
         if not known:
             self._run.append((_EMPTY_TAGS, ""))
@@ -185,7 +185,7 @@ class _Encoder:
         self._put(f"varint[len({tags}) // 3]")
         out.line(f"{self._sink} += {tags}")
 
-    def _tag_body(self, field: Field, value: str) -> str:
+    def _tag_body(self, field: FieldSpec, value: str) -> str:
         """Encode a tagged field by itself: its size goes before it."""
         out, around = self._out, self._sink
         self._sink = out.fresh("part")
@@ -256,7 +256,7 @@ class _Encoder:
         self._put(f"{packers}[{', '.join(lengths)}]({', '.join(values)})")
 
 
-def _is_set(field: Field, value: str) -> str:
+def _is_set(field: FieldSpec, value: str) -> str:
     """An expression that is true when a value is not the default."""
     if field.default is None:
         return f"{value} is not None"

@@ -1,13 +1,69 @@
-"""Kafka's error codes: what clients are told, and whether they try again.
+"""What may go wrong between bytes and messages, and Kafka's error codes.
 
-Codes, names and the retriable mark are the protocol's; the words are ours. Where our exceptions
-become codes is the broker's table, not this one.
+ProtocolError                a peer's bytes, or what we would answer, do not fit the protocol
+├── MalformedFrame           the size before a frame is negative or too short for a header
+├── FrameTooLarge            the size is over the limit; nothing of it was buffered
+├── MalformedMessage         a header or body that does not follow its schema
+├── UnknownApi               an API key that no table of ours has
+├── UnsupportedVersion       a known API in a version that is not served
+└── UnsendableValue          our own message holds a value that this version cannot carry
+
+All but the last are the peer's doing: close its connection, or, for ApiVersions in a version too
+new, answer in version 0. The last one is our bug, found before a byte of it is sent.
+
+`ErrorCode` is what responses carry. Codes, names and the retriable mark are the protocol's; the
+words are ours. The broker's table says which of our exceptions becomes which code.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
-from typing import Self
+from typing import Any, Self
+
+from stratamq.model.errors import InvalidInput
+from stratamq.wire.kafka.protocol.schema import Array, fields_of
+
+
+class ProtocolError(InvalidInput):
+    pass
+
+
+class MalformedFrame(ProtocolError):
+    pass
+
+
+class FrameTooLarge(ProtocolError):
+    pass
+
+
+class MalformedMessage(ProtocolError):
+    pass
+
+
+class UnknownApi(ProtocolError):
+    """Carries what every request header begins with, in whatever version it is."""
+
+    def __init__(self, api_key: int, api_version: int, correlation_id: int) -> None:
+        super().__init__(f"API key {api_key} (version {api_version}) is not known")
+        self.api_key, self.api_version = api_key, api_version
+        self.correlation_id = correlation_id
+
+
+class UnsupportedVersion(ProtocolError):
+    """As UnknownApi; for ApiVersions the correlation id is needed for the answer."""
+
+    def __init__(self, name: str, api_key: int, api_version: int, correlation_id: int) -> None:
+        super().__init__(f"{name} (API key {api_key}) is not served in version {api_version}")
+        self.api_key, self.api_version = api_key, api_version
+        self.correlation_id = correlation_id
+
+
+class UnsendableValue(ProtocolError):
+    pass
+
+
+# -- Kafka's codes ---------------------------------------------------------------------------------
 
 RETRY = True
 FINAL = False
@@ -155,7 +211,7 @@ class ErrorCode(IntEnum):
     DUPLICATE_VOTER = 126, FINAL, "a voter already"
     VOTER_NOT_FOUND = 127, FINAL, "not a voter"
     INVALID_REGULAR_EXPRESSION = 128, FINAL, "the regular expression cannot be read"
-    REBOOTSTRAP_REQUIRED = 129, FINAL, "what the client knows is too old; begin anew"
+    REBOOTSTRAP_REQUIRED = 129, FINAL, "what the client knows is too old; start again"
     STREAMS_INVALID_TOPOLOGY = 130, FINAL, "the topology is not possible"
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131, FINAL, "the topology's epoch is not possible"
     STREAMS_TOPOLOGY_FENCED = 132, FINAL, "a newer topology has taken over"
@@ -168,3 +224,50 @@ _BY_CODE = {int(error): error for error in ErrorCode}
 def error_of(code: int) -> ErrorCode:
     """The row of a code from the wire; newer codes than ours count as unknown."""
     return _BY_CODE.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+# -- the codes in a response -----------------------------------------------------------------------
+# A function is generated for each kind of response at its first use: it looks at the fields that
+# can hold a code and at no others, since it is called for every answer.
+
+CODE_FIELDS = ("error_code", "partition_error_code")
+
+Finder = Callable[[Any], list[int]]
+
+
+class ErrorCodeFinders(dict[type, Finder]):
+    def __missing__(self, response_type: type) -> Finder:
+        made = self[response_type] = _finder(response_type)
+        return made
+
+
+ERROR_CODES = ErrorCodeFinders()
+"""By the class of a response: finds all codes that are not NONE, in the order of the wire."""
+
+
+def _finder(response_type: type) -> Finder:
+    body = "".join(f"    {line}\n" for line in _lines(response_type, "response", 0))
+    namespace: dict[str, Any] = {}
+    exec(f"def find(response):\n    found = []\n{body}    return found\n", namespace)
+    made: Finder = namespace["find"]
+    return made
+
+
+def _lines(struct_type: type, name: str, depth: int) -> list[str]:
+    """Nothing for a struct without a code in it."""
+    lines = []
+    for field in fields_of(struct_type):
+        value = f"{name}.{field.name}"
+        if field.name in CODE_FIELDS:
+            lines.append(f"if {value}: found.append({value})")
+        elif isinstance(field.kind, Array) and isinstance(field.kind.element, type):
+            inner = _lines(field.kind.element, f"item_{depth}", depth + 1)
+            if inner:
+                lines.append(f"for item_{depth} in {value} or ():")
+                lines += [f"    {line}" for line in inner]
+        elif isinstance(field.kind, type):
+            inner = _lines(field.kind, f"item_{depth}", depth + 1)
+            if inner:
+                lines.append(f"if (item_{depth} := {value}) is not None:")
+                lines += [f"    {line}" for line in inner]
+    return lines

@@ -22,13 +22,13 @@ from stratamq.wire.kafka.protocol.codec import (
     encode_in_steps,
 )
 from stratamq.wire.kafka.protocol.decoding import holds_records
-from stratamq.wire.kafka.protocol.errors import ErrorCode
-from stratamq.wire.kafka.protocol.exceptions import (
+from stratamq.wire.kafka.protocol.errors import (
+    ErrorCode,
     UnknownApi,
     UnsendableValue,
     UnsupportedVersion,
 )
-from stratamq.wire.kafka.protocol.frames import SIZE
+from stratamq.wire.kafka.protocol.frames import SIZE, Frame
 from stratamq.wire.kafka.protocol.headers import (
     API_VERSIONS_KEY,
     RequestHeader,
@@ -40,7 +40,6 @@ from stratamq.wire.kafka.protocol.headers import (
     request_header_version,
     response_header_version,
 )
-from stratamq.wire.kafka.protocol.receiving import Frame
 from stratamq.wire.kafka.protocol.registry import (
     ALL_VERSIONS,
     APIS,

@@ -1,15 +1,21 @@
 """A stream of bytes cut into frames: four bytes of size, then that many bytes.
 
-The splitter holds what it was given and nothing more: a size is a claim, and no memory is set
-aside for claims.
+Bytes of a small frame are copied two or three times on their way, which costs less than to avoid
+it. A Produce request of a megabyte should be copied once, by the kernel, into memory that was used
+before: new memory costs as much as the copy.
+
+A size is a claim, and claims take no memory: the splitter holds what it was given and nothing more,
+a large frame has no buffer before its bytes are asked for, and of the largest buffers only those
+pages are in memory that bytes have come into.
 """
 
 from __future__ import annotations
 
+import mmap
 from collections import deque
 from struct import Struct
 
-from stratamq.wire.kafka.protocol.exceptions import FrameTooLarge, MalformedFrame, ProtocolError
+from stratamq.wire.kafka.protocol.errors import FrameTooLarge, MalformedFrame, ProtocolError
 from stratamq.wire.kafka.protocol.schema import Buffer
 
 SIZE = Struct(">i")
@@ -20,6 +26,15 @@ _SMALL = 4096
 _MERGED_MAX = 64 << 10
 """Small pieces are merged up to this size: a frame that trickles in byte by byte must not cost a
 Python object per byte."""
+
+Frame = bytes | memoryview
+"""Small ones are bytes. A view may be held for any time: its buffer is not used again before."""
+
+LARGE_BYTES = 64 << 10
+BUFFER_BYTES = (1 << 20) + LARGE_BYTES
+"""The largest batch that is taken by default, and what is around it."""
+
+BUFFERS_MAX = 16
 
 
 class FrameSplitter:
@@ -45,8 +60,8 @@ class FrameSplitter:
         return self._size or 0
 
     def surrender(self) -> bytes:
-        """What there is of the frame that bytes are missing of. Its size is forgotten here: whoever
-        takes the bytes sees to the rest of them."""
+        """The bytes so far of the frame that is not whole yet. Its size is forgotten here:
+        the caller receives the rest."""
         self._size = None
         return self._take(self.held_bytes)
 
@@ -126,3 +141,153 @@ class FrameSplitter:
                 self._pieces.popleft()
                 self._at = 0
         return b"".join(parts)
+
+
+class ReceiveBuffers:
+    """Memory for large frames, shared by all connections of an event loop."""
+
+    def __init__(self) -> None:
+        self._buffers: list[bytearray] = []
+        self._leased: set[int] = set()
+
+    def lease(self) -> bytearray | None:
+        """A buffer that nothing is received into and of which there is no view."""
+        for buffer in self._buffers:
+            if id(buffer) not in self._leased and _is_unseen(buffer):
+                self._leased.add(id(buffer))
+                return buffer
+        if len(self._buffers) == BUFFERS_MAX:
+            return None
+        buffer = bytearray(BUFFER_BYTES)
+        self._buffers.append(buffer)
+        self._leased.add(id(buffer))
+        return buffer
+
+    def give_back(self, buffer: bytearray) -> None:
+        """Nothing more comes into it. Views of it may still be in use."""
+        self._leased.discard(id(buffer))
+
+
+def _is_unseen(buffer: bytearray) -> bool:
+    """Whether there is no view of it: only then can its size be changed."""
+    try:
+        buffer.append(0)
+    except BufferError:
+        return False
+    buffer.pop()
+    return True
+
+
+class LargeFrame:
+    """One frame in the making."""
+
+    __slots__ = ("_begin", "_buffers", "_leased", "_memory", "filled", "size")
+
+    def __init__(self, buffers: ReceiveBuffers, size: int, begin: Buffer) -> None:
+        self.size, self.filled = size, len(begin)
+        self._buffers, self._begin = buffers, begin
+        self._leased: bytearray | None = None
+        self._memory: memoryview | None = None
+
+    def buffer(self) -> memoryview:
+        """Where the next bytes belong."""
+        return self._made()[self.filled : self.size]
+
+    def frame(self) -> memoryview:
+        """The whole frame, once it is whole."""
+        view = self._made()[: self.size]
+        self.release()
+        return view
+
+    def release(self) -> None:
+        if self._leased is not None:
+            self._buffers.give_back(self._leased)
+            self._leased = None
+
+    def _made(self) -> memoryview:
+        """A buffer that is used again, for a frame that fits one. Otherwise one for this frame:
+        pages of a private mapping are not in memory before they are written to, and go back to the
+        system with the last view, which `malloc` does not promise."""
+        if self._memory is None:
+            if self.size <= BUFFER_BYTES:
+                self._leased = self._buffers.lease()
+                memory = memoryview(self._leased or bytearray(self.size))
+            else:
+                flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+                memory = memoryview(mmap.mmap(-1, self.size, flags=flags))
+            memory[: self.filled] = self._begin
+            self._memory, self._begin = memory, b""
+        return self._memory
+
+
+class FrameReceiver:
+    """A FrameSplitter with buffers: bytes in by `feed`, or into `buffer` and then `filled`."""
+
+    def __init__(self, buffers: ReceiveBuffers, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+        self._buffers = buffers
+        self._splitter = FrameSplitter(frame_bytes_max)
+        self.large: LargeFrame | None = None
+        """The large frame in the making."""
+        self.may_have_frame = False
+        """Whether bytes have come since `next_frame` had none to give."""
+
+    @property
+    def frame_bytes_max(self) -> int:
+        return self._splitter.frame_bytes_max
+
+    @frame_bytes_max.setter
+    def frame_bytes_max(self, limit: int) -> None:
+        self._splitter.frame_bytes_max = limit
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that no frame has carried out yet."""
+        return self._splitter.held_bytes + (0 if self.large is None else self.large.filled)
+
+    def buffer(self) -> memoryview | None:
+        """Where the next bytes belong, if they are of a large frame."""
+        large = self.large
+        return None if large is None or large.filled == large.size else large.buffer()
+
+    def filled(self, count: int) -> None:
+        assert self.large is not None, "only buffers are filled"
+        self.large.filled += count
+        self.may_have_frame = True
+
+    def feed(self, data: bytes) -> None:
+        self.may_have_frame = True
+        if self.large is None:
+            self._splitter.feed(data)
+            return
+        while data and (buffer := self.buffer()) is not None:
+            part = data[: len(buffer)]
+            buffer[: len(part)] = part
+            self.filled(len(part))
+            data = data[len(part) :]
+        if data:
+            self._splitter.feed(data)
+
+    def next_frame(self) -> Frame | None:
+        """The next whole frame without its size, or None when bytes are missing."""
+        large = self.large
+        if large is not None:
+            if large.filled < large.size:
+                self.may_have_frame = False
+                return None
+            self.large = None
+            return large.frame()
+        frame = self._splitter.next_frame()
+        if frame is not None:
+            self.may_have_frame = self._splitter.held_bytes > 0
+            return frame
+        self.may_have_frame = False
+        if self._splitter.awaited_bytes > LARGE_BYTES:
+            size = self._splitter.awaited_bytes
+            self.large = LargeFrame(self._buffers, size, self._splitter.surrender())
+        return None
+
+    def close(self) -> None:
+        """What is unfinished is dropped."""
+        if self.large is not None:
+            self.large.release()
+            self.large = None

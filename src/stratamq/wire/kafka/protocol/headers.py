@@ -18,8 +18,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
-from stratamq.wire.kafka.protocol.exceptions import MalformedMessage, UnsendableValue
-from stratamq.wire.kafka.protocol.receiving import Frame
+from stratamq.wire.kafka.protocol.errors import MalformedMessage, UnsendableValue
+from stratamq.wire.kafka.protocol.frames import Frame
 from stratamq.wire.kafka.protocol.runtime import skip_tags
 
 API_VERSIONS_KEY = 18

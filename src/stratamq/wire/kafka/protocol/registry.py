@@ -23,7 +23,6 @@ from stratamq.wire.kafka.protocol.messages import (
     produce,
     quorum,
     quotas,
-    reassignments,
     sasl,
     topics,
     transactions,
@@ -35,8 +34,7 @@ from stratamq.wire.kafka.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from stratamq.wire.kafka.protocol.schema import Message, Role, declared_in
-from stratamq.wire.kafka.protocol.versions import Versions
+from stratamq.wire.kafka.protocol.schema import MessageSpec, Role, Versions, declared_in
 
 _FAMILIES = (
     acls,
@@ -54,7 +52,7 @@ _FAMILIES = (
     produce,
     quorum,
     quotas,
-    reassignments,
+    cluster_admin,
     sasl,
     topics,
     transactions,
@@ -82,13 +80,13 @@ class Api:
         return self.flexible.first <= version <= self.flexible.last
 
 
-def _messages(families: Sequence[ModuleType]) -> Iterator[Message]:
+def _messages(families: Sequence[ModuleType]) -> Iterator[MessageSpec]:
     for family in families:
         yield from declared_in(family.__name__)
 
 
 def _table() -> dict[int, Api]:
-    by_role: dict[tuple[int, Role], Message] = {}
+    by_role: dict[tuple[int, Role], MessageSpec] = {}
     for message in _messages(_FAMILIES):
         by_role[message.key, message.role] = message
     return {
@@ -98,7 +96,7 @@ def _table() -> dict[int, Api]:
     }
 
 
-def _row(request: Message, response: Message) -> Api:
+def _row(request: MessageSpec, response: MessageSpec) -> Api:
     assert request.versions == response.versions, f"{request.name}: its response differs"
     assert request.flexible == response.flexible, f"{request.name}: its response differs"
     return Api(

@@ -31,7 +31,6 @@ from stratamq.wire.kafka.protocol.messages import (
     produce,
     quorum,
     quotas,
-    reassignments,
     sasl,
     topics,
     transactions,
@@ -79,7 +78,7 @@ NAMED: Mapping[type, Sequence[Named]] = {
         named("dirs", "path", within=[named("topics", "name", within=_NUMBERS)])
     ],
     quorum.UpdateFeaturesRequest: [named("feature_updates", "feature")],
-    reassignments.AlterPartitionReassignmentsRequest: [named("topics", "name", within=_PARTITIONS)],
+    cluster_admin.AlterPartitionReassignmentsRequest: [named("topics", "name", within=_PARTITIONS)],
     groups.FindCoordinatorRequest: [named("coordinator_keys")],
     groups.LeaveGroupRequest: [named("members", "member_id", "group_instance_id")],
     groups_admin.DescribeGroupsRequest: [named("groups")],

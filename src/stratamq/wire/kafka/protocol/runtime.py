@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Any
 
-from stratamq.wire.kafka.protocol.exceptions import MalformedMessage, UnsendableValue
-from stratamq.wire.kafka.protocol.receiving import Frame
+from stratamq.wire.kafka.protocol.errors import MalformedMessage, UnsendableValue
+from stratamq.wire.kafka.protocol.frames import Frame
 
 RECORDS_COPIED_MAX = 4096
 """Records up to this size are cheaper to copy into their neighbours than to send by themselves."""

@@ -24,15 +24,50 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field
 from enum import StrEnum
+from functools import cache
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
-
-from stratamq.wire.kafka.protocol.versions import ALL, NONE, Versions, versions_of
 
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
 
 NO_UUID = bytes(16)
-"""What a UUID field holds when there is none to tell."""
+"""What a UUID field holds when there is none."""
+
+ANY_VERSION = 32_767
+"""The version field is an int16; an open range ends where it does."""
+
+
+class Versions(NamedTuple):
+    """`first` to `last`, both included. `first > last` is the empty range."""
+
+    first: int
+    last: int
+
+    def __contains__(self, version: object) -> bool:
+        return isinstance(version, int) and self.first <= version <= self.last
+
+    def __str__(self) -> str:
+        if self.first > self.last:
+            return "none"
+        return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+
+    def covers(self, other: Versions) -> bool:
+        return self.first <= other.first and other.last <= self.last
+
+
+ALL = Versions(0, ANY_VERSION)
+NONE = Versions(0, -1)
+
+
+@cache
+def versions_of(text: str) -> Versions:
+    """Read `none`, `4`, `4-7` or `4+`. Only our own tables come here, so ValueError will do."""
+    if text == "none":
+        return NONE
+    if text.endswith("+"):
+        return Versions(int(text[:-1]), ANY_VERSION)
+    first, _, last = text.partition("-")
+    return Versions(int(first), int(last or first))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +81,7 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """Bytes behind their length, which is a varint plus one in flexible versions."""
+    """Bytes after their length, which is a varint plus one in flexible versions."""
 
     name: str
     length_code: str
@@ -54,7 +89,7 @@ class Sized:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """Elements behind their count."""
+    """Elements after their count."""
 
     element: Fixed | Sized | type
 
@@ -82,7 +117,7 @@ def array(element: Fixed | Sized | type) -> Array:
     return Array(element)
 
 
-class Field(NamedTuple):
+class FieldSpec(NamedTuple):
     """One field as it was declared. A tuple: there are a thousand, made when a node starts."""
 
     name: str
@@ -103,7 +138,7 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class MessageSpec:
     """A message as it was declared. `key` is -1 for embedded data."""
 
     type: type
@@ -132,11 +167,11 @@ def wire(
     `nullable` is true, or the versions in which null may be sent. The default of an array is (),
     which stands for a new list, or None. A secret stays out of `repr`, and so out of every log.
     """
-    return Field(
+    return FieldSpec(
         name="",  # known to the class only
         kind=kind,
         versions=versions_of(versions) if versions else ALL,
-        nullable=_nullable(nullable),
+        nullable=versions_of(nullable) if isinstance(nullable, str) else ALL if nullable else NONE,
         default=default,
         ignorable=ignorable,
         tag=tag,
@@ -144,26 +179,20 @@ def wire(
     )
 
 
-def _nullable(said: str | bool) -> Versions:
-    if isinstance(said, str):
-        return versions_of(said)
-    return ALL if said else NONE
+_fields: dict[type, tuple[FieldSpec, ...]] = {}
+_messages: dict[type, MessageSpec] = {}
 
 
-_fields: dict[type, tuple[Field, ...]] = {}
-_messages: dict[type, Message] = {}
-
-
-def fields_of(struct_type: type) -> tuple[Field, ...]:
+def fields_of(struct_type: type) -> tuple[FieldSpec, ...]:
     """The fields of a struct or message, in the order of the wire."""
     return _fields[struct_type]
 
 
-def message_of(message_type: type) -> Message:
+def message_of(message_type: type) -> MessageSpec:
     return _messages[message_type]
 
 
-def declared_in(module: str) -> list[Message]:
+def declared_in(module: str) -> list[MessageSpec]:
     """The messages that a module declares."""
     return [message for message in _messages.values() if message.type.__module__ == module]
 
@@ -191,8 +220,8 @@ def _annotations(cls: type) -> dict[str, Any]:
 
 
 class _LibraryFields:
-    """What the library knows a dataclass by, made for whoever asks it to copy a message or to name
-    its fields."""
+    """What the library knows a dataclass by, built when it is first asked to copy a message or to
+    name its fields."""
 
     def __get__(self, message: object, owner: type) -> dict[str, Any]:
         body: dict[str, Any] = {each.name: _library_field(each) for each in _fields[owner]}
@@ -205,7 +234,7 @@ class _LibraryFields:
         return made
 
 
-def _library_field(declared: Field) -> Any:
+def _library_field(declared: FieldSpec) -> Any:
     if declared.default == ():
         return field(default_factory=list)
     return field(default=declared.default)
@@ -218,7 +247,7 @@ def _built_first(self: object, **given: Any) -> None:
     made(self, **given)
 
 
-def _constructor(declared: tuple[Field, ...], name: str) -> Callable[..., None]:
+def _constructor(declared: tuple[FieldSpec, ...], name: str) -> Callable[..., None]:
     """`__init__` as the library would write it."""
     namespace: dict[str, Any] = {"list": list, "NEW": object()}
     parameters, lines = [], []
@@ -268,7 +297,7 @@ _SHARED: Mapping[str, Any] = {
 def _message(role: Role, key: int, versions: str, flexible: str) -> Callable[[type[T]], type[T]]:
     def declare(cls: type[T]) -> type[T]:
         made = _declare(cls)
-        _messages[made] = Message(made, role, key, versions_of(versions), versions_of(flexible))
+        _messages[made] = MessageSpec(made, role, key, versions_of(versions), versions_of(flexible))
         return made
 
     return declare

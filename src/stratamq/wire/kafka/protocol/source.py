@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from stratamq.wire.kafka.protocol.schema import Field, Message, fields_of
+from stratamq.wire.kafka.protocol.schema import FieldSpec, MessageSpec, fields_of
 
 STEP_ELEMENTS = 256
 """Elements of arrays that are read or written between two pauses."""
@@ -17,11 +17,11 @@ def stem(expression: str) -> str:
     return expression.rpartition(".")[2]
 
 
-class Source:
+class FunctionSource:
     """Text that grows line by line, and the namespace it will run in. With `steps`, the function
     is a generator that yields now and then."""
 
-    def __init__(self, message: Message, version: int, *, steps: bool = False) -> None:
+    def __init__(self, message: MessageSpec, version: int, *, steps: bool = False) -> None:
         self.version = version
         self.steps = steps
         self.flexible = version in message.flexible
@@ -81,16 +81,16 @@ class Source:
 
     # -- the schema, as this version has it --------------------------------------------------------
 
-    def plain_fields(self, struct_type: type) -> list[Field]:
+    def plain_fields(self, struct_type: type) -> list[FieldSpec]:
         return [f for f in self._present(struct_type) if f.tag is None]
 
-    def tagged_fields(self, struct_type: type) -> list[Field]:
+    def tagged_fields(self, struct_type: type) -> list[FieldSpec]:
         """By ascending tag, as they must be on the wire."""
         tagged = [(f.tag, f) for f in self._present(struct_type) if f.tag is not None]
         return [f for _, f in sorted(tagged, key=lambda pair: pair[0])]
 
-    def absent_fields(self, struct_type: type) -> list[Field]:
+    def absent_fields(self, struct_type: type) -> list[FieldSpec]:
         return [f for f in fields_of(struct_type) if self.version not in f.versions]
 
-    def _present(self, struct_type: type) -> list[Field]:
+    def _present(self, struct_type: type) -> list[FieldSpec]:
         return [f for f in fields_of(struct_type) if self.version in f.versions]

@@ -34,10 +34,10 @@ from stratamq.broker.kafka.groups.consumer.members import (
     TopicSubscription,
 )
 from stratamq.wire.kafka.protocol import ErrorCode, ProtocolError, decode_embedded, encode_embedded
-from stratamq.wire.kafka.protocol.messages.consumer_protocol import (
+from stratamq.wire.kafka.protocol.messages.groups import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
-    TopicPartition,
+    MemberTopicPartitions,
 )
 from stratamq.wire.kafka.protocol.schema import message_of
 
@@ -85,11 +85,11 @@ def write_assignment(
     for topic_id, number in sorted(partitions):
         if topic_id in names:
             numbers.setdefault(names[topic_id], []).append(number)
-    assigned = [TopicPartition(topic=one, partitions=some) for one, some in numbers.items()]
+    assigned = [MemberTopicPartitions(topic=one, partitions=some) for one, some in numbers.items()]
     return encode_embedded(ConsumerProtocolAssignment(assigned_partitions=assigned), version)
 
 
-def _existing(said: Iterable[TopicPartition], topics: TopicInfos) -> Partitions:
+def _existing(said: Iterable[MemberTopicPartitions], topics: TopicInfos) -> Partitions:
     return frozenset(
         Partition(topics[one.topic].topic_id, number)
         for one in said

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stratamq.wire.kafka.protocol.messages.common import (
+from stratamq.wire.kafka.protocol.messages.metadata import (
     INT32_MAX,
     INT64_MAX,
     LeaderIdAndEpoch,

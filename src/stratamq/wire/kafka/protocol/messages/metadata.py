@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stratamq.wire.kafka.protocol.messages.common import NOT_ASKED
 from stratamq.wire.kafka.protocol.schema import (
     BOOL,
     INT8,
@@ -19,6 +18,30 @@ from stratamq.wire.kafka.protocol.schema import (
     struct,
     wire,
 )
+
+INT32_MAX = (1 << 31) - 1
+INT64_MAX = (1 << 63) - 1
+
+NOT_ASKED = -(1 << 31)
+"""In a bit field of authorised operations: the client did not ask for them."""
+
+
+@struct
+class LeaderIdAndEpoch:
+    """Who leads now: spares the client a Metadata request."""
+
+    leader_id: int = wire(INT32, default=-1)
+    leader_epoch: int = wire(INT32, default=-1)
+
+
+@struct
+class NodeEndpoint:
+    """Where a leader named in the same response can be reached."""
+
+    node_id: int = wire(INT32)
+    host: str = wire(STRING)
+    port: int = wire(INT32)
+    rack: str | None = wire(STRING, nullable=True, default=None)
 
 
 @struct

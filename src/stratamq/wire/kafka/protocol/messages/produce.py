@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stratamq.wire.kafka.protocol.messages.common import LeaderIdAndEpoch, NodeEndpoint
+from stratamq.wire.kafka.protocol.messages.metadata import LeaderIdAndEpoch, NodeEndpoint
 from stratamq.wire.kafka.protocol.schema import (
     INT16,
     INT32,
