@@ -47,7 +47,7 @@ class Rig:
         if version == NEWEST:
             version = APIS[message_of(type(request)).key].versions.last
         caller = Caller(version=version)
-        beginner = self.broker.beginner(type(request)) if self.begins else None
+        beginner = self.broker.beginners.get(type(request)) if self.begins else None
         if beginner is not None:
             answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
             if beginner(request, caller, answer.set_result):

@@ -39,7 +39,8 @@ class KafkaBroker:
     ) -> None:
         self._families = families
         self._handlers: dict[type, Handler] = {ApiVersionsRequest: self._api_versions}
-        self._beginners: dict[type, Beginner] = {}
+        self.beginners: dict[type, Beginner] = {}
+        """Of APIs that are called very often: how a request begins without a task."""
         served = {_key(ApiVersionsRequest): APIS[_key(ApiVersionsRequest)].versions}
         for request, handled in _all_handlers(families):
             assert request not in self._handlers, f"two families answer {request.__name__}"
@@ -48,17 +49,13 @@ class KafkaBroker:
             if begin is not None and guard is not None:
                 begin = guard.beginner(request, begin)
             if begin is not None:
-                self._beginners[request] = begin
+                self.beginners[request] = begin
             served[_key(request)] = _versions(request, handled)
         self.served: Mapping[int, Versions] = {**served, **(also_served or {})}
         self._started = contextlib.AsyncExitStack()
 
     def handler(self, request_type: type) -> Handler | None:
         return self._handlers.get(request_type)
-
-    def beginner(self, request_type: type) -> Beginner | None:
-        """For APIs that are called very often: how a request begins without a task."""
-        return self._beginners.get(request_type)
 
     async def start(self) -> None:
         async with contextlib.AsyncExitStack() as started:

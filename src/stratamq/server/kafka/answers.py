@@ -14,14 +14,15 @@ NOTHING: list[Buffer] = []
 
 class Slot:
     """A request's place in the line. `answer` is None until it is known, [] where none is sent.
-    `unpacked_bytes` is what its lists take in memory. `lags`: another of its kind could overtake
+    `unpacked_bytes` is what its lists take in memory, `counted_bytes` what of its answer counts in
+    the budget. `lags`: another of its kind could overtake
     it. `cancel` ends its work, where that may be ended. `busy_s` is how long it took to begin."""
 
     __slots__ = (
         "answer",
-        "answer_bytes",
         "busy_s",
         "cancel",
+        "counted_bytes",
         "kind",
         "lags",
         "size_bytes",
@@ -32,36 +33,45 @@ class Slot:
         self.kind, self.size_bytes, self.unpacked_bytes = kind, size_bytes, unpacked_bytes
         self.lags = False
         self.busy_s = 0.0
-        self.answer_bytes = 0
+        self.counted_bytes = 0
         self.answer: list[Buffer] | None = None
         self.cancel: Callable[[], object] | None = None
 
 
 class Answers:
     """`line` has the slots of the requests that are not answered, or whose answer waits for those
-    before it. Bytes count in the budget from `put` until they were sent."""
+    before it. Bytes count in the budget from `put` until they were sent, unless they are sent at
+    once."""
 
     def __init__(self, connection: Connection, budget: AnswerBudget) -> None:
         self._connection, self._budget = connection, budget
         self.line: deque[Slot] = deque()
         self._unsent = 0
 
-    def put(self, slot: Slot, answer: list[Buffer]) -> bool:
-        """The answer of a slot in the line; whether it can be sent."""
+    def put(self, slot: Slot, answer: list[Buffer], *, at_once: bool) -> bool:
+        """The answer of a slot in the line; whether it can be sent. `at_once`: it will be, before
+        the event loop goes on, if it can."""
         slot.answer = answer
-        slot.answer_bytes = size = sum(map(len, answer))
-        self._budget.take(size)
-        return slot is self.line[0]
+        is_first = slot is self.line[0]
+        if not (at_once and is_first):
+            slot.counted_bytes = size = sum(map(len, answer))
+            self._budget.take(size)
+        return is_first
 
     def send(self) -> None:
         """All that are ready, from the front of the line, in one write."""
-        line, ready = self.line, []
+        line, ready, counted = self.line, [], 0
         while line and (answer := line[0].answer) is not None:
-            self._unsent += line.popleft().answer_bytes
+            counted += line.popleft().counted_bytes
             ready += answer
         if ready:
             self._connection.write(ready)
-        if not self._connection.is_clogged:
+        self._unsent += counted
+        if self._connection.is_clogged:
+            uncounted = sum(map(len, ready)) - counted
+            self._unsent += uncounted
+            self._budget.take(uncounted)
+        elif self._unsent:
             self.sent()
 
     def sent(self) -> None:
@@ -71,6 +81,6 @@ class Answers:
 
     def close(self) -> list[Slot]:
         """Nothing more is sent. The slots that have no answer yet."""
-        self._budget.give(sum(slot.answer_bytes for slot in self.line))
+        self._budget.give(sum(slot.counted_bytes for slot in self.line))
         self.sent()
         return [slot for slot in self.line if slot.answer is None]

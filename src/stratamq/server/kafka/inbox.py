@@ -41,7 +41,7 @@ class Inbox:
             self._count(len(data))
         else:
             self._charged += len(data)
-            self._budget.charge(len(data))
+            self._budget.used_bytes += len(data)
         self.frames.feed(data)
 
     def filled(self, count: int) -> None:
@@ -58,7 +58,7 @@ class Inbox:
     def unpacked(self, size_bytes: int) -> None:
         """A request takes so much more in memory, now that it was read."""
         self._charged += size_bytes
-        self._budget.charge(size_bytes)
+        self._budget.used_bytes += size_bytes
 
     def done(self, size_bytes: int, unpacked_bytes: int = 0) -> None:
         """A request of that size was answered or dropped."""
@@ -72,12 +72,13 @@ class Inbox:
 
     def steer(self) -> None:
         """Stop reading while the budget is used up; called when all whole frames were taken."""
+        budget, large = self._budget, self.frames.large
         if self._is_held or self._is_admitted:
             return
-        if (large := self.frames.large) is None:
-            may = self._budget.may_read(self)
+        if large is None:
+            may = budget.used_bytes <= budget.bytes_max or budget.may_read(self)
         else:
-            may = self._budget.admit(self, large.size + SIZE_BYTES)
+            may = budget.admit(self, large.size + SIZE_BYTES)
         if may:
             if large is not None:
                 self._note_admission()
@@ -127,4 +128,4 @@ class Inbox:
         self._ahead -= ahead
         count -= ahead
         self._charged += count
-        self._budget.charge(count)
+        self._budget.used_bytes += count

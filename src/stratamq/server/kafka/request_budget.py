@@ -51,8 +51,9 @@ class RequestBudget:
     """Counts for all connections of a listener."""
 
     def __init__(self, bytes_max: int) -> None:
-        self._max = bytes_max
-        self._used = 0
+        self.bytes_max = bytes_max
+        self.used_bytes = 0
+        """Grows with what comes in; it is given back by `discharge`."""
         self._admitted = 0
         self._large = 0
         self._waiting: dict[Holder, int] = {}
@@ -60,17 +61,10 @@ class RequestBudget:
         self._arriving: dict[Holder, tuple[float, int]] = {}
         self._look: asyncio.TimerHandle | None = None
 
-    @property
-    def used_bytes(self) -> int:
-        return self._used
-
-    def charge(self, size_bytes: int) -> None:
-        self._used += size_bytes
-
     def discharge(self, size_bytes: int, admitted_bytes: int = 0) -> None:
         """What came in was answered or dropped; `admitted_bytes` of it is a request that had to be
         admitted."""
-        self._used -= size_bytes
+        self.used_bytes -= size_bytes
         if admitted_bytes:
             self._admitted -= 1
             self._large -= admitted_bytes if admitted_bytes > MIDDLE_BYTES else 0
@@ -79,7 +73,7 @@ class RequestBudget:
 
     def may_read(self, holder: Holder) -> bool:
         """Whether a connection without a large request may read on. If not, it is called later."""
-        if self._used <= self._max or holder.charged_bytes <= SMALL_BYTES:
+        if self.used_bytes <= self.bytes_max or holder.charged_bytes <= SMALL_BYTES:
             return True
         self._waiting[holder] = 0
         return False
@@ -99,7 +93,7 @@ class RequestBudget:
     def let_come(self, holder: Holder, size_bytes: int) -> None:
         """Admit a large request whatever it costs: one that has come already."""
         missing = holder.missing_bytes
-        self._used += missing
+        self.used_bytes += missing
         self._admitted += 1
         self._large += size_bytes if size_bytes > MIDDLE_BYTES else 0
         self._arriving[holder] = asyncio.get_running_loop().time(), missing
@@ -115,16 +109,16 @@ class RequestBudget:
         self._let_in()
 
     def _fits(self, holder: Holder, size_bytes: int) -> bool:
-        if size_bytes > MIDDLE_BYTES and self._large and self._large + size_bytes > self._max // 2:
+        if size_bytes > MIDDLE_BYTES and self._large and self._large + size_bytes > self.bytes_max // 2:
             return False
-        return self._used + holder.missing_bytes <= self._max or not self._admitted
+        return self.used_bytes + holder.missing_bytes <= self.bytes_max or not self._admitted
 
     def _let_in(self) -> None:
         for waiting in (self._waiting, self._waiting_large):
             while waiting:
                 holder, size_bytes = next(iter(waiting.items()))
                 if not size_bytes:
-                    if self._used > self._max:
+                    if self.used_bytes > self.bytes_max:
                         break
                 elif not self._fits(holder, size_bytes):
                     break

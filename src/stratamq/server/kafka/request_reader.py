@@ -51,13 +51,14 @@ class RequestReader:
         self.is_reading = False
         self._reading: asyncio.Task[None] | None = None
         self._reading_bytes = 0
-        self._taken: Taken | None = None
+        self.taken: Taken | None = None
+        """A large request that was read, and not taken yet."""
 
     def take(self) -> Taken | None:
         """The next request; None while its bytes are missing or it is being read. ProtocolError:
         what comes are no frames."""
-        if (taken := self._taken) is not None:
-            self._taken = None
+        if (taken := self.taken) is not None:
+            self.taken = None
             return taken
         if not self._frames.may_have_frame:
             return None
@@ -81,8 +82,8 @@ class RequestReader:
         if self.is_reading and self._reading is not None:
             self._reading.cancel()
             self._inbox.done(self._reading_bytes)
-        elif self._taken is not None:
-            self._inbox.done(self._taken.size_bytes)
+        elif self.taken is not None:
+            self._inbox.done(self.taken.size_bytes)
 
     def _begin_reading(self, frame: Frame) -> None:
         reading = self._read_in_turns(frame)
@@ -100,9 +101,9 @@ class RequestReader:
             )
             request = await in_turns(steps)
         except ProtocolError as error:
-            self._taken = _unreadable(frame, error)
+            self.taken = _unreadable(frame, error)
         else:
-            self._taken = Taken(request.header.api_key, self._reading_bytes, request)
+            self.taken = Taken(request.header.api_key, self._reading_bytes, request)
         self.is_reading = False
         self._ready()
 

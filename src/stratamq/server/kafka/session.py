@@ -68,7 +68,8 @@ class KafkaSession:
             server.buffers,
             strangers if self._is_stranger else limit,
         )
-        self.buffer = self._inbox.frames.buffer
+        self._frames = self._inbox.frames
+        self.buffer = self._frames.buffer
         self._answers = Answers(connection, server.answer_budget)
         self._line = self._answers.line
         self._under_way = UnderWay()
@@ -139,10 +140,23 @@ class KafkaSession:
             self._inbox.limit_frames(self._server.limits.frame_bytes_max)
         self._pumps = True
         began = time.perf_counter()
+        held_back = self._take_all(began)
+        while self._flushes:  # one write for all that were answered at once
+            self._flushes = False
+            self._flush()
+            if held_back:
+                held_back = self._take_all(began)
+        self._pumps = False
+        self._steer(held_back)
+
+    def _take_all(self, began: float) -> bool:
+        """Begin what has come and may begin. Whether something, or whatever comes next, has to
+        wait."""
+        frames, requests = self._frames, self._requests
         may_take = self._may_take()
-        while may_take:
+        while may_take and (self._next or frames.may_have_frame or requests.taken):
             if self._next is None and not self._take():
-                may_take = not self._requests.is_reading
+                may_take = not requests.is_reading
                 break
             if (waiting := self._next) is not None:
                 if self._under_way.kinds & WAITS_FOR[waiting[0].kind]:
@@ -152,8 +166,7 @@ class KafkaSession:
             if (used_s := time.perf_counter() - began) >= TURN_S:
                 self._pause(used_s)
             may_take = self._may_take()
-        self._pumps = False
-        self._steer(self._next is not None or not may_take)
+        return self._next is not None or not may_take
 
     def _pause(self, used_s: float) -> None:
         """Go on when it is this client's turn again."""
@@ -236,7 +249,7 @@ class KafkaSession:
     def _start(self, slot: Slot, request: Request) -> None:
         header, body, _ = request
         body_type = type(body)
-        begin = None if self._is_stranger else self._server.broker.beginner(body_type)
+        begin = None if self._is_stranger else self._server.broker.beginners.get(body_type)
         handle = self._handler(body_type) if begin is None else None
         if begin is None and handle is None:
             self._inbox.done(slot.size_bytes, slot.unpacked_bytes)
@@ -312,7 +325,8 @@ class KafkaSession:
         answer, held_bytes = NOTHING, 0
         try:
             response = await (watch or work)
-            self._note_refusal(header, caller, response)
+            if response is not None and (codes := ERROR_CODES[type(response)](response)):
+                self._server.refusals.count(header.api_key, codes, **_about(caller))
             if not quotas.idle or getattr(response, "throttle_time_ms", False):
                 self._throttle(slot, header, caller, response, watch.busy_s if watch else 0.0)
             if response is not None:
@@ -341,7 +355,8 @@ class KafkaSession:
         is done for it later, when it has waited, is little and not counted as its time."""
         answer = NOTHING
         try:
-            self._note_refusal(header, caller, response)
+            if response is not None and (codes := ERROR_CODES[type(response)](response)):
+                self._server.refusals.count(header.api_key, codes, **_about(caller))
             if not idle or getattr(response, "throttle_time_ms", False):
                 busy_s = slot.busy_s or time.perf_counter() - began
                 self._throttle(slot, header, caller, response, busy_s)
@@ -350,10 +365,6 @@ class KafkaSession:
         except Exception:
             self._failed(header, caller)
         self._settle(slot, answer)
-
-    def _note_refusal(self, header: RequestHeader, caller: Caller, response: Any) -> None:
-        if response is not None and (codes := ERROR_CODES[type(response)](response)):
-            self._server.refusals.count(header.api_key, codes, **_about(caller))
 
     def _throttle(
         self, slot: Slot, header: RequestHeader, caller: Caller, response: Any, busy_s: float
@@ -372,12 +383,15 @@ class KafkaSession:
         self._inbox.done(slot.size_bytes, slot.unpacked_bytes)
         if self._connection.session is None:
             return
-        is_first = self._answers.put(slot, answer)
-        if (is_first or self._next is not None) and not self._flushes:
-            if len(self._line) == 1 and not self._pumps:  # nobody to wait for
-                self._flush_and_pump()
-            else:
-                self._flushes = True
+        alone = len(self._line) == 1  # no other answer to share a write with
+        can_leave = self._answers.put(slot, answer, at_once=alone or self._pumps)
+        if self._flushes or not (can_leave or self._next is not None):
+            return
+        if alone and not self._pumps:
+            self._flush_and_pump()
+        else:
+            self._flushes = True
+            if not self._pumps:
                 self._loop.call_soon(self._flush_and_pump)
 
     def _flush_and_pump(self) -> None:
@@ -390,7 +404,8 @@ class KafkaSession:
 
     def _flush(self) -> None:
         self._answers.send()
-        self._close_when_done()
+        if self._finishing or self._authenticator.failed:
+            self._close_when_done()
 
     def _close_when_done(self) -> None:
         if self._authenticator.failed and not self._line:
