@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Iterator
 from dataclasses import field
 from typing import NamedTuple
 
@@ -101,7 +100,7 @@ class FetchSessions:
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             if session is not None:
                 self._close(session)
-            wanted = list(_asked(request))
+            wanted = _asked(request)
             if request.session_epoch == FINAL_EPOCH:
                 return FetchPlan(wanted, NO_SESSION, None)
             return FetchPlan(wanted, self._open(wanted, principal, by_id, now_ms), None)
@@ -213,10 +212,13 @@ def changed(session: FetchSession, key: PartitionKey, answer: FetchablePartition
     return tell
 
 
-def _asked(request: FetchRequest) -> Iterator[tuple[PartitionKey, FetchPartition]]:
+def _asked(request: FetchRequest) -> list[tuple[PartitionKey, FetchPartition]]:
+    asked = []
     for topic in request.topics:
         for partition in topic.partitions:
-            yield PartitionKey(topic.topic, topic.topic_id, partition.partition), partition
+            key = PartitionKey(topic.topic, topic.topic_id, partition.partition)
+            asked.append((key, partition))
+    return asked
 
 
 assert len(NO_UUID) == 16, "a key by id differs from every key by name"

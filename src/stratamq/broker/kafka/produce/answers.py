@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
@@ -11,18 +11,18 @@ from stratamq.broker.kafka.contract import Answered
 from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.produce import rules
 from stratamq.broker.kafka.produce.checking import AT_ONCE_BYTES
-from stratamq.broker.kafka.turns import at_once
 from stratamq.engine.acks import Acks
 from stratamq.engine.contract import AcceptedBatch, AppendResult
 from stratamq.engine.handle import ShardHandle
 from stratamq.model.errors import InvalidRecord, InvalidTimestamp, StrataError
-from stratamq.wire.kafka.protocol import Buffer, ErrorCode, Steps
+from stratamq.wire.kafka.protocol import Buffer, ErrorCode
 from stratamq.wire.kafka.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 from stratamq.wire.kafka.records import read_header
@@ -72,7 +72,7 @@ class PendingProduce:
             except StrataError as error:
                 self._take(at, refusal(wanted, error))
         if not ready:
-            self._answered(at_once(response_of(self._request, ())))
+            self._answered(ProduceResponse(responses=[]))
 
     def _stored(
         self, at: int, partition: PartitionProduceData, stored: AppendResult | BaseException
@@ -86,7 +86,8 @@ class PendingProduce:
         self._answers[at] = answer
         self._missing -= 1
         if not self._missing:
-            self._answered(at_once(response_of(self._request, self._answers)))
+            topics = by_topic(self._request.topic_data, iter(self._answers))
+            self._answered(ProduceResponse(responses=topics))
 
 
 def stored_at(partition: int, stored: AppendResult) -> PartitionProduceResponse:
@@ -126,23 +127,24 @@ def _rejected(partition: int, error: rules.RecordsRefused) -> PartitionProduceRe
     )
 
 
-def response_of(
-    request: ProduceRequest, answers: Sequence[PartitionProduceResponse]
-) -> Steps[ProduceResponse | None]:
-    """A step for each topic."""
-    if request.acks == 0:
-        failed = [answer for answer in answers if answer.error_code]
-        if failed:
-            why = f"a write with acks=0 failed: {failed[0].error_message}"
-            raise Unanswered(why, failed[0].error_code)
-        return None
-    each, responses = iter(answers), []
-    for topic in request.topic_data:
-        partitions = list(islice(each, len(topic.partition_data)))
+def by_topic(
+    topics: Iterable[TopicProduceData], answers: Iterator[PartitionProduceResponse]
+) -> list[TopicProduceResponse]:
+    """The answers of these topics' partitions, which are next."""
+    responses = []
+    for topic in topics:
+        partitions = list(islice(answers, len(topic.partition_data)))
         responses.append(
             TopicProduceResponse(
                 name=topic.name, topic_id=topic.topic_id, partition_responses=partitions
             )
         )
-        yield
-    return ProduceResponse(responses=responses)
+    return responses
+
+
+def check_unanswered(answers: Sequence[PartitionProduceResponse]) -> None:
+    """Unanswered where a write with acks=0 failed."""
+    failed = next((answer for answer in answers if answer.error_code), None)
+    if failed is not None:
+        why = f"a write with acks=0 failed: {failed.error_message}"
+        raise Unanswered(why, failed.error_code)

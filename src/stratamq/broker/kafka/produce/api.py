@@ -28,12 +28,13 @@ from stratamq.broker.kafka.produce.answers import (
     ACKS,
     PendingProduce,
     Ready,
+    by_topic,
+    check_unanswered,
     refusal,
-    response_of,
     stored_at,
 )
 from stratamq.broker.kafka.produce.checking import Allowance, Batch, BatchChecker, check_header
-from stratamq.broker.kafka.turns import in_turns, next_turn
+from stratamq.broker.kafka.turns import next_turn
 from stratamq.engine.contract import AcceptedBatch
 from stratamq.engine.handle import append_batch
 from stratamq.model.errors import StrataError
@@ -176,7 +177,15 @@ class Produce(Family):
         answers = [
             one if isinstance(one, PartitionProduceResponse) else await one for one in writes
         ]
-        return await in_turns(response_of(request, answers))
+        if request.acks == 0:
+            check_unanswered(answers)
+            return None
+        each, topics = iter(answers), request.topic_data
+        responses = by_topic(topics[:BEGUN_MAX], each)
+        for at in range(BEGUN_MAX, len(topics), BEGUN_MAX):
+            await next_turn()
+            responses += by_topic(topics[at : at + BEGUN_MAX], each)
+        return ProduceResponse(responses=responses)
 
     async def _begun(
         self,

@@ -46,7 +46,7 @@ from stratamq.wire.kafka.protocol.registry import (
     Served,
     api_versions_response,
 )
-from stratamq.wire.kafka.protocol.repeats import may_repeat, without_repeats
+from stratamq.wire.kafka.protocol.repeats import NAMED, may_repeat, without_repeats
 from stratamq.wire.kafka.protocol.runtime import ELEMENTS_MAX, RESPONSE_ELEMENTS_MAX
 from stratamq.wire.kafka.protocol.schema import Buffer, message_of
 
@@ -83,7 +83,7 @@ def decode_request(
     """
     header, kind, frame, at = _decode_head(frame, served)
     body, elements = decode_counted(kind, header.api_version, frame, at, exact, elements_max)
-    if elements > 1 and may_repeat(body):
+    if elements > 1 and kind in NAMED and may_repeat(body):
         for _ in without_repeats(body):
             pass
     return Request(header, body, elements)
@@ -131,11 +131,10 @@ def encode_response_in_steps(header: RequestHeader, body: object) -> Steps[list[
 
 
 def _response_head(header: RequestHeader, body: object) -> bytes:
-    api = APIS[header.api_key]
+    key, version, correlation_id, _ = header
+    api = APIS[key]
     assert isinstance(body, api.response), f"{type(body).__name__} does not answer {api.name}"
-    return encode_response_header(
-        header.correlation_id, _response_header_version(api.key, header.api_version)
-    )
+    return encode_response_header(correlation_id, _response_header_version(key, version))
 
 
 def encode_unsupported_version(error: UnsupportedVersion, served: Served) -> list[Buffer]:

@@ -29,6 +29,7 @@ _FIXED = Struct(">hhi")
 _FIXED_AND_LENGTH = Struct(">hhih")
 _CORRELATION_ID = Struct(">i")
 _CLIENT_ID_BYTES_MAX = (1 << 15) - 1
+NO_TAGS = b"\0"
 
 
 class RequestHeader(NamedTuple):
@@ -77,7 +78,7 @@ def decode_request_header(frame: Frame, header_version: int) -> tuple[RequestHea
         except UnicodeDecodeError:
             raise MalformedMessage("the client id is not UTF-8") from None
     if header_version >= 2:
-        pos = _skip_tags(frame, pos)
+        pos = pos + 1 if frame[pos : pos + 1] == NO_TAGS else _skip_tags(frame, pos)
     return RequestHeader(api_key, api_version, correlation_id, client_id), pos
 
 
