@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
 DATA   ?= data
 ARGS   ?=
-KERNELS := $(shell find src -name '*.pyx')
+KERNELS := $(shell find src -name '*.pyx' -o -name '*.pxi')
 
 export PYTHON
 export PIP_DISABLE_PIP_VERSION_CHECK = 1

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from stratamq.model.errors import CorruptBatch, UnsupportedFormat
 from stratamq.wire.kafka.records import (
     BatchSpan,
+    check_crc,
     drop_records,
     encode_batch,
     find_batch,
+    intact,
     iter_batches,
     read_header,
     walk,
@@ -119,3 +121,59 @@ def test_iteration_refuses_what_is_not_a_whole_batch(tail: bytes) -> None:
         list(iter_batches(WHOLE + tail))
     with pytest.raises((CorruptBatch, UnsupportedFormat)):
         list(iter_batches(WHOLE + bytes(100)))
+
+
+# -- what a reader may be given ------------------------------------------------------------------
+
+
+def intact_by_hand(
+    data: bytes, first: int, bytes_max: int, end: int, whole: bool
+) -> tuple[int, int]:
+    """`intact` in plain Python."""
+    size, expected, spans = 0, first, walk(data)
+    for number, span in enumerate(spans):
+        after = span.position + span.size
+        if span.last_offset >= end or (size and after > bytes_max):
+            break
+        if (size or first >= 0) and span.base_offset != expected:
+            following = spans[number + 1].base_offset if number + 1 < len(spans) else -1
+            is_gap = span.base_offset > expected and following > span.last_offset
+            if whole or not size or not is_gap:
+                break
+        if not check_crc(data, read_header(data, span.position), span.position):
+            break
+        size, expected = after, span.last_offset + 1
+    return size, expected
+
+
+FEW = batches([1, 2, 1, 3], base_offset=10)
+OTHERS = batches([2, 1], base_offset=12) + batches([1], base_offset=40)
+DAMAGED = [with_field(FEW[1], 100, ">B", 0xFF), with_field(FEW[2], 0, ">q", -4)]
+
+
+@given(
+    parts=st.lists(st.sampled_from(FEW + OTHERS + DAMAGED), max_size=6),
+    cut=st.integers(0, 80),
+    first=st.integers(-1, 14),
+    bytes_max=st.integers(0, 600),
+    end=st.integers(0, 50),
+    whole=st.booleans(),
+)
+def test_what_is_trusted_is_what_the_rules_say(
+    parts: list[bytes], cut: int, first: int, bytes_max: int, end: int, whole: bool
+) -> None:
+    data = b"".join(parts)
+    data = data[: max(len(data) - cut, 0)]
+    expected = intact_by_hand(data, first, bytes_max, end, whole)
+    assert intact(data, first, bytes_max, end, whole) == expected
+
+
+def test_all_that_is_in_order_is_trusted() -> None:
+    data = b"".join(FEW)
+    assert intact(data, 10, len(data), 17, True) == (len(data), 17)
+    assert intact(data, -1, 1, 17, True) == (len(FEW[0]), 11), "the first, whatever its size"
+    assert intact(data, 11, len(data), 17, True) == (0, 11), "another one was asked for"
+    assert intact(data, 10, len(data), 16, True) == (len(data) - len(FEW[3]), 14)
+    gap = FEW[0] + FEW[2] + FEW[3]
+    assert intact(gap, 10, len(gap), 17, True) == (len(FEW[0]), 11)
+    assert intact(gap, 10, len(gap), 17, False) == (len(gap), 17)

@@ -64,7 +64,9 @@ class BriefReads:
                 self._spend(span.size * COMPRESSED_FACTOR)
         return data
 
-    def read_at_once(self, offset: Offset, max_bytes: int, end: Offset) -> bytes | None:
+    def read_at_once(
+        self, offset: Offset, max_bytes: int, end: Offset
+    ) -> tuple[bytes, Offset] | None:
         return self._store.read_at_once(offset, max_bytes, end)
 
     def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset] | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from stratamq.engine import intake, reads
+from stratamq.engine import intake
 from stratamq.engine.acks import Acks
 from stratamq.engine.contract import (
     AcceptedBatch,
@@ -57,7 +57,7 @@ class EngineShard(ShardHandle):
         return self._live().store.local_start
 
     def position(self) -> ShardPosition:
-        shard = self._live()
+        shard = self._shard if not self._shard.gone else self._live()
         offsets = shard.offsets()
         start, committed, _ = offsets
         transactions = shard.producers.table.transactions
@@ -111,10 +111,8 @@ class EngineShard(ShardHandle):
             return None
         offsets, last_stable, _ = position
         end = last_stable if stable else offsets.high_watermark
-        data = shard.store.read_at_once(offset, bytes_max, end)
-        if not data:
-            return None
-        return FetchResult(data, reads.next_offset(data), False, offsets)
+        found = shard.store.read_at_once(offset, bytes_max, end)
+        return None if found is None else FetchResult(*found, False, offsets)
 
     async def fetch(self, offset: Offset, bytes_max: int, end: Offset | None = None) -> FetchResult:
         self._live()

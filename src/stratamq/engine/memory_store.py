@@ -32,6 +32,7 @@ from stratamq.wire.kafka.records import (
     key_hash,
     read_header,
     scan_batch,
+    walk,
 )
 
 by_base = attrgetter("base")
@@ -144,8 +145,11 @@ class MemoryShardStore:
                 return b"".join(found) if len(found) > 1 else found[0]
         return b""
 
-    def read_at_once(self, offset: Offset, max_bytes: int, end: Offset) -> bytes | None:
-        return self.read(offset, min(max_bytes, AT_ONCE_BYTES), end) or None
+    def read_at_once(
+        self, offset: Offset, max_bytes: int, end: Offset
+    ) -> tuple[bytes, Offset] | None:
+        data = self.read(offset, min(max_bytes, AT_ONCE_BYTES), end)
+        return (data, Offset(walk(data)[-1].last_offset + 1)) if data else None
 
     def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset] | None:
         if not self.config.flag("index.key"):

@@ -167,7 +167,9 @@ class PersistedShardStore:
                 return data
         raise OffsetOutOfRange("a persisted shard", offset, self.start_offset, self.end_offset)
 
-    def read_at_once(self, offset: Offset, max_bytes: int, end: Offset) -> bytes | None:
+    def read_at_once(
+        self, offset: Offset, max_bytes: int, end: Offset
+    ) -> tuple[bytes, Offset] | None:
         return None
 
     def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset] | None:

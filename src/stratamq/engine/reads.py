@@ -170,13 +170,8 @@ def fetch_at_once(view: View, offset: Offset, bytes_max: int) -> Batches | None:
     """The same without waiting, for consumers that keep up; None where it is not that simple."""
     if not view.start <= offset < view.end or view.hides():
         return None
-    data = view.store.read_at_once(offset, bytes_max, view.end)
-    return Batches(data, next_offset(data)) if data else None
-
-
-def next_offset(data: bytes) -> Offset:
-    """Where the last of these batches ends."""
-    return Offset(walk(data)[-1].last_offset + 1)
+    found = view.store.read_at_once(offset, bytes_max, view.end)
+    return None if found is None else Batches(*found)
 
 
 def _behind_gap(view: View, offset: Offset) -> Offset:

@@ -79,7 +79,9 @@ class RocksReads:
         where = f"{self.name} in RocksDB, row of offset {last}"
         return CorruptRecord(where, 0, offset, last + 1, "CRC does not match")
 
-    def read_at_once(self, offset: Offset, max_bytes: int, end: Offset) -> bytes | None:
+    def read_at_once(
+        self, offset: Offset, max_bytes: int, end: Offset
+    ) -> tuple[bytes, Offset] | None:
         return None
 
     def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset:

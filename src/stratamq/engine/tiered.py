@@ -64,7 +64,9 @@ class TieredReads:
                 return data
         raise self._unsteady()
 
-    def read_at_once(self, offset: Offset, max_bytes: int, end: Offset) -> bytes | None:
+    def read_at_once(
+        self, offset: Offset, max_bytes: int, end: Offset
+    ) -> tuple[bytes, Offset] | None:
         if offset < self._store.local_start:
             return None
         return self._store.read_at_once(offset, max_bytes, end)

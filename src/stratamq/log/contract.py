@@ -152,9 +152,11 @@ class Reads(Protocol):
         decompresses.
         """
 
-    def read_at_once(self, offset: Offset, max_bytes: int, end: Offset) -> bytes | None:
-        """As `read`, where there is something and it takes so little that an event loop may do it;
-        None in any other case, which is for `read`."""
+    def read_at_once(
+        self, offset: Offset, max_bytes: int, end: Offset
+    ) -> tuple[bytes, Offset] | None:
+        """As `read`, with the offset after what was read, where there is something and it takes so
+        little that an event loop may do it; None in any other case, which is for `read`."""
 
     def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset] | None:
         """Offsets below `end` that may carry `key`, newest first; None without a key index."""

@@ -23,9 +23,13 @@ from stratamq.wire.kafka.records import (
     BatchHeader,
     BatchSpan,
     find_batch,
+    intact,
     read_header,
     walk,
 )
+
+ANYWHERE = -1
+"""For `intact`: the first batch may begin with any offset."""
 
 WINDOW_BYTES = 128 << 10
 """Read at once while looking for an offset: about one stretch between two index points."""
@@ -209,8 +213,9 @@ def _trusted_before(view: SegmentView, offset: Offset) -> tuple[int, Offset]:
 
 def read_intact(
     view: SegmentView, position: int, max_bytes: int, end: Offset, offset: Offset
-) -> bytes:
-    """Intact batches from `position` on: as many as fit `max_bytes`, at least one, all below `end`.
+) -> tuple[bytes, Offset]:
+    """Intact batches from `position` on, and the offset after them: as many as fit `max_bytes`, at
+    least one, all below `end`.
 
     Empty when the first batch reaches past `end`. CorruptRecord when it is damaged.
     """
@@ -218,45 +223,14 @@ def read_intact(
     chunk = view.file.read(min(max(max_bytes, HEADER_BYTES), left), position)
     header = read_header(chunk)
     if header.last_offset >= end:
-        return b""
+        return b"", offset
     if header.size_bytes > len(chunk):
         chunk = view.file.read(min(header.size_bytes, left), position)
-    good = _intact_bytes(chunk, max_bytes, end, view.whole)
+    # Where a gap is in doubt the answer ends before it, and the next read looks closer.
+    good, next_offset = intact(chunk, ANYWHERE, max_bytes, end, view.whole)
     if not good:
         raise _crc_error(view, position, header, offset)
-    return chunk[:good]
-
-
-def plain_batches(chunk: bytes, offset: Offset, max_bytes: int, end: Offset, whole: bool) -> bytes:
-    """Intact batches at the start of the chunk; none unless the first begins with `offset`."""
-    spans = walk(chunk)
-    if not spans or spans[0].base_offset != offset:
-        return b""
-    return chunk[: _intact_bytes(chunk, max_bytes, end, whole)]
-
-
-def _intact_bytes(chunk: bytes, max_bytes: int, end: Offset, whole: bool) -> int:
-    view = memoryview(chunk)
-    spans = walk(chunk)
-    stop, expected = 0, -1
-    for number, (position, size, base_offset, last_offset, _) in enumerate(spans):
-        after = position + size
-        if last_offset >= end or (after > max_bytes and stop):
-            break
-        if stop and base_offset != expected and (whole or not _is_gap(spans, number, expected)):
-            break
-        if not crc_fits(view[position:after]):
-            break
-        stop, expected = after, last_offset + 1
-    return stop
-
-
-def _is_gap(spans: list[BatchSpan], number: int, expected: int) -> bool:
-    """Whether the batch leaves a gap and the one after it agrees. In doubt the answer ends, and
-    the next read looks closer."""
-    if spans[number].base_offset < expected or number + 1 == len(spans):
-        return False
-    return spans[number + 1].base_offset > spans[number].last_offset
+    return chunk[:good], next_offset
 
 
 def _crc_error(

@@ -19,7 +19,7 @@ from stratamq.log.scan import Damage, Intact, begins_elsewhere, scan
 from stratamq.log.sidecar import OffsetPoint, TimePoint
 from stratamq.model.errors import CorruptRecord
 from stratamq.model.types import NO_TIMESTAMP, Offset, Position, TimestampMs
-from stratamq.wire.kafka.records import walk
+from stratamq.wire.kafka.records import intact
 
 AT_ONCE_BYTES = 64 << 10
 """The most that an event loop reads and checks by itself."""
@@ -102,9 +102,9 @@ class Segment(ABC):
         position = reader.locate(view, offset, self._hinted(offset))
         if position is None:
             return b""
-        data = reader.read_intact(view, position, max_bytes, end, offset)
+        data, next_offset = reader.read_intact(view, position, max_bytes, end, offset)
         if data:
-            self._remember(_next_offset(data), position + len(data))
+            self._remember(next_offset, position + len(data))
         return data
 
     def _check_beginning(self, view: reader.SegmentView, offset: Offset) -> None:
@@ -120,9 +120,11 @@ class Segment(ABC):
         end = max(self.end, first + 1)
         return CorruptRecord(str(self.path), self.size, first, end, "its bytes are gone")
 
-    def read_at_once(self, offset: Offset, max_bytes: int, end: Offset) -> bytes | None:
-        """A few batches from where a reader stopped before, without waiting for the disk; None
-        unless they are in memory and in order."""
+    def read_at_once(
+        self, offset: Offset, max_bytes: int, end: Offset
+    ) -> tuple[bytes, Offset] | None:
+        """A few batches from where a reader stopped before, without waiting for the disk, and the
+        offset after them; None unless they are in memory and in order."""
         size, position = self.size, self._hints.get(offset)
         if position is None or not 0 < size - position <= AT_ONCE_BYTES:
             return None
@@ -130,10 +132,11 @@ class Segment(ABC):
         chunk = file.read_at_once(size - position, position) if file else None
         if chunk is None:
             return None
-        data = reader.plain_batches(chunk, offset, max_bytes, end, self.whole)
-        if data:
-            self._remember(_next_offset(data), position + len(data))
-        return data or None
+        good, next_offset = intact(chunk, offset, max_bytes, end, self.whole)
+        if not good:
+            return None
+        self._remember(next_offset, position + good)
+        return chunk[:good], next_offset
 
     def view(self, size: int) -> reader.SegmentView:
         """The segment as it is now. `size` is taken first: a writer raises the end before it."""
@@ -159,10 +162,6 @@ class Segment(ABC):
         if len(hints) > HINTS_MAX:
             oldest, *_ = hints  # one step, so that other threads may do the same
             hints.pop(oldest, None)
-
-
-def _next_offset(data: bytes) -> Offset:
-    return Offset(walk(data)[-1].last_offset + 1)
 
 
 class LostSegment(Segment):

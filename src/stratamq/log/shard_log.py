@@ -170,7 +170,9 @@ class FileShardLog:
     def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
         return self._segments.read(offset, max_bytes, end)
 
-    def read_at_once(self, offset: Offset, max_bytes: int, end: Offset) -> bytes | None:
+    def read_at_once(
+        self, offset: Offset, max_bytes: int, end: Offset
+    ) -> tuple[bytes, Offset] | None:
         """Consumers that keep up read the end of the active segment, which is in memory."""
         active = self._segments.all[-1]
         return active.read_at_once(offset, max_bytes, end) if offset >= active.base else None

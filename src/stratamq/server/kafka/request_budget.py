@@ -109,7 +109,8 @@ class RequestBudget:
         self._let_in()
 
     def _fits(self, holder: Holder, size_bytes: int) -> bool:
-        if size_bytes > MIDDLE_BYTES and self._large and self._large + size_bytes > self.bytes_max // 2:
+        large_max = self.bytes_max // 2
+        if size_bytes > MIDDLE_BYTES and self._large and self._large + size_bytes > large_max:
             return False
         return self.used_bytes + holder.missing_bytes <= self.bytes_max or not self._admitted
 

@@ -56,10 +56,12 @@ class RawFile:
         view, hint = self._view(), self._hints.get(offset)
         known = None if hint is None else KnownBatch(hint, offset, proven=True)
         position = locate(view, offset, known)
-        data = b"" if position is None else read_intact(view, position, max_bytes, end, offset)
-        if position is None or not data:
+        if position is None:
             return b"", 0
-        self._remember(walk(data)[-1].last_offset + 1, position + len(data))
+        data, next_offset = read_intact(view, position, max_bytes, end, offset)
+        if not data:
+            return b"", 0
+        self._remember(next_offset, position + len(data))
         return data, position + len(data)
 
     def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset:

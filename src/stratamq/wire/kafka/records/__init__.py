@@ -54,6 +54,7 @@ __all__ = [
     "encode_skip",
     "find_batch",
     "find_faults",
+    "intact",
     "is_skip",
     "iter_batches",
     "key_hash",
@@ -67,3 +68,4 @@ __all__ = [
 
 walk = _kernel.walk
 find_batch = _kernel.find_batch
+intact = _kernel.intact

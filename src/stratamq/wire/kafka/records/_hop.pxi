@@ -61,6 +61,40 @@ def walk(data, Py_ssize_t position=0):
     return spans
 
 
+def intact(data, int64_t first, Py_ssize_t bytes_max, int64_t end, bint whole):
+    """Size of the batches at the start of the data that can be trusted, and the offset after them.
+
+    They pass their CRCs, end below `end` and are at most `bytes_max`, but for the first. That begins with `first`,
+    unless `first` is negative. Offsets follow each other; where they need not (`whole` is False), a gap is believed when
+    the batch after it agrees.
+    """
+    cdef Py_buffer view
+    cdef Hop hop, following
+    cdef const uint8_t *base
+    cdef Py_ssize_t position = 0, after
+    cdef int64_t expected = first
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        base = <const uint8_t *>view.buf
+        while position < view.len and read_hop(base + position, view.len - position, &hop):
+            after = position + hop.size
+            if hop.last_offset >= end or (position and after > bytes_max):
+                break
+            if (position or first >= 0) and hop.base_offset != expected:
+                if whole or not position or hop.base_offset < expected:
+                    break
+                if not read_hop(base + after, view.len - after, &following):
+                    break
+                if following.base_offset <= hop.last_offset:
+                    break
+            if not has_its_crc(base + position, hop.size):
+                break
+            position, expected = after, hop.last_offset + 1
+    finally:
+        PyBuffer_Release(&view)
+    return position, expected
+
+
 def find_batch(data, int64_t offset, Py_ssize_t position=0):
     """Position of the first batch that ends at or behind `offset`; -1 when there is none."""
     cdef Py_buffer view

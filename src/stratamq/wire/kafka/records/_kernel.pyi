@@ -1,6 +1,7 @@
 from collections.abc import Sequence
 
 from stratamq.model.record import Record
+from stratamq.model.types import Offset
 from stratamq.wire.kafka.records.entries import BatchScan
 from stratamq.wire.kafka.records.header import BatchHeader
 from stratamq.wire.kafka.records.layout import Buffer
@@ -8,6 +9,9 @@ from stratamq.wire.kafka.records.spans import BatchSpan
 
 def key_hash(data: Buffer) -> int: ...
 def walk(data: Buffer, position: int = 0) -> list[BatchSpan]: ...
+def intact(
+    data: Buffer, first: int, bytes_max: int, end: int, whole: bool
+) -> tuple[int, Offset]: ...
 def find_batch(data: Buffer, offset: int, position: int = 0) -> int: ...
 def scan_records(
     data: Buffer,
