@@ -122,21 +122,26 @@ class ShardManager:
     async def _create_each(self, driver: StorageAdapter, topic: Topic, partitions: range) -> None:
         """A creation whose caller has gone still happens, perhaps later. `delete` must know of it,
         or the shard would come into being after it was deleted."""
+        specs, ended = specs_of(topic, partitions), self._ended
+        failures: list[BaseException] = []
+        for start in range(0, len(specs), SHARDS_AT_ONCE):
+            tasks: list[asyncio.Task[None]] = []
+            for spec in specs[start : start + SHARDS_AT_ONCE]:
+                task = asyncio.create_task(driver.create_shard(spec), name=spec.name)
+                task.add_done_callback(ended)
+                self._under_way[spec.name] = task
+                tasks.append(task)
+            await asyncio.wait(tasks)  # which does not cancel them with its caller
+            outcomes = [asyncio.CancelledError() if t.cancelled() else t.exception() for t in tasks]
+            failures += [error for error in outcomes if error is not None]
+        if failures:
+            raise failures[0]
 
-        async def create(spec: ShardSpec) -> None:
-            task = asyncio.create_task(driver.create_shard(spec))
-            self._under_way[spec.name] = task
-            task.add_done_callback(lambda done: self._ended(spec.name, done))
-            await asyncio.shield(task)
-
-        await _each(specs_of(topic, partitions), create)
-
-    def _ended(self, shard: ShardName, task: asyncio.Task[None]) -> None:
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        shard = ShardName(task.get_name())
         self._under_way.pop(shard, None)
         if not task.cancelled() and task.exception() is not None:
-            log.debug(
-                "creating shard %s: %s", shard, task.exception()
-            )  # waiting callers get it too
+            log.debug("creating shard %s: %s", shard, task.exception())  # its caller gets it too
 
 
 def specs_of(topic: Topic, partitions: range) -> list[ShardSpec]:
