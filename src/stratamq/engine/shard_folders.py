@@ -57,6 +57,9 @@ CANNOT_TELL = OUT_OF_DESCRIPTORS | {errno.ENOMEM, errno.EIO}
 DAMAGED_MAX = 100
 """Damaged copies of one `shard.json`. When there are so many, the last is replaced."""
 
+FOLDERS_MAX = 512
+"""Paths that are remembered. When there are more, the one used longest ago is forgotten."""
+
 CONFIGS_MAX = 256
 """Configs whose text is remembered. When there are more, the one used longest ago is forgotten."""
 
@@ -83,9 +86,9 @@ class ShardFolders:
 
     def __init__(self, disk: Disk, root: Path) -> None:
         self._disk, self.root = disk, root
-
-    def of(self, name: ShardName) -> Path:
-        return self.root / name
+        self.of: Callable[[ShardName], Path] = lru_cache(FOLDERS_MAX)(root.__truediv__)
+        """The folder of a shard. Several steps of a creation ask for the same ones, and putting a
+        path together is slow."""
 
     # -- making --------------------------------------------------------------------------------
 
