@@ -1,40 +1,82 @@
-"""The frames of one connection, received within the budget of all connections."""
+"""What comes in on one connection: bytes become frames, and frames requests, within the budget of
+all connections. Small requests are read at once, large ones in turns."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from contextvars import Context
+from typing import TYPE_CHECKING, NamedTuple
+
+from stratamq.broker.kafka.turns import in_turns
 from stratamq.net.connection import Connection, Hold
-from stratamq.server.kafka.request_budget import SMALL_BYTES, RequestBudget
-from stratamq.wire.kafka.protocol import Frame, FrameReceiver, ReceiveBuffers
+from stratamq.server.kafka.request_budget import SMALL_BYTES
+from stratamq.wire.kafka.protocol import (
+    Frame,
+    FrameReceiver,
+    ProtocolError,
+    Request,
+    decode_request,
+    decode_request_in_steps,
+)
+from stratamq.wire.kafka.protocol.errors import FrameTooLarge
+
+if TYPE_CHECKING:
+    from stratamq.server.kafka.server import KafkaServer
 
 SIZE_BYTES = 4
 """Before each frame; counted with it."""
+
+PRODUCE = b"\0\0"
+"""How a frame of the one API begins whose requests hold records."""
+
+LARGE_BYTES = 4 << 10
+"""Requests above this are read in turns, but for Produce: most of it is records, which are not
+read here. A request of this size takes less than a millisecond."""
+
+
+class Taken(NamedTuple):
+    """A frame that was read, or why it could not be. `size_bytes` is what the inbox counts."""
+
+    api_key: int
+    size_bytes: int
+    request: Request | ProtocolError
 
 
 class Inbox:
     """`frames` holds what came and no request was made of yet. A Holder of the budget.
 
     Bytes are charged when they come, those of a large request when it is admitted. They are given
-    back when the session says that a request is done, or when the connection ends.
+    back when the session says that a request is done, or when the connection ends. `is_reading`
+    while a large request is read; `ready` is called when it was.
     """
 
     def __init__(
         self,
         connection: Connection,
-        budget: RequestBudget,
-        buffers: ReceiveBuffers,
+        server: KafkaServer,
         frame_bytes_max: int,
+        context: Context,
+        ready: Callable[[], None],
     ) -> None:
-        self._connection, self._budget = connection, budget
-        self.frames = FrameReceiver(buffers, frame_bytes_max)
+        self._connection, self._budget = connection, server.request_budget
+        self._served, self._limits = server.served, server.limits
+        self._context, self._ready = context, ready
+        self.frames = FrameReceiver(server.buffers, frame_bytes_max)
         self._charged = 0
         self._ahead = 0  # charged, and has not come yet
         self._is_admitted = False
         self._is_held = False
+        self.is_reading = False
+        self._reading: asyncio.Task[None] | None = None
+        self._reading_bytes = 0
+        self.taken: Taken | None = None
+        """A large request that was read, and not taken yet."""
 
     def limit_frames(self, bytes_max: int) -> None:
         self.frames.frame_bytes_max = bytes_max
 
-    # -- bytes in, frames out ------------------------------------------------------------------
+    # -- bytes in ----------------------------------------------------------------------------
 
     def received(self, data: bytes) -> None:
         if self._ahead:
@@ -48,12 +90,62 @@ class Inbox:
         self._count(count)
         self.frames.filled(count)
 
-    def arrived(self, frame: Frame) -> None:
-        """To be called with each frame of `frames` that is over SMALL_BYTES."""
+    # -- requests out --------------------------------------------------------------------------
+
+    def take(self) -> Taken | None:
+        """The next request; None while its bytes are missing or it is being read. ProtocolError:
+        what comes are no frames."""
+        if (taken := self.taken) is not None:
+            self.taken = None
+            return taken
+        if not self.frames.may_have_frame:
+            return None
+        frame = self.frames.next_frame()
+        if frame is None:
+            return None
+        if (frame_bytes := len(frame)) > LARGE_BYTES:
+            if frame_bytes > SMALL_BYTES:
+                self._arrived(frame)
+            if frame[:2] != PRODUCE:
+                self._begin_reading(frame)
+                return None
+        elements_max = self._limits.request_elements_max
+        try:
+            request = decode_request(frame, self._served, exact=False, elements_max=elements_max)
+        except ProtocolError as error:
+            return _unreadable(frame, error)
+        return Taken(request.header.api_key, frame_bytes + SIZE_BYTES, request)
+
+    def _arrived(self, frame: Frame) -> None:
+        """A frame over SMALL_BYTES is whole."""
         if not self._is_admitted:  # it came in one piece with others, before it could be asked
             self._budget.let_come(self, len(frame) + SIZE_BYTES)
         self._budget.arrived(self)
         self._is_admitted = False
+
+    def _begin_reading(self, frame: Frame) -> None:
+        reading = self._read_in_turns(frame)
+        self._reading = asyncio.get_running_loop().create_task(reading, context=self._context)
+        self._reading_bytes = len(frame) + SIZE_BYTES
+        self.is_reading = True
+
+    async def _read_in_turns(self, frame: Frame) -> None:
+        limits = self._limits
+        try:
+            if len(frame) > limits.other_frame_bytes_max:
+                raise FrameTooLarge(f"a request of {len(frame)} bytes that is no Produce")
+            steps = decode_request_in_steps(
+                frame, self._served, exact=False, elements_max=limits.request_elements_max
+            )
+            request = await in_turns(steps)
+        except ProtocolError as error:
+            self.taken = _unreadable(frame, error)
+        else:
+            self.taken = Taken(request.header.api_key, self._reading_bytes, request)
+        self.is_reading = False
+        self._ready()
+
+    # -- the budget ----------------------------------------------------------------------------
 
     def unpacked(self, size_bytes: int) -> None:
         """A request takes so much more in memory, now that it was read."""
@@ -88,6 +180,11 @@ class Inbox:
 
     def close(self, under_way_bytes: int) -> None:
         """Give back all but what the requests under way have."""
+        if self.is_reading and self._reading is not None:
+            self._reading.cancel()
+            self.done(self._reading_bytes)
+        elif self.taken is not None:
+            self.done(self.taken.size_bytes)
         self._budget.forget(self)
         if self._is_admitted and (large := self.frames.large) is not None:
             self._is_admitted = False
@@ -129,3 +226,11 @@ class Inbox:
         count -= ahead
         self._charged += count
         self._budget.used_bytes += count
+
+
+def _unreadable(frame: Frame, error: ProtocolError) -> Taken:
+    """Without the error's traces: they hold the frame, which may be large, until the garbage
+    collector finds them."""
+    error.__traceback__ = error.__context__ = error.__cause__ = None
+    api_key = int.from_bytes(frame[:2], "big", signed=True)
+    return Taken(api_key, len(frame) + SIZE_BYTES, error)

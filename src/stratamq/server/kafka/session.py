@@ -21,7 +21,6 @@ from stratamq.server.kafka.answers import NOTHING, Answers, Slot
 from stratamq.server.kafka.auth import BEFORE_AUTHENTICATION, SASL_REQUESTS
 from stratamq.server.kafka.inbox import Inbox
 from stratamq.server.kafka.ordering import FETCHES, KINDS, WAITS_FOR, Kind, UnderWay, kind_of
-from stratamq.server.kafka.request_reader import RequestReader
 from stratamq.server.kafka.throttle import Mute, Stopwatch, Usage, record_bytes, throttle
 from stratamq.wire.kafka.protocol import (
     Buffer,
@@ -62,21 +61,16 @@ class KafkaSession:
         self._is_stranger = self._authenticator.principal is None
         limit = server.limits.frame_bytes_max
         strangers = min(limit, STRANGERS_BYTES_MAX)
-        self._inbox = Inbox(
-            connection,
-            server.request_budget,
-            server.buffers,
-            strangers if self._is_stranger else limit,
-        )
+        self._client, self._context = Client(), copy_context()
+        self._context.run(CLIENT.set, self._client)
+        frame_bytes_max = strangers if self._is_stranger else limit
+        self._inbox = Inbox(connection, server, frame_bytes_max, self._context, self._pump)
         self._frames = self._inbox.frames
         self.buffer = self._frames.buffer
         self._answers = Answers(connection, server.answer_budget)
         self._line = self._answers.line
         self._under_way = UnderWay()
         self._next: tuple[Slot, Request] | None = None
-        self._client, self._context = Client(), copy_context()
-        self._context.run(CLIENT.set, self._client)
-        self._requests = RequestReader(server, self._inbox, self._context, self._pump)
         self._paused = False
         self._lagging = 0
         self._known: Caller | None = None
@@ -107,7 +101,7 @@ class KafkaSession:
         self._pump()
 
     def is_busy(self) -> bool:
-        return bool(self._line) or self._requests.is_reading
+        return bool(self._line) or self._inbox.is_reading
 
     def finish(self) -> None:
         self._finishing = True
@@ -125,7 +119,6 @@ class KafkaSession:
         if self._next is not None:
             self._inbox.done(self._next[0].size_bytes, self._next[0].unpacked_bytes)
             self._next = None
-        self._requests.close()
         self._inbox.close(under_way)
 
     def cut_off(self, reason: str) -> None:
@@ -152,11 +145,11 @@ class KafkaSession:
     def _take_all(self, began: float) -> bool:
         """Begin what has come and may begin. Whether something, or whatever comes next, has to
         wait."""
-        frames, requests = self._frames, self._requests
+        frames, inbox = self._frames, self._inbox
         may_take = self._may_take()
-        while may_take and (self._next or frames.may_have_frame or requests.taken):
+        while may_take and (self._next or frames.may_have_frame or inbox.taken):
             if self._next is None and not self._take():
-                may_take = not requests.is_reading
+                may_take = not inbox.is_reading
                 break
             if (waiting := self._next) is not None:
                 if self._under_way.kinds & WAITS_FOR[waiting[0].kind]:
@@ -182,7 +175,7 @@ class KafkaSession:
     def _may_take(self) -> bool:
         if self._finishing or self._connection.is_clogged or self._mute.is_on:
             return False
-        if self._paused or self._requests.is_reading:
+        if self._paused or self._inbox.is_reading:
             return False
         if self._authenticator.principal is None:
             return not self._line  # one at a time, until we know who it is
@@ -204,7 +197,7 @@ class KafkaSession:
     def _take(self) -> bool:
         """Make the next request the one that waits to begin. False: there is none yet."""
         try:
-            taken = self._requests.take()
+            taken = self._inbox.take()
         except ProtocolError as error:
             self._refuse(UNKNOWN_KEY, ErrorCode.INVALID_REQUEST, str(error))
             return False
