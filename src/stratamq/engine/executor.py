@@ -106,5 +106,5 @@ def _finish(groups: Sequence[Group], left: Step) -> None:
 def save_producers(shards: Iterable[Shard]) -> None:
     """As their writer, on a thread that may wait for a disk."""
     for shard in shards:
-        if shard.poison is None and shard.producers.is_due():
+        if not shard.poisoned and shard.producers.is_due():
             shard.producers.save(shard.store)

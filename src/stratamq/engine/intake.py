@@ -24,7 +24,11 @@ from stratamq.wire.kafka.records import (
     read_header,
     scan_batch,
 )
-from stratamq.wire.kafka.records.layout import CONTROL_BIT, TRANSACTIONAL_BIT
+from stratamq.wire.kafka.records.layout import (
+    CONTROL_BIT,
+    LOG_APPEND_TIME_BIT,
+    TRANSACTIONAL_BIT,
+)
 from stratamq.wire.kafka.records.rewrite import as_create_time
 
 
@@ -50,7 +54,7 @@ def accept(
         decompressed_max=decompressed_max,
         scratch=scratch,
     )
-    if header.uses_log_append_time and not shard.stamps:
+    if header.attributes & LOG_APPEND_TIME_BIT and not shard.stamps:
         return accept(shard, as_create_time(header, data), decompressed_max, scratch, now_ms)
     if header.attributes & (CONTROL_BIT | TRANSACTIONAL_BIT):
         _check_transactional(header)

@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from concurrent import futures
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from zlib import crc32
 
 from stratamq.engine.contract import AppendResult
@@ -325,13 +325,13 @@ class IOPool:
     def _drain(self, lane: Lane, first: Request) -> list[Request]:
         """The first request and those behind it. Only this thread takes out, so what `qsize` counts
         is there; the end mark comes when nothing else is queued."""
-        limits, get = self._limits, cast(Callable[[], Request], lane.queue.get_nowait)
-        drained, size_bytes = [first], first.size_bytes
+        limits, drained, size_bytes = self._limits, [first], first.size_bytes
         bytes_max = min(limits.drain_bytes_max, max(PIPELINED_BYTES, lane.bytes // 2))
         for _ in range(min(lane.queue.qsize(), limits.drain_requests_max - 1)):
             if size_bytes >= bytes_max:
                 break
-            request = get()
+            request = lane.queue.get_nowait()
+            assert request is not None, "the end mark comes last"
             drained.append(request)
             size_bytes += request.size_bytes
         return drained
