@@ -17,7 +17,8 @@ from stratamq.engine.limits import EngineLimits
 from stratamq.engine.segment_keeper import SegmentKeeper
 from stratamq.engine.shard import Shard
 from stratamq.engine.sync_threads import SYNC_THREADS, SyncThreads
-from stratamq.model.errors import ShardPoisoned
+from stratamq.log import names
+from stratamq.model.errors import DiskFull, ShardPoisoned
 from stratamq.model.types import ShardName, TimestampMs
 from tests.engine.support import NOW, batch, spec
 from tests.log.crashing import FATES, Fate
@@ -211,3 +212,46 @@ def test_threads_that_are_closed_can_be_started_again_and_none_are_needed() -> N
         threads.close()
         threads.run(calls)
     assert sorted(made) == sorted(5 * [0, 1, 2])
+
+
+def test_shards_that_begin_together_save_their_epochs_together() -> None:
+    machine = new()
+    begin = len(machine.disk.calls)
+    machine.commit(0)
+    steps = [
+        (call.kind, call.path.name.startswith(names.EPOCHS)) for call in machine.disk.calls[begin:]
+    ]
+    order = [step for at, step in enumerate(steps) if at == 0 or steps[at - 1] != step]
+    epochs = [kind for kind, is_epoch in order if is_epoch and kind in ("sync", "rename")]
+    assert epochs == ["sync", "rename"], "one wave of each"
+    folders_synced = max(at for at, step in enumerate(order) if step[0] == "sync_folder")
+    assert order.index(("write", False)) > folders_synced, "durable before the first batch"
+    machine.stop()
+
+
+def test_an_epoch_that_cannot_be_saved_is_the_trouble_of_its_shard_alone() -> None:
+    machine = new()
+    failing = NAMES[1]
+
+    def trouble(call: Call) -> BaseException | None:
+        fails = call.path.name.startswith(names.EPOCHS) and call.path.parent.name == failing
+        return OSError(errno.ENOSPC, "full") if fails and call.kind == "write" else None
+
+    machine.disk.trouble = trouble
+    failed = {group.shard.name: group.error for group in machine.commit(0) if group.error}
+    assert list(failed) == [failing]
+    assert isinstance(failed[failing], DiskFull)
+    machine.disk.trouble = no_trouble
+    assert not [group for group in machine.commit(1) if group.error], "the next one saves it"
+    found = machine.after_crash((Power.LOST, Loss.UNSYNCED), Random(0)).open()
+    check_stored(machine, found)
+    machine.stop()
+    found.stop()
+
+
+def check_stored(before: Machine, found: Machine) -> None:
+    """What was acknowledged is there, also after a batch that was refused."""
+    for shard in found.shards:
+        stored = [data for _, data in read_log(shard.store).batches]  # type: ignore[arg-type]
+        if shard.name != UNSYNCED:
+            assert len(stored) == before.acknowledged[shard.name]

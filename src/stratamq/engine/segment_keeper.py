@@ -34,6 +34,7 @@ from stratamq.engine.sync_threads import SyncThreads
 from stratamq.log import names
 from stratamq.log.contract import ShardStore, Step
 from stratamq.log.disk import Disk, File, RealDisk, storage_error
+from stratamq.log.epochs import Unsaved, save_together
 from stratamq.log.index import IndexStore
 from stratamq.log.kv import KVBatch, KVStore, OpenKV, RocksKV, make_writable, patiently
 from stratamq.log.shard_log import FileShardLog, delete_folder
@@ -316,6 +317,8 @@ class SegmentKeeper:
         """Write the batches, and sync them where promised. What fails is the `error` of its group.
         A group that is alone has both in one call to the disk."""
         alone = len(groups) == 1
+        if not alone:
+            self._save_epochs(groups)
         stored: list[Stored] = []
         unsynced: list[Stored] = []
         for group in groups:
@@ -337,6 +340,19 @@ class SegmentKeeper:
         if unsynced:
             self._sync(unsynced)
         return stored
+
+    def _save_epochs(self, groups: Sequence[Group]) -> None:
+        """A shard's first batch under a new leader is written after that epoch is durable. `append`
+        sees to it; shards that begin at the same time share the syncs."""
+        unsaved: list[Unsaved] = []
+        for group in groups:
+            if group.batches:
+                one = self._stores[group.shard.name].unsaved_epochs(group.batches)
+                if one is not None:
+                    unsaved.append(one)
+        if len(unsaved) > 1:
+            for start in range(0, len(unsaved), WAVE_FILES_MAX):
+                save_together(self._disk, unsaved[start : start + WAVE_FILES_MAX])
 
     def _append(self, one: Stored, unsynced: list[Stored]) -> None:
         """Files stay open until they are synced. Where no descriptor is left, they are synced

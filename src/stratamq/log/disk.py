@@ -424,7 +424,12 @@ def write_new(disk: Disk, path: Path, data: bytes) -> None:
 
 def replace_file(disk: Disk, path: Path, data: bytes) -> None:
     """Give a small file new content: after a crash it has the old or the new one, whole."""
-    temporary = path.with_name(path.name + ".tmp")
-    write_new(disk, temporary, data)
-    disk.rename(temporary, path)
+    written = temporary(path)
+    write_new(disk, written, data)
+    disk.rename(written, path)
     disk.sync_folder(path.parent)
+
+
+def temporary(path: Path) -> Path:
+    """What a file is called until its new content is whole."""
+    return path.with_name(path.name + ".tmp")

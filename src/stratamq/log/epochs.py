@@ -8,12 +8,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
 from stratamq.log.contract import EpochStart
-from stratamq.log.disk import Disk, replace_file
+from stratamq.log.disk import Disk, File, replace_file, temporary
 from stratamq.model.errors import StorageError
 from stratamq.model.types import NO_EPOCH, LeaderEpoch, Offset
 
@@ -33,10 +34,10 @@ class EpochCheckpoint:
     """The history of one shard, its `newest` epoch, and its file, which is durable when `save`
     returns. `saved` is `history` itself, unless it was changed in memory alone."""
 
-    __slots__ = ("_disk", "_path", "history", "newest", "saved")
+    __slots__ = ("_disk", "history", "newest", "path", "saved")
 
     def __init__(self, disk: Disk, path: Path, history: History) -> None:
-        self._disk, self._path = disk, path
+        self._disk, self.path = disk, path
         self.saved = history
         self.set(history)
 
@@ -48,8 +49,37 @@ class EpochCheckpoint:
     def save(self, history: History) -> None:
         self.set(history)
         if history != self.saved:
-            replace_file(self._disk, self._path, encode(history))
+            replace_file(self._disk, self.path, encode(history))
         self.saved = history
+
+
+Unsaved = tuple[EpochCheckpoint, History]
+"""A checkpoint, and the history that is to be saved in it."""
+
+
+def save_together(disk: Disk, unsaved: Sequence[Unsaved]) -> None:
+    """As `save` for each of them, with their files and then their folders synced together. One that
+    fails is left unsaved: the next `save` tries again, and raises."""
+    written: list[Unsaved] = []
+    files: list[File] = []
+    for checkpoint, history in unsaved:
+        with suppress(OSError):
+            file = disk.open(temporary(checkpoint.path), create=True)
+            file.truncate(0)
+            file.write([encode(history)], 0)
+            files.append(file)
+            written.append((checkpoint, history))
+    renamed: list[Unsaved] = []
+    for one, error in zip(written, disk.sync_all(files), strict=True):
+        if error is None:
+            with suppress(OSError):
+                disk.rename(temporary(one[0].path), one[0].path)
+                renamed.append(one)
+    with suppress(OSError):
+        disk.sync_folders([checkpoint.path.parent for checkpoint, _ in renamed])
+        for checkpoint, history in renamed:
+            checkpoint.set(history)
+            checkpoint.saved = history
 
 
 def extended(history: History, epoch: LeaderEpoch, start: Offset) -> History:

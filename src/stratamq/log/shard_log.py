@@ -261,10 +261,22 @@ class FileShardLog:
 
     def _save_epochs(self, batches: Sequence[PlacedBatch]) -> None:
         """Durable before the first batch of a new epoch is written."""
+        self._epochs.save(self._with_epochs(batches))
+
+    def _with_epochs(self, batches: Sequence[PlacedBatch]) -> epoch_history.History:
         history = self._epochs.history
         for header, _, _ in batches:
             history = epoch_history.extended(history, header.leader_epoch, header.base_offset)
-        self._epochs.save(history)
+        return history
+
+    def unsaved_epochs(self, batches: Sequence[PlacedBatch]) -> epoch_history.Unsaved | None:
+        """What `append` would save before these batches, for a caller that saves those of many
+        shards together. None where there is nothing to save, or where `append` has to see first
+        whether the shard can be written to."""
+        epochs = self._epochs
+        if epochs.saved is epochs.history and batches[-1].header.leader_epoch <= epochs.newest:
+            return None  # as nearly always
+        return (epochs, self._with_epochs(batches)) if self._guard.ready else None
 
     def takes_at_once(
         self, size_bytes: int, max_timestamp: TimestampMs, epoch: LeaderEpoch
