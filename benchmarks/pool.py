@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stratamq.engine.contract import ShardSpec
-from stratamq.engine.engine import BatchEngine
+from stratamq.engine.engine import StorageEngine
 from stratamq.engine.group import Group
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory import MemoryKeeper
@@ -43,7 +43,7 @@ class CountingKeeper(MemoryKeeper):
 async def requests_per_second(batch: bytes) -> float:
     clock, limits = SystemClock(), EngineLimits()
     keeper = CountingKeeper(limits, SegmentKeeper(NOWHERE, limits), NOWHERE)
-    engine = BatchEngine(keeper, IOPool(keeper.commit, clock, limits), clock, limits)
+    engine = StorageEngine(keeper, IOPool(keeper.commit, clock, limits), clock, limits)
     await engine.open()
     await engine.create_shard(ShardSpec(name=SHARD))
 

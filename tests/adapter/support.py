@@ -12,7 +12,8 @@ from stratamq.adapter.engine_adapter import EngineStorageAdapter
 from stratamq.adapter.offsets import OffsetStorageManager
 from stratamq.adapter.shards import ShardManager, TopicTimeouts
 from stratamq.adapter.topics import TopicManager
-from stratamq.engine.contract import ShardSpec, StorageEngine
+from stratamq.engine.contract import ShardSpec
+from stratamq.engine.engine import StorageEngine
 from stratamq.engine.handler import StorageEngineHandler
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory import EngineMemory
@@ -143,7 +144,7 @@ class World:
             folder = self.path / kind.value
             engine = ENGINES[kind](folder, clock=self.clock, limits=limits)  # type: ignore[call-arg]
             self.engines[kind] = engine
-            adapter = FaultyAdapter(self.handler, kind, self.groups)
+            adapter = FaultyAdapter(self.handler, kind, engine, self.groups)
             adapter.faults = self.faults
             return adapter
 

@@ -13,8 +13,7 @@ from stratamq.adapter.contract import StorageAdapter
 from stratamq.adapter.drivers import REOPEN_WAIT_S, StorageDriverManager
 from stratamq.adapter.engine_adapter import EngineStorageAdapter
 from stratamq.adapter.partitions import FoundRecord, PartialWrite, Placed, cut
-from stratamq.engine.acks import Acks
-from stratamq.engine.contract import OffsetStrategy, ReadLimit
+from stratamq.engine.contract import Acks, OffsetStrategy, ReadLimit
 from stratamq.engine.handler import Remote, StorageEngineHandler
 from stratamq.model.errors import (
     AlreadyExists,
@@ -291,8 +290,9 @@ def own_storage(world: World, kind: type[Shouting] = Shouting) -> list[Shouting]
     made: list[Shouting] = []
 
     def make() -> StorageAdapter:
-        handler = StorageEngineHandler({StorageType.MEMORY: EngineMemory(world.path / "own")})
-        made.append(kind(handler, StorageType.MEMORY, world.groups))
+        engine = EngineMemory(world.path / "own")
+        handler = StorageEngineHandler({StorageType.MEMORY: engine})
+        made.append(kind(handler, StorageType.MEMORY, engine, world.groups))
         return made[-1]
 
     world.drivers.register("Shouting", make)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stratamq.engine.contract import StorageEngine
+from stratamq.engine.engine import StorageEngine
 from stratamq.engine.segment import EngineSegment
 from stratamq.log.contract import SegmentInfo
 from stratamq.model.errors import StoreUnavailable

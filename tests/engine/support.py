@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from stratamq.engine.contract import ReadLimit, ShardSpec, StorageEngine
+from stratamq.engine.contract import ReadLimit, ShardSpec
+from stratamq.engine.engine import StorageEngine
 from stratamq.model.record import Record
 from stratamq.model.topic import TopicConfig
 from stratamq.model.transaction import TransactionMarker

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratamq.engine.acks import Acks
 from stratamq.engine.commit import CommitProtocol, Due, Replicas
+from stratamq.engine.contract import Acks
 from stratamq.model.errors import NotLeader, StrataError
 from stratamq.model.types import NodeId, Offset
 

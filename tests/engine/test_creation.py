@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from stratamq.engine.contract import ShardSpec
-from stratamq.engine.engine import BatchEngine
+from stratamq.engine.engine import StorageEngine
 from stratamq.engine.keeper import Kept
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.rocksdb import EngineRocksDB
@@ -63,7 +63,7 @@ def many(number: int) -> list[ShardSpec]:
     return [spec(ShardName(f"many_{partition}")) for partition in range(number)]
 
 
-async def create_all(engine: BatchEngine, specs: Sequence[ShardSpec]) -> list[object]:
+async def create_all(engine: StorageEngine, specs: Sequence[ShardSpec]) -> list[object]:
     return await asyncio.gather(*map(engine.create_shard, specs), return_exceptions=True)
 
 
@@ -102,7 +102,7 @@ async def test_many_shards_are_there_after_a_restart(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [EngineSegment, EngineRocksDB])
 async def test_a_name_asked_for_twice_is_made_once(
-    kind: Callable[..., BatchEngine], tmp_path: Path
+    kind: Callable[..., StorageEngine], tmp_path: Path
 ) -> None:
     engine = kind(tmp_path, limits=LIMITS)
     await engine.open()

@@ -16,7 +16,8 @@ import pytest
 
 from stratamq.engine import producers_shard
 from stratamq.engine.brief import BUDGET_BYTES
-from stratamq.engine.contract import AppendResult, ReadLimit, ShardSpec, StorageEngine
+from stratamq.engine.contract import AppendResult, ReadLimit, ShardSpec
+from stratamq.engine.engine import StorageEngine
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory import EngineMemory
 from stratamq.engine.memory_store import MemoryShardStore

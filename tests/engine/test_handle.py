@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.engine.acks import Acks
 from stratamq.engine.commit import Replicas, answer
-from stratamq.engine.contract import AppendResult
+from stratamq.engine.contract import Acks, AppendResult
 from stratamq.engine.handle import Local, Remote, append_batch
 from stratamq.engine.segment import EngineSegment
 from stratamq.model.errors import NotLeader, ShardNotFound

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.engine.acks import Acks
-from stratamq.engine.contract import AppendResult
+from stratamq.engine.contract import Acks, AppendResult
 from stratamq.engine.handler import Local, Remote, StorageEngineHandler
 from stratamq.engine.memory import EngineMemory
 from stratamq.engine.rocksdb import EngineRocksDB
@@ -83,7 +82,7 @@ async def test_a_single_node_leads_everything(here: EngineMemory) -> None:
     assert (await handler.append_batch(MEMORY, S, batch(b"3"))).base_offset == 3
     assert await handler.delete_by_key(MEMORY, S, b"k") == 1
     assert await handler.delete_by_offset(MEMORY, S, Offset(2)) is True
-    assert values(await read_all(handler.engine(MEMORY))) == [b"1", b"3"]
+    assert values(await read_all(here)) == [b"1", b"3"]
 
 
 async def test_the_storage_type_chooses_the_engine(here: EngineMemory, tmp_path: Path) -> None:

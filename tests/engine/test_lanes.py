@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.engine.contract import StorageEngine
+from stratamq.engine.engine import StorageEngine
 from stratamq.engine.limits import WORKERS_MAX, EngineLimits
 from stratamq.engine.pool import LANES
 from stratamq.model.clock import ManualClock

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.engine.contract import StorageEngine
+from stratamq.engine.engine import StorageEngine
 from stratamq.engine.limits import EngineLimits
 from stratamq.log import epochs
 from stratamq.model.clock import ManualClock

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stratamq.engine import producers_shard
-from stratamq.engine.contract import StorageEngine
+from stratamq.engine.engine import StorageEngine
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory import EngineMemory
 from stratamq.engine.rocksdb import EngineRocksDB

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 from rocksdict import Rdict
 
-from stratamq.engine.contract import StorageEngine
+from stratamq.engine.engine import StorageEngine
 from stratamq.engine.layout import ROCKSDB_FOLDER
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.rocksdb import COLUMN_FAMILY, EngineRocksDB

@@ -26,7 +26,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from stratamq.engine.contract import OffsetStrategy, ReadLimit, StorageEngine
+from stratamq.engine.contract import OffsetStrategy, ReadLimit
+from stratamq.engine.engine import StorageEngine
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory import EngineMemory
 from stratamq.engine.rocksdb import EngineRocksDB

@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
-from stratamq.engine.contract import StorageEngine
-from stratamq.engine.engine import BatchEngine
+from stratamq.engine.engine import StorageEngine
 from stratamq.model.record import Record
 from stratamq.model.types import Offset
 from tests.engine.memory_history import MemoryHistory, copy_out, tier
@@ -85,7 +84,7 @@ class SameAnswersTiered(SameAnswers):
 
 
 def _settled(engine: StorageEngine) -> Offset:
-    assert isinstance(engine, BatchEngine)
+    assert isinstance(engine, StorageEngine)
     return engine._shard(S).settled_end()
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.engine.contract import ShardSpec, StorageEngine
+from stratamq.engine.contract import ShardSpec
+from stratamq.engine.engine import StorageEngine
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory import EngineMemory
 from stratamq.engine.rocksdb import EngineRocksDB

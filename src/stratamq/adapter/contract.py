@@ -9,9 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
-from stratamq.engine.acks import Acks
 from stratamq.engine.contract import (
     AcceptedBatch,
+    Acks,
     AppendResult,
     FetchResult,
     OffsetStrategy,

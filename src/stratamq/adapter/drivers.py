@@ -21,9 +21,9 @@ from stratamq.adapter.partitions import (
     shard_of,
     share_out,
 )
-from stratamq.engine.acks import Acks
 from stratamq.engine.contract import (
     AcceptedBatch,
+    Acks,
     AppendResult,
     FetchResult,
     OffsetStrategy,

@@ -6,15 +6,19 @@ from collections.abc import Mapping, Sequence
 
 from stratamq.adapter.contract import StorageAdapter
 from stratamq.adapter.offsets import OffsetManager
-from stratamq.engine.acks import Acks
 from stratamq.engine.contract import (
     AcceptedBatch,
+    Acks,
     AppendResult,
     FetchResult,
     OffsetStrategy,
     ReadLimit,
+    ShardHousekeeping,
+    ShardManagement,
+    ShardReading,
     ShardSpec,
 )
+from stratamq.engine.engine import StorageEngine
 from stratamq.engine.handle import ShardHandle
 from stratamq.engine.handler import StorageEngineHandler
 from stratamq.log.contract import SegmentInfo
@@ -28,53 +32,60 @@ from stratamq.wire.kafka.records import Buffer
 
 
 class EngineStorageAdapter(StorageAdapter):
-    """One storage type of a StorageEngineHandler; group offsets by the OffsetManager."""
+    """One storage type: what changes records goes through the handler, everything else to the
+    engine; group offsets by the OffsetManager."""
 
     def __init__(
-        self, handler: StorageEngineHandler, storage: StorageType, groups: OffsetManager
+        self,
+        handler: StorageEngineHandler,
+        storage: StorageType,
+        engine: StorageEngine,
+        groups: OffsetManager,
     ) -> None:
         self._handler = handler
         self._storage = storage
-        self._engine = handler.engine(storage)
+        self._shards: ShardManagement = engine
+        self._reader: ShardReading = engine
+        self._housekeeping: ShardHousekeeping = engine
         self._groups = groups
 
     async def open(self) -> None:
-        await self._engine.open()
+        await self._shards.open()
 
     async def close(self) -> None:
-        await self._engine.close()
+        await self._shards.close()
 
     # -- shards --------------------------------------------------------------------------------
 
     async def create_shard(self, spec: ShardSpec) -> None:
-        await self._engine.create_shard(spec)
+        await self._shards.create_shard(spec)
 
     async def delete_shard(self, shard: ShardName) -> None:
-        await self._engine.delete_shard(shard)
+        await self._shards.delete_shard(shard)
 
     async def list_shard(self) -> Mapping[ShardName, ShardSpec]:
-        return self._engine.list_shards()
+        return self._shards.list_shards()
 
     async def restore_shards(self, specs: Sequence[ShardSpec]) -> None:
-        await self._engine.restore_shards(specs)
+        await self._shards.restore_shards(specs)
 
     def is_unopened(self, shard: ShardName) -> bool:
-        return self._engine.is_unopened(shard)
+        return self._shards.is_unopened(shard)
 
     async def open_shard(self, shard: ShardName) -> None:
-        await self._engine.open_shard(shard)
+        await self._shards.open_shard(shard)
 
     def unavailable_shards(self) -> Mapping[ShardName, str]:
-        return self._engine.unavailable_shards()
+        return self._shards.unavailable_shards()
 
     async def check_files(self) -> None:
-        await self._engine.check_files()
+        await self._shards.check_files()
 
     async def retry_shard(self, spec: ShardSpec, *, repair: bool = False) -> bool:
-        return await self._engine.retry_shard(spec, repair=repair)
+        return await self._shards.retry_shard(spec, repair=repair)
 
     async def offsets(self, shard: ShardName) -> ShardOffsets:
-        return self._engine.offsets(shard)
+        return self._reader.offsets(shard)
 
     def handle(self, shard: ShardName) -> ShardHandle:
         return self._handler.handle(self._storage, shard)
@@ -92,7 +103,7 @@ class EngineStorageAdapter(StorageAdapter):
     async def read_by_offset(
         self, shard: ShardName, offset: Offset, limit: ReadLimit = ReadLimit()
     ) -> list[Record]:
-        return await self._engine.read_by_offset(shard, offset, limit)
+        return await self._reader.read_by_offset(shard, offset, limit)
 
     async def read_by_tag(
         self,
@@ -101,7 +112,7 @@ class EngineStorageAdapter(StorageAdapter):
         offset: Offset = EARLIEST,
         limit: ReadLimit = ReadLimit(),
     ) -> list[Record]:
-        return await self._engine.read_by_tag(shard, tag, offset, limit)
+        return await self._reader.read_by_tag(shard, tag, offset, limit)
 
     async def read_by_key(
         self,
@@ -112,7 +123,7 @@ class EngineStorageAdapter(StorageAdapter):
         *,
         history: bool = False,
     ) -> list[Record]:
-        return await self._engine.read_by_key(shard, key, offset, limit, history=history)
+        return await self._reader.read_by_key(shard, key, offset, limit, history=history)
 
     async def delete_by_key(self, shard: ShardName, key: bytes) -> int:
         return await self._handler.delete_by_key(self._storage, shard, key)
@@ -126,10 +137,10 @@ class EngineStorageAdapter(StorageAdapter):
         timestamp: TimestampMs,
         strategy: OffsetStrategy = OffsetStrategy.LATEST,
     ) -> Offset:
-        return await self._engine.offset_by_timestamp(shard, timestamp, strategy)
+        return await self._reader.offset_by_timestamp(shard, timestamp, strategy)
 
     async def youngest_record(self, shard: ShardName, end: Offset | None = None) -> Record | None:
-        return await self._engine.youngest_record(shard, end)
+        return await self._reader.youngest_record(shard, end)
 
     # -- groups --------------------------------------------------------------------------------
 
@@ -167,19 +178,19 @@ class EngineStorageAdapter(StorageAdapter):
         bytes_max: int = 1 << 20,
         end: Offset | None = None,
     ) -> FetchResult:
-        return await self._engine.fetch_batches(shard, offset, bytes_max, end)
+        return await self._reader.fetch_batches(shard, offset, bytes_max, end)
 
     async def segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
-        return await self._engine.load_segments(shard)
+        return await self._reader.load_segments(shard)
 
     def tiered_end(self, shard: ShardName) -> Offset:
-        return self._engine.tiered_end(shard)
+        return self._reader.tiered_end(shard)
 
     def cold_segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
-        return self._engine.cold_segments(shard)
+        return self._reader.cold_segments(shard)
 
     async def deleted(self, shard: ShardName, start: Offset, end: Offset) -> Sequence[Offset]:
-        return await self._engine.deleted(shard, start, end)
+        return await self._reader.deleted(shard, start, end)
 
     # -- transactions --------------------------------------------------------------------------
 
@@ -201,15 +212,15 @@ class EngineStorageAdapter(StorageAdapter):
         return await self._handler.write_marker(self._storage, shard, marker)
 
     async def producers(self, shard: ShardName) -> list[ProducerStateEntry]:
-        return self._engine.producers(shard)
+        return self._reader.producers(shard)
 
     # -- housekeeping --------------------------------------------------------------------------
 
     async def trim(self, shard: ShardName, start: Offset) -> Offset:
-        return await self._engine.trim(shard, start)
+        return await self._housekeeping.trim(shard, start)
 
     async def apply_retention(self, shard: ShardName) -> int:
-        return await self._engine.apply_retention(shard)
+        return await self._housekeeping.apply_retention(shard)
 
     async def compact(self, shard: ShardName) -> int:
-        return await self._engine.compact(shard)
+        return await self._housekeeping.compact(shard)

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from stratamq.engine.acks import Acks
-from stratamq.engine.contract import AcceptedBatch, Done, FetchResult, Unsubscribe
+from stratamq.engine.contract import AcceptedBatch, Acks, Done, FetchResult, Unsubscribe
 from stratamq.engine.handle import ShardHandle, ShardPosition
 from stratamq.model.shard import ShardOffsets
 from stratamq.model.transaction import AbortedTxn

@@ -1,4 +1,4 @@
-"""One contract, three engines, the I/O pool and the handler.
+"""Small contracts by use, three engines, the I/O pool and the handler.
 
 From the top, each file using the ones below it:
 
@@ -13,7 +13,7 @@ From the top, each file using the ones below it:
     pool, executor                on which thread what is done, and in which groups
     intake, group, shard          from bytes that came in to batches with their offsets
     keeper                        where shards are kept: all in which the engines differ
-    contract, acks, limits        the promises, and where everything stops growing
+    contract, limits              the promises, and where everything stops growing
 
 A write: `engine` checks it on the event loop (`intake`), the executor queues it, a worker groups
 what is queued (`group`), the keeper commits the groups, and back on the loop the high watermark

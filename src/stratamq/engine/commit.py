@@ -36,7 +36,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from stratamq.engine.acks import Acks
+from stratamq.engine.contract import Acks
 from stratamq.model.errors import NotLeader, StrataError
 from stratamq.model.types import NO_OFFSET, NodeId, Offset
 

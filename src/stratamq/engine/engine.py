@@ -15,18 +15,23 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from stratamq.engine import exporting, housekeeping, intake, lookups, reads, tiering
-from stratamq.engine.acks import Acks
 from stratamq.engine.brief import TooLong
 from stratamq.engine.commit import answer
 from stratamq.engine.contract import (
     AcceptedBatch,
+    Acks,
     AppendResult,
     ExportedSegment,
     FetchResult,
     OffsetStrategy,
     ReadLimit,
+    ShardHousekeeping,
+    ShardManagement,
+    ShardReading,
+    ShardReplication,
     ShardSpec,
-    StorageEngine,
+    ShardTiering,
+    ShardWriting,
     Unsubscribe,
 )
 from stratamq.engine.engine_shard import EngineShard, committed
@@ -65,9 +70,16 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
-class BatchEngine(StorageEngine):
-    """A StorageEngine over a keeper. See the contract for what each method promises. `executor`,
-    `clock` and `limits` are for the handles of its shards."""
+class StorageEngine(
+    ShardManagement,
+    ShardWriting,
+    ShardReading,
+    ShardReplication,
+    ShardHousekeeping,
+    ShardTiering,
+):
+    """See the contracts for what each method promises. `executor`, `clock` and `limits` are for the
+    handles of its shards."""
 
     def __init__(
         self, keeper: Keeper, executor: Executor, clock: Clock, limits: EngineLimits

@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from stratamq.engine import intake
-from stratamq.engine.acks import Acks
 from stratamq.engine.contract import (
     AcceptedBatch,
+    Acks,
     AppendResult,
     Done,
     FetchResult,
@@ -28,13 +28,13 @@ from stratamq.model.types import NO_EPOCH, NO_OFFSET, LeaderEpoch, Offset
 from stratamq.wire.kafka.records import Buffer, Scratch
 
 if TYPE_CHECKING:
-    from stratamq.engine.engine import BatchEngine
+    from stratamq.engine.engine import StorageEngine
 
 
 class EngineShard(ShardHandle):
     """See ShardHandle. Where another node leads, `append` refuses."""
 
-    def __init__(self, engine: BatchEngine, shard: Shard, leader: Local | Remote) -> None:
+    def __init__(self, engine: StorageEngine, shard: Shard, leader: Local | Remote) -> None:
         self.name, self.leader = shard.name, leader
         self._engine, self._shard = engine, shard
         self._epoch = leader.epoch if isinstance(leader, Local) else NO_EPOCH

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from stratamq.engine.acks import Acks
 from stratamq.engine.contract import (
     AcceptedBatch,
+    Acks,
     AppendResult,
     Done,
     FetchResult,

@@ -1,16 +1,15 @@
 """Leader here? Write to the engine. Leader elsewhere? Pass the write on, as it came.
 
 Who leads is decided elsewhere and comes in by `Leadership`; how a write gets to another node comes
-in by `Forwarder`. A single node leads everything and forwards nothing. Reads need no leader:
-whoever has the shard serves them, through `engine`."""
+in by `Forwarder`. A single node leads everything and forwards nothing. Reads need no leader: every
+node that stores a shard serves them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from stratamq.engine.acks import Acks
-from stratamq.engine.contract import AcceptedBatch, AppendResult, StorageEngine
+from stratamq.engine.contract import AcceptedBatch, Acks, AppendResult, ShardWriting
 from stratamq.engine.handle import Local, Remote, ShardHandle, append_batch
 from stratamq.meta.shards import StorageCacheManager
 from stratamq.model.errors import InvalidConfig, NotLeader
@@ -72,7 +71,7 @@ class StorageEngineHandler:
 
     def __init__(
         self,
-        engines: Mapping[StorageType, StorageEngine],
+        engines: Mapping[StorageType, ShardWriting],
         leadership: Leadership | None = None,
         forwarder: Forwarder | None = None,
     ) -> None:
@@ -80,7 +79,7 @@ class StorageEngineHandler:
         self._leadership = leadership or SingleNode()
         self._forwarder = forwarder
 
-    def engine(self, storage: StorageType) -> StorageEngine:
+    def _engine(self, storage: StorageType) -> ShardWriting:
         try:
             return self._engines[storage]
         except KeyError:
@@ -88,7 +87,7 @@ class StorageEngineHandler:
 
     def handle(self, storage: StorageType, shard: ShardName) -> ShardHandle:
         """The shard, with the leader that it has now."""
-        return self.engine(storage).handle(shard, self._leadership.leader_of(shard))
+        return self._engine(storage).handle(shard, self._leadership.leader_of(shard))
 
     async def write(
         self, storage: StorageType, shard: ShardName, record: Record, acks: Acks | None = None
@@ -104,7 +103,7 @@ class StorageEngineHandler:
     ) -> range:
         leader = self._leadership.leader_of(shard)
         if isinstance(leader, Local):
-            return await self.engine(storage).batch_write(shard, records, acks)
+            return await self._engine(storage).batch_write(shard, records, acks)
         node, forwarder = self._to(leader, shard)
         return await forwarder.batch_write(node, shard, records, acks)
 
@@ -117,7 +116,7 @@ class StorageEngineHandler:
     ) -> AppendResult:
         leader = self._leadership.leader_of(shard)
         if isinstance(leader, Local):
-            return await append_batch(self.engine(storage).handle(shard, leader), data, acks)
+            return await append_batch(self._engine(storage).handle(shard, leader), data, acks)
         if isinstance(data, AcceptedBatch):  # the leader was another one when it was looked at
             data = data.data
         node, forwarder = self._to(leader, shard)
@@ -129,13 +128,13 @@ class StorageEngineHandler:
         """Never forwarded: a coordinator asks the leader itself, by its own request."""
         leader = self._leadership.leader_of(shard)
         if isinstance(leader, Local):
-            return await self.engine(storage).write_marker(shard, marker, leader.epoch)
+            return await self._engine(storage).write_marker(shard, marker, leader.epoch)
         raise NotLeader(f"node {leader.node} leads {shard}")
 
     async def delete_by_key(self, storage: StorageType, shard: ShardName, key: bytes) -> int:
         leader = self._leadership.leader_of(shard)
         if isinstance(leader, Local):
-            return await self.engine(storage).delete_by_key(shard, key)
+            return await self._engine(storage).delete_by_key(shard, key)
         node, forwarder = self._to(leader, shard)
         return await forwarder.delete_by_key(node, shard, key)
 
@@ -144,7 +143,7 @@ class StorageEngineHandler:
     ) -> bool:
         leader = self._leadership.leader_of(shard)
         if isinstance(leader, Local):
-            return await self.engine(storage).delete_by_offset(shard, offset)
+            return await self._engine(storage).delete_by_offset(shard, offset)
         node, forwarder = self._to(leader, shard)
         return await forwarder.delete_by_offset(node, shard, offset)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stratamq.engine.capacity import Capacity
 from stratamq.engine.contract import ExportedSegment, ShardSpec
-from stratamq.engine.engine import BatchEngine
+from stratamq.engine.engine import StorageEngine
 from stratamq.engine.group import Group
 from stratamq.engine.history import History
 from stratamq.engine.keeper import Keeper, Kept, Opened
@@ -166,7 +166,7 @@ class MemoryKeeper:
             self._disk.close()
 
 
-class EngineMemory(BatchEngine):
+class EngineMemory(StorageEngine):
     """All in memory; the event loop does what is short. Persisted segments go to
     `{data_dir}/memory`."""
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from stratamq.engine.contract import ShardSpec
-from stratamq.engine.engine import BatchEngine
+from stratamq.engine.engine import StorageEngine
 from stratamq.engine.group import Group
 from stratamq.engine.keeper import Kept, Opened
 from stratamq.engine.layout import ROCKSDB_FOLDER
@@ -136,7 +136,7 @@ class RocksKeeper:
             self._kv.close()
 
 
-class EngineRocksDB(BatchEngine):
+class EngineRocksDB(StorageEngine):
     """Everything in `{data_dir}/rocksdb`, column family `broker`."""
 
     def __init__(

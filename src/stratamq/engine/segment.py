@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from stratamq.engine.engine import BatchEngine
+from stratamq.engine.engine import StorageEngine
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.pool import IOPool
 from stratamq.engine.segment_keeper import SegmentKeeper
@@ -14,7 +14,7 @@ from stratamq.log.kv import OpenKV, RocksKV
 from stratamq.model.clock import Clock, SystemClock
 
 
-class EngineSegment(BatchEngine):
+class EngineSegment(StorageEngine):
     """Everything under `data_dir`; see `stratamq.engine.segment_keeper` for the layout."""
 
     def __init__(

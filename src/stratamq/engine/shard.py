@@ -7,9 +7,8 @@ import threading
 from asyncio import TimerHandle
 from collections.abc import Callable
 
-from stratamq.engine.acks import Acks
 from stratamq.engine.commit import CommitProtocol
-from stratamq.engine.contract import ShardSpec
+from stratamq.engine.contract import Acks, ShardSpec
 from stratamq.engine.history import History
 from stratamq.engine.producers_shard import ShardProducers
 from stratamq.engine.tiered import TieredReads, end_of

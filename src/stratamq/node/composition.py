@@ -11,7 +11,7 @@ from pathlib import Path
 from stratamq.adapter.offset_cache import OffsetCacheLimits, OffsetCacheManager
 from stratamq.adapter.offsets import OffsetManager, OffsetStorageManager
 from stratamq.adapter.shards import TopicTimeouts
-from stratamq.engine.contract import StorageEngine
+from stratamq.engine.engine import StorageEngine
 from stratamq.engine.limits import EngineLimits
 from stratamq.meta.client import MetaClient
 from stratamq.meta.limits import MetaLimits

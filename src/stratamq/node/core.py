@@ -27,7 +27,8 @@ from stratamq.adapter.engine_adapter import EngineStorageAdapter
 from stratamq.adapter.housekeeping import Housekeeper
 from stratamq.adapter.shards import ShardManager, specs_of
 from stratamq.adapter.topics import TopicManager, new_topic_id
-from stratamq.engine.contract import ShardSpec, StorageEngine
+from stratamq.engine.contract import ShardSpec
+from stratamq.engine.engine import StorageEngine
 from stratamq.engine.handler import MetaLeadership, StorageEngineHandler
 from stratamq.engine.layout import holds_anything, shard_roots, stored_shards
 from stratamq.engine.shard_folders import ShardFolders
@@ -133,8 +134,8 @@ class NodeCore:
         make_engine = make.engine_maker(kind, self.config, files_max, self.doors)
 
         def make_driver() -> StorageAdapter:
-            self.engines[kind] = make_engine()
-            return EngineStorageAdapter(self.handler, kind, self.groups)
+            self.engines[kind] = engine = make_engine()
+            return EngineStorageAdapter(self.handler, kind, engine, self.groups)
 
         return make_driver
 

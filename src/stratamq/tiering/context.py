@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stratamq.engine.contract import StorageEngine
+from stratamq.engine.contract import ShardTiering
 from stratamq.meta.client import MetaClient
 from stratamq.meta.tier.cache import TierCache
 from stratamq.meta.topics import BrokerCacheManager
@@ -24,5 +24,5 @@ class TierContext:
     meta: MetaClient
     topics: BrokerCacheManager
     cache: TierCache
-    engine_of: Callable[[ShardName], StorageEngine | None]
+    engine_of: Callable[[ShardName], ShardTiering | None]
     owner: str

@@ -11,7 +11,7 @@ import pytest
 from stratamq.adapter.partitions import shard_of
 from stratamq.broker.kafka import log_offsets
 from stratamq.broker.kafka.fetch import cold
-from stratamq.engine.contract import StorageEngine
+from stratamq.engine.engine import StorageEngine
 from stratamq.model.record import Record
 from stratamq.model.types import Offset, ShardName, TimestampMs
 from stratamq.wire.kafka.protocol import ErrorCode

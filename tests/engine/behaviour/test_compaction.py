@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stratamq.engine.contract import StorageEngine
+from stratamq.engine.engine import StorageEngine
 from stratamq.model.clock import ManualClock
 from stratamq.model.types import LeaderEpoch, Offset
 from stratamq.wire.kafka.records import Compression

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stratamq.engine.contract import ReadLimit, StorageEngine
+from stratamq.engine.contract import ReadLimit
+from stratamq.engine.engine import StorageEngine
 from stratamq.model.types import Offset, TimestampMs
 from stratamq.wire.kafka.records import Compression
 from tests.engine.support import (

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from stratamq.engine import reads
-from stratamq.engine.contract import StorageEngine
+from stratamq.engine.engine import StorageEngine
 from stratamq.model.clock import ManualClock
 from stratamq.model.types import Offset
 from stratamq.wire.kafka.records import Compression, check_crc, decode_batch, is_skip, iter_batches

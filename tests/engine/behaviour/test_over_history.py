@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from stratamq.engine.contract import StorageEngine
+from stratamq.engine.engine import StorageEngine
 from stratamq.model.clock import ManualClock
 from tests.engine.behaviour import (
     test_deletes,

@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from stratamq.engine.contract import ReadLimit, StorageEngine
+from stratamq.engine.contract import ReadLimit
+from stratamq.engine.engine import StorageEngine
 from stratamq.model.errors import OffsetOutOfRange
 from stratamq.model.types import Offset
 from stratamq.wire.kafka.records import Compression

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from stratamq.engine.contract import StorageEngine
+from stratamq.engine.engine import StorageEngine
 from stratamq.engine.shard import Shard
 from stratamq.model.clock import ManualClock
 from stratamq.model.errors import (

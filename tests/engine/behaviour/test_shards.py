@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from stratamq.engine.contract import StorageEngine
-from stratamq.engine.engine import BatchEngine
+from stratamq.engine.engine import StorageEngine
 from stratamq.model.errors import Closed, ShardNotFound
 from stratamq.model.record import Record
 from stratamq.model.shard import ShardOffsets
@@ -101,7 +100,7 @@ async def test_deleting_under_writers_answers_each_of_them(engine: StorageEngine
 
 async def test_work_that_comes_after_the_deletion_is_not_done(engine: StorageEngine) -> None:
     """A compaction, say, that was planned before it."""
-    assert isinstance(engine, BatchEngine)
+    assert isinstance(engine, StorageEngine)
     await engine.create_shard(spec())
     shard = engine._shard(S)
     await engine.delete_shard(S)

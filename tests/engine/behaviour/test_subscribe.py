@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stratamq.engine.contract import StorageEngine
+from stratamq.engine.engine import StorageEngine
 from stratamq.model.types import Offset
 from tests.engine.support import S, T, batch, record, spec
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.engine.contract import OffsetStrategy, ReadLimit, StorageEngine
-from stratamq.engine.engine import BatchEngine
+from stratamq.engine.contract import OffsetStrategy, ReadLimit
+from stratamq.engine.engine import StorageEngine
 from stratamq.engine.segment import EngineSegment
 from stratamq.model.clock import ManualClock
 from stratamq.model.errors import NotFound, OffsetOutOfRange, StoreUnavailable
@@ -172,7 +172,7 @@ async def test_readers_see_no_gap_while_segments_go(engine: StorageEngine) -> No
 
 async def test_a_look_up_goes_on_where_segments_went(engine: StorageEngine) -> None:
     await three_segments(engine)
-    assert isinstance(engine, BatchEngine)
+    assert isinstance(engine, StorageEngine)
     history = MemoryHistory()
     await copy_out(engine, history)
     engine.attach_history(S, history)

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from stratamq.engine.contract import AppendResult, StorageEngine
+from stratamq.engine.contract import AppendResult
+from stratamq.engine.engine import StorageEngine
 from stratamq.model.clock import ManualClock
 from stratamq.model.errors import (
     CoordinatorFenced,

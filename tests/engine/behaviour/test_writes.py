@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from stratamq.engine.contract import StorageEngine
+from stratamq.engine.engine import StorageEngine
 from stratamq.model.clock import ManualClock
 from stratamq.model.errors import (
     BatchTooLarge,

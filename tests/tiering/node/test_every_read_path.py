@@ -18,7 +18,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from stratamq.engine.contract import OffsetStrategy, ReadLimit, StorageEngine
+from stratamq.engine.contract import OffsetStrategy, ReadLimit
+from stratamq.engine.engine import StorageEngine
 from stratamq.model.clock import ManualClock
 from stratamq.model.config import load
 from stratamq.model.record import Record

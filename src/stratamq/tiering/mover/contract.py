@@ -7,43 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from stratamq.engine.contract import ExportedSegment
-from stratamq.log.contract import SegmentInfo
+from stratamq.engine.contract import ShardTiering
 from stratamq.meta.apply import Command
 from stratamq.meta.tier.files import RetiredObject, TierFile
 from stratamq.model.clock import Clock
-from stratamq.model.shard import ShardOffsets
 from stratamq.model.topic import Topic
-from stratamq.model.transaction import AbortedTxn
-from stratamq.model.types import Offset, ShardName
+from stratamq.model.types import ShardName
 from stratamq.tiering.stores.contract import ObjectStore
-
-
-class TierEngine(Protocol):
-    """Part of `stratamq.engine.contract.StorageEngine`."""
-
-    def offsets(self, shard: ShardName) -> ShardOffsets: ...
-
-    def last_stable_offset(self, shard: ShardName) -> Offset: ...
-
-    def segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
-        """Those that are kept locally. On the event loop, `load_segments` comes before."""
-
-    async def load_segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]: ...
-
-    def aborted_transactions(
-        self, shard: ShardName, start: Offset, end: Offset
-    ) -> list[AbortedTxn]: ...
-
-    async def deleted(self, shard: ShardName, start: Offset, end: Offset) -> list[Offset]: ...
-
-    async def compact(self, shard: ShardName) -> int: ...
-
-    async def export_segment(
-        self, shard: ShardName, base_offset: Offset, folder: Path
-    ) -> ExportedSegment: ...
-
-    async def offload(self, shard: ShardName, end: Offset) -> int: ...
 
 
 class Meta(Protocol):
@@ -76,7 +46,7 @@ class Surroundings:
     meta: Meta
     files: Files
     topics: Callable[[], Collection[Topic]]
-    engine_of: Callable[[ShardName], TierEngine | None]
+    engine_of: Callable[[ShardName], ShardTiering | None]
     attach: Callable[[ShardName], None]
     store: ObjectStore
     clock: Clock

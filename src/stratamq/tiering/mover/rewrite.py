@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from stratamq.engine.contract import ShardTiering
 from stratamq.meta.tier.files import CommitFiles, TierFile, TierObject
 from stratamq.model.errors import InvalidInput, StrataError
 from stratamq.model.shard import split_shard_name
 from stratamq.model.topic import Topic
 from stratamq.model.types import Offset, ShardName
 from stratamq.tiering import keys
-from stratamq.tiering.mover.contract import TierEngine
 from stratamq.tiering.mover.conversion import Conversion, Converted, FileSums
 from stratamq.tiering.mover.progress import Step, Track
 from stratamq.tiering.mover.steps import REFUSALS, Overtaken, Steps, columns_for
@@ -53,7 +53,7 @@ class _Part(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Rewrite:
     steps: Steps
-    engine: TierEngine
+    engine: ShardTiering
     topic: Topic
     shard: ShardName
     file: TierFile

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from stratamq.engine.contract import ShardTiering
 from stratamq.meta.tier.files import DropFiles, TierFile
 from stratamq.model.errors import CorruptBatch, CorruptRecord, ShardNotFound, StrataError
 from stratamq.model.topic import Topic
 from stratamq.model.types import Offset, ShardName
-from stratamq.tiering.mover.contract import Surroundings, TierEngine
+from stratamq.tiering.mover.contract import Surroundings
 from stratamq.tiering.mover.policy import (
     Action,
     Drop,
@@ -123,7 +124,7 @@ class _Run:
             with contextlib.suppress(Overtaken):
                 await self._without(engine, file, gone)
 
-    async def _without(self, engine: TierEngine, file: TierFile, gone: Gone) -> None:
+    async def _without(self, engine: ShardTiering, file: TierFile, gone: Gone) -> None:
         topic, shard, progress = self.topic, self.shard, self.mover.progress
         with progress.track(topic.name, shard, file.base_offset) as track:
             again = Rewrite(self.mover.steps, engine, topic, shard, file, gone, track)
@@ -190,7 +191,7 @@ class _Run:
         )
         return True
 
-    def _engine(self) -> TierEngine:
+    def _engine(self) -> ShardTiering:
         engine = self.mover.around.engine_of(self.shard)
         if engine is None:
             raise ShardNotFound(f"{self.shard} is not here")

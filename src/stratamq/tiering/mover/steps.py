@@ -22,7 +22,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stratamq.engine.contract import ExportedSegment
+from stratamq.engine.contract import ExportedSegment, ShardTiering
 from stratamq.lake.declared import columns_of, columns_text, declared
 from stratamq.log.freeing import clear_away
 from stratamq.meta.tier.files import CommitFiles, TierFile, TierObject
@@ -37,7 +37,7 @@ from stratamq.model.shard import split_shard_name
 from stratamq.model.topic import Topic
 from stratamq.model.types import EARLIEST, Offset, ShardName
 from stratamq.tiering import keys
-from stratamq.tiering.mover.contract import Surroundings, TierEngine
+from stratamq.tiering.mover.contract import Surroundings
 from stratamq.tiering.mover.conversion import Conversion, Converted, FileSums
 from stratamq.tiering.mover.policy import Upload, upload_of
 from stratamq.tiering.mover.progress import Step, Track
@@ -148,7 +148,7 @@ class _Move:
         self.track.enter(step, total_bytes)
         self.steps.on_step(self.shard, step)
 
-    def _engine(self) -> TierEngine:
+    def _engine(self) -> ShardTiering:
         engine = self.steps.around.engine_of(self.shard)
         if engine is None:
             raise ShardNotFound(f"{self.shard} is not here any more")

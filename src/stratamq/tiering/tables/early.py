@@ -10,8 +10,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple
 
+from stratamq.engine.contract import ShardTiering
 from stratamq.lake.declared import columns_of, columns_text, declared
 from stratamq.log.freeing import clear_away
 from stratamq.meta.tier.files import CommitFiles, TierFile, TierObject
@@ -27,7 +28,7 @@ from stratamq.model.shard import split_shard_name
 from stratamq.model.topic import Topic
 from stratamq.model.types import Offset, ShardName
 from stratamq.tiering import keys
-from stratamq.tiering.mover.contract import Surroundings, TierEngine
+from stratamq.tiering.mover.contract import Surroundings
 from stratamq.tiering.mover.conversion import Conversion, Converted
 from stratamq.tiering.mover.ship import Flights, Shipper
 from stratamq.tiering.mover.workers import Converters
@@ -45,16 +46,6 @@ class Overtaken(StrataError):
     """Others have changed the shard's files since this one was planned."""
 
 
-class TableEngine(TierEngine, Protocol):
-    """Part of `stratamq.engine.contract.StorageEngine`."""
-
-    async def read_raw(
-        self, shard: ShardName, offset: Offset, bytes_max: int = 1 << 20
-    ) -> bytes: ...
-
-    async def note_shown(self, shard: ShardName, end: Offset) -> None: ...
-
-
 class Visible(NamedTuple):
     """What was added to a table."""
 
@@ -70,7 +61,7 @@ class EarlyWriter:
     """Flushes shards. One flush of a shard at a time; the mover may be at work beside it."""
 
     around: Surroundings
-    engine_of: Callable[[ShardName], TableEngine | None]
+    engine_of: Callable[[ShardName], ShardTiering | None]
     converters: Converters
     shipper: Shipper
     flights: Flights
@@ -121,7 +112,7 @@ class EarlyWriter:
                 done = done.plus(await self._write(topic, shard, one))
         return done
 
-    def _missing(self, engine: TableEngine, shard: ShardName, ends: Ends) -> list[EarlyFile]:
+    def _missing(self, engine: ShardTiering, shard: ShardName, ends: Ends) -> list[EarlyFile]:
         found = missing(engine.segments(shard), self.around.files.files(shard), ends)
         empty = self._empty.get(shard, {})
         return [one for one in found if empty.get(one.base_offset) != one]
@@ -145,7 +136,7 @@ class EarlyWriter:
             for one in outdated(files, deleted, ends):
                 await self._write(topic, shard, one)
 
-    def engine(self, shard: ShardName) -> TableEngine:
+    def engine(self, shard: ShardName) -> ShardTiering:
         engine = self.engine_of(shard)
         if engine is None:
             raise ShardNotFound(f"{shard} is not here any more")
@@ -307,6 +298,6 @@ def _append(file: BinaryIO, data: bytes, end: Offset) -> _Piece | None:
     return _Piece(Offset(spans[-1].last_offset + 1), size)
 
 
-def _ends(engine: TableEngine, shard: ShardName) -> Ends:
+def _ends(engine: ShardTiering, shard: ShardName) -> Ends:
     offsets = engine.offsets(shard)
     return Ends(offsets.start, min(offsets.high_watermark, engine.last_stable_offset(shard)))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from stratamq.engine.contract import ShardTiering
 from stratamq.meta.tier.cache import TierCache
 from stratamq.model.config import NodeConfig
 from stratamq.model.topic import Topic
 from stratamq.model.types import ShardName
 from stratamq.tiering.mover.mover import Mover
 from stratamq.tiering.stores.opening import options_of
-from stratamq.tiering.tables.early import EarlyWriter, TableEngine
+from stratamq.tiering.tables.early import EarlyWriter
 from stratamq.tiering.tables.keeper import TableKeeper
 from stratamq.tiering.tables.process import TableWriter
 from stratamq.tiering.tables.requests import NO_CATALOG, TableOptions
@@ -22,7 +23,7 @@ def make_keeper(
     config: NodeConfig,
     topics: Callable[[], Collection[Topic]],
     cache: TierCache,
-    engine_of: Callable[[ShardName], TableEngine | None],
+    engine_of: Callable[[ShardName], ShardTiering | None],
     mover: Mover,
 ) -> TableKeeper:
     """Early files take their turn at the mover's converters and at its bandwidth. Stop it before

@@ -11,8 +11,7 @@ from stratamq.broker.kafka.contract import Answered
 from stratamq.broker.kafka.errors import code_of
 from stratamq.broker.kafka.produce import rules
 from stratamq.broker.kafka.produce.checking import AT_ONCE_BYTES
-from stratamq.engine.acks import Acks
-from stratamq.engine.contract import AcceptedBatch, AppendResult
+from stratamq.engine.contract import AcceptedBatch, Acks, AppendResult
 from stratamq.engine.handle import ShardHandle
 from stratamq.model.errors import InvalidRecord, InvalidTimestamp, StrataError
 from stratamq.wire.kafka.protocol import Buffer, ErrorCode
