@@ -23,7 +23,7 @@ from stratamq.spark.losses import Losses
 from stratamq.spark.options import ReadOptions
 from stratamq.spark.planning import OffsetRange
 from stratamq.wire.kafka.records import DECOMPRESSED_MAX, BatchHeader, check_crc
-from stratamq.wire.kafka.records.body import record_bytes
+from stratamq.wire.kafka.records.decode import record_bytes
 
 LOG_APPEND_TIME, CREATE_TIME = 1, 0
 

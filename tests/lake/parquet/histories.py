@@ -15,7 +15,7 @@ from stratamq.lake.parquet.sources import BytesSource
 from stratamq.lake.parquet.writing import FileLayout, FileSummary, write_file
 from stratamq.model.record import Record
 from stratamq.wire.kafka.records import Compression, compress, decode_batch, read_header
-from stratamq.wire.kafka.records.body import record_bytes
+from stratamq.wire.kafka.records.decode import record_bytes
 from tests.wire import oracle
 from tests.wire.oracle import PlainRecord
 

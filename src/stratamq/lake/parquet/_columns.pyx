@@ -38,9 +38,9 @@ cdef extern from "endian.h":
     uint32_t htobe32(uint32_t value) nogil
 
 cdef enum:
-    RECORD_BYTES_MIN = 7
     HEADER_ENTRY_BYTES_MIN = 2
 
+include "../../wire/kafka/records/_layout.pxi"
 include "../../wire/kafka/records/_parse.pxi"
 include "_room.pxi"
 include "_fill.pxi"

@@ -1,9 +1,9 @@
 # The entries of a block (blocks.py), as far as writing their batches needs them.
 
 cdef enum:
-    ENTRY_BYTES = 70
-    BATCH_HEAD_BYTES = 61
-    LENGTH_END_BYTES = 12
+    KIND_AT = HEADER_BYTES  # an entry is a batch's header, and then its own three fields
+    FIRST_ROW_AT = HEADER_BYTES + 1
+    ENTRY_BYTES = HEADER_BYTES + 9
 
 
 cdef struct EntryView:
@@ -26,13 +26,13 @@ cdef inline uint64_t big_endian(const uint8_t *at, int size) noexcept nogil:
 
 
 cdef inline void read_entry(const uint8_t *at, EntryView *found) noexcept nogil:
-    found.frame = Frame(<int64_t>big_endian(at, 8), <int64_t>big_endian(at + 27, 8), 0, False)
-    found.length = <int32_t>big_endian(at + 8, 4)
-    found.packed = at[22] & 7 != 0
-    found.last_offset = <int64_t>(big_endian(at, 8) + big_endian(at + 23, 4))
-    found.count = <int32_t>big_endian(at + 57, 4)
-    found.kind = at[61]
-    found.first_row = <int64_t>big_endian(at + 62, 4)
+    found.frame = Frame(<int64_t>big_endian(at, 8), <int64_t>big_endian(at + BASE_TIMESTAMP_AT, 8), 0, False)
+    found.length = <int32_t>big_endian(at + LENGTH_AT, 4)
+    found.packed = at[ATTRIBUTES_LOW_AT] & CODEC_MASK != 0
+    found.last_offset = <int64_t>(big_endian(at, 8) + big_endian(at + LAST_DELTA_AT, 4))
+    found.count = <int32_t>big_endian(at + RECORD_COUNT_AT, 4)
+    found.kind = at[KIND_AT]
+    found.first_row = <int64_t>big_endian(at + FIRST_ROW_AT, 4)
 
 
 def reach(table, int64_t first, int64_t room, int64_t end):
@@ -48,7 +48,7 @@ def reach(table, int64_t first, int64_t room, int64_t end):
         with nogil:
             while 0 <= index < count:
                 read_entry(<const uint8_t *>view.buf + index * ENTRY_BYTES, &found)
-                room -= found.length + LENGTH_END_BYTES
+                room -= found.length + LENGTH_END
                 if found.kind or found.last_offset >= end or (room < 0 and index > first):
                     break
                 rows_from = found.first_row if rows_from < 0 else rows_from

@@ -192,12 +192,12 @@ cdef class Rows:
         cdef int trouble
         while done[0] < count:
             read_entry(entry, &found)
-            one = BATCH_HEAD_BYTES
+            one = HEADER_BYTES
             trouble = BAD_LENGTH
             if 0 <= found.count <= self.row_count - found.first_row:
                 trouble = self._measure_all(found.first_row, found.count, &found.frame, &one)
             if trouble == FINE and (
-                one > INT32_MAX or (not found.packed and one != found.length + LENGTH_END_BYTES)
+                one > INT32_MAX or (not found.packed and one != found.length + LENGTH_END)
             ):
                 trouble = BAD_LENGTH
             if trouble != FINE:
@@ -216,12 +216,12 @@ cdef class Rows:
         for _ in range(count):
             read_entry(entry, &found)
             start = at
-            memcpy(at, entry, BATCH_HEAD_BYTES)
-            at = self._write_all(found.first_row, found.count, &found.frame, at + BATCH_HEAD_BYTES)
+            memcpy(at, entry, HEADER_BYTES)
+            at = self._write_all(found.first_row, found.count, &found.frame, at + HEADER_BYTES)
             if found.packed:
-                length = htobe32(<uint32_t>(at - start - LENGTH_END_BYTES))
-                memcpy(start + 8, &length, 4)
-                start[22] &= 0xF8
+                length = htobe32(<uint32_t>(at - start - LENGTH_END))
+                memcpy(start + LENGTH_AT, &length, 4)
+                start[ATTRIBUTES_LOW_AT] &= 0xFF ^ CODEC_MASK
             entry += ENTRY_BYTES
 
     def records(self, int64_t first, int64_t count, int64_t base_offset, int64_t base_timestamp,

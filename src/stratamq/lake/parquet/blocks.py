@@ -21,17 +21,17 @@ from stratamq.model.errors import CorruptBatch
 from stratamq.model.types import Offset
 from stratamq.wire.crc import crc32c
 from stratamq.wire.kafka.records import HEADER_BYTES, BatchHeader, Buffer, read_header
+from stratamq.wire.kafka.records.layout import CRC_AT
 
 MAGIC = b"SMB1"
 HEAD = Struct("<4sIIIII")
 """magic, entries, checksums of pieces, unpacked bytes, packed bytes, CRC32C of the packed bytes
 (little-endian)."""
 
-ENTRY = Struct(">61sBII")
+ENTRY = Struct(f">{HEADER_BYTES}sBII")
 """header, kind, first row within the row group, place within the kept bytes (big-endian)."""
 
 ZSTD_LEVEL = 3
-CRC_AT = 17
 RAW_BYTES_MAX = 1 << 31
 
 

@@ -10,8 +10,8 @@ from stratamq.lake.parquet.pages import ValuePages
 from stratamq.model.errors import CorruptBatch, CorruptRecord, InvalidInput
 from stratamq.wire.crc import crc32c
 from stratamq.wire.kafka.records import read_header, walk
-from stratamq.wire.kafka.records.layout import CHECKED_AT, CODEC_MASK
-from stratamq.wire.kafka.records.recompress import recompress
+from stratamq.wire.kafka.records.layout import CHECKED_AT, CODEC_MASK, CRC_AT
+from stratamq.wire.kafka.records.rewrite import recompress
 
 NO_ROWS = Rows(0, 0, [None] * 17)
 VALUE_FACT_BYTES = 12
@@ -142,7 +142,7 @@ def _intact(data: bytes, count: int) -> tuple[bytes, int]:
     the very first."""
     view, done = memoryview(data), 0
     for position, size, *_ in walk(data):
-        crc = int.from_bytes(view[position + CHECKED_AT - 4 : position + CHECKED_AT], "big")
+        crc = int.from_bytes(view[position + CRC_AT : position + CHECKED_AT], "big")
         if crc32c(view[position + CHECKED_AT : position + size]) != crc:
             if not done:
                 raise CorruptBatch("the rows do not match the checksum of their batch")

@@ -34,8 +34,8 @@ from stratamq.wire.kafka.records import (
     check_crc,
     iter_batches,
 )
-from stratamq.wire.kafka.records.body import Body, record_bytes
-from stratamq.wire.kafka.records.layout import CHECKED, CODEC_MASK
+from stratamq.wire.kafka.records.decode import UnpackedRecords, record_bytes
+from stratamq.wire.kafka.records.layout import CHECKED, CODEC_MASK, LENGTH_AT, LENGTH_END
 
 ROW_GROUP_BYTES = 16 << 20
 """Unpacked. Larger ones gain nothing in size, and readers hold a whole one or two."""
@@ -117,7 +117,7 @@ def _whole_bytes(data: bytes) -> int:
     """Where the last whole batch ends. What is no batch is left to whoever reads it."""
     end = 0
     while len(data) - end >= HEADER_BYTES:
-        after = end + int.from_bytes(data[end + 8 : end + 12], "big") + 12
+        after = end + int.from_bytes(data[end + LENGTH_AT : end + LENGTH_END], "big") + LENGTH_END
         if after > len(data):
             break
         end = after
@@ -273,7 +273,7 @@ class FileWriter:
         return pa.table([arrays[name] for name in self._schema.names], schema=self._schema)
 
 
-def _unpacked_crc(header: BatchHeader, body: Body) -> int:
+def _unpacked_crc(header: BatchHeader, body: UnpackedRecords) -> int:
     """The CRC the batch has when its records are not compressed."""
     checked = CHECKED.pack(header.attributes & ~CODEC_MASK, *header[6:])
     return crc32c(memoryview(body.data)[body.start : body.stop], crc32c(checked))

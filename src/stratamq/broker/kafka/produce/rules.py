@@ -22,7 +22,7 @@ from stratamq.wire.kafka.records import (
     check_batch,
     find_faults,
 )
-from stratamq.wire.kafka.records.recompress import recompress
+from stratamq.wire.kafka.records.rewrite import recompress
 
 ALL = -1
 AS_IT_CAME = "producer"

@@ -8,8 +8,17 @@ allocates from a length or count before it was held against the bytes that are t
 from __future__ import annotations
 
 from stratamq.wire.kafka.records import _kernel
-from stratamq.wire.kafka.records.accept import accept_batch
-from stratamq.wire.kafka.records.body import DECOMPRESSED_MAX
+from stratamq.wire.kafka.records.batch import (
+    EMPTY_SCAN,
+    ENTRY_BYTES,
+    BatchHeader,
+    BatchScan,
+    BatchSpan,
+    check_batch,
+    check_crc,
+    iter_batches,
+    read_header,
+)
 from stratamq.wire.kafka.records.compression import Compression, Scratch, compress, decompress
 from stratamq.wire.kafka.records.control import (
     ControlType,
@@ -18,14 +27,11 @@ from stratamq.wire.kafka.records.control import (
     encode_skip,
     is_skip,
 )
-from stratamq.wire.kafka.records.decode import decode_batch, decode_some
+from stratamq.wire.kafka.records.decode import DECOMPRESSED_MAX, decode_batch, decode_some
 from stratamq.wire.kafka.records.encode import Packed, encode_batch, pack_batch, pack_records
-from stratamq.wire.kafka.records.entries import EMPTY_SCAN, ENTRY_BYTES, BatchScan
-from stratamq.wire.kafka.records.header import BatchHeader, check_batch, check_crc, read_header
 from stratamq.wire.kafka.records.layout import HEADER_BYTES, Buffer
 from stratamq.wire.kafka.records.rewrite import drop_records, place_batch
-from stratamq.wire.kafka.records.scan import find_faults, key_hash, scan_batch
-from stratamq.wire.kafka.records.spans import BatchSpan, iter_batches
+from stratamq.wire.kafka.records.scan import accept_batch, find_faults, key_hash, scan_batch
 
 __all__ = [
     "DECOMPRESSED_MAX",

@@ -3,18 +3,18 @@
 cdef inline object new_header(const uint8_t *at):
     cdef object header = new_tuple(HEADER_TYPE, 13)
     give(header, 0, be64(at))
-    give(header, 1, <int32_t>be32(at + 8))
-    give(header, 2, <int32_t>be32(at + 12))
-    give(header, 3, <int8_t>at[16])
-    give(header, 4, be32(at + 17))
-    give(header, 5, be16(at + 21))
-    give(header, 6, <int32_t>be32(at + 23))
-    give(header, 7, be64(at + 27))
-    give(header, 8, be64(at + 35))
-    give(header, 9, be64(at + 43))
-    give(header, 10, be16(at + 51))
-    give(header, 11, <int32_t>be32(at + 53))
-    give(header, 12, <int32_t>be32(at + 57))
+    give(header, 1, <int32_t>be32(at + LENGTH_AT))
+    give(header, 2, <int32_t>be32(at + LEADER_EPOCH_AT))
+    give(header, 3, <int8_t>at[MAGIC_AT])
+    give(header, 4, be32(at + CRC_AT))
+    give(header, 5, be16(at + CHECKED_AT))
+    give(header, 6, <int32_t>be32(at + LAST_DELTA_AT))
+    give(header, 7, be64(at + BASE_TIMESTAMP_AT))
+    give(header, 8, be64(at + MAX_TIMESTAMP_AT))
+    give(header, 9, be64(at + PRODUCER_ID_AT))
+    give(header, 10, be16(at + PRODUCER_EPOCH_AT))
+    give(header, 11, <int32_t>be32(at + BASE_SEQUENCE_AT))
+    give(header, 12, <int32_t>be32(at + RECORD_COUNT_AT))
     PyObject_GC_UnTrack(<PyObject *>header)
     return header
 
@@ -31,22 +31,23 @@ cdef inline bint adds_up(const uint8_t *at, Py_ssize_t size, bint packed) noexce
     # Exactly one batch, packed or not, with a count that its bytes can hold.
     cdef int32_t count
     cdef int codec
-    if size < HEADER_BYTES or at[16] != 2:
+    if size < HEADER_BYTES or at[MAGIC_AT] != MAGIC:
         return False
-    codec = at[22] & 7
+    codec = at[ATTRIBUTES_LOW_AT] & CODEC_MASK
     if codec > 4 or packed != (codec != 0):
         return False
-    count = <int32_t>be32(at + 57)
+    count = <int32_t>be32(at + RECORD_COUNT_AT)
     return (
-        <int32_t>be32(at + 8) == size - LENGTH_END
+        <int32_t>be32(at + LENGTH_AT) == size - LENGTH_END
         and count > 0
-        and <int32_t>be32(at + 23) == count - 1
+        and <int32_t>be32(at + LAST_DELTA_AT) == count - 1
         and <int64_t>count * RECORD_BYTES_MIN <= (size - HEADER_BYTES) * EXPANSION_MAX[codec]
     )
 
 
 cdef inline bint has_its_crc(const uint8_t *at, Py_ssize_t size) except -1:
-    return <uint32_t>crc32c(PyMemoryView_FromMemory(<char *>at + 21, size - 21, 0x100)) == be32(at + 17)
+    checked = PyMemoryView_FromMemory(<char *>at + CHECKED_AT, size - CHECKED_AT, 0x100)
+    return <uint32_t>crc32c(checked) == be32(at + CRC_AT)
 
 
 cdef object new_scan(Scan *scan):
@@ -63,15 +64,15 @@ cdef object new_scan(Scan *scan):
 cdef object scan_body(const uint8_t *at, Py_buffer *view, Py_ssize_t start, bint keys, bint tags):
     # The records of the batch whose header is at `at`; they fill `view` from `start` on.
     cdef Scan scan = Scan(Packed(NULL, 0, 0), Packed(NULL, 0, 0), keys, tags, False, INT64_MIN)
-    cdef int64_t base_timestamp = be64(at + 27)
-    cdef int32_t count = <int32_t>be32(at + 57)
+    cdef int64_t base_timestamp = be64(at + BASE_TIMESTAMP_AT)
+    cdef int32_t count = <int32_t>be32(at + RECORD_COUNT_AT)
     cdef Walk walk
     try:
         begin(&walk, view, start, view.len, count, count - 1)
         walk.consecutive = True
         scan_walk(&walk, base_timestamp, &scan)
-        if at[22] & 8:  # the node's time, which stands in the header
-            scan.max_timestamp = be64(at + 35)
+        if at[ATTRIBUTES_LOW_AT] & LOG_APPEND_TIME_BIT:  # the node's time, which stands in the header
+            scan.max_timestamp = be64(at + MAX_TIMESTAMP_AT)
         return new_scan(&scan)
     finally:
         free(scan.keys.data)
@@ -95,7 +96,7 @@ def accept_plain(data, Py_ssize_t max_bytes, bint keys, bint tags):
         header = new_header(at)
         if not has_its_crc(at, view.len):
             return None
-        indexed = not at[22] & 0x20  # marks that end a transaction are nobody's records
+        indexed = not at[ATTRIBUTES_LOW_AT] & CONTROL_BIT  # marks that end a transaction are no user's records
         return header, scan_body(at, &view, HEADER_BYTES, indexed and keys, indexed and tags)
     finally:
         PyBuffer_Release(&view)
@@ -126,7 +127,7 @@ def scan_unpacked(data, records, bint keys, bint tags):
         if view.len < HEADER_BYTES:
             raise AssertionError("it was accepted before")
         at = <const uint8_t *>view.buf
-        indexed = not at[22] & 0x20
+        indexed = not at[ATTRIBUTES_LOW_AT] & CONTROL_BIT
         PyObject_GetBuffer(records, &body, PyBUF_SIMPLE)
         try:
             return scan_body(at, &body, 0, indexed and keys, indexed and tags)
@@ -141,7 +142,7 @@ cdef inline void put_place(uint8_t *at, int64_t base_offset, int32_t leader_epoc
     for i in range(8):
         at[i] = <uint8_t>(<uint64_t>base_offset >> (56 - 8 * i))
     for i in range(4):
-        at[12 + i] = <uint8_t>(<uint32_t>leader_epoch >> (24 - 8 * i))
+        at[LEADER_EPOCH_AT + i] = <uint8_t>(<uint32_t>leader_epoch >> (24 - 8 * i))
 
 
 cdef object moved_header(object header, int64_t base_offset, int32_t leader_epoch):
@@ -173,11 +174,11 @@ def place(header not None, data, int64_t base_offset, int32_t leader_epoch):
     try:
         if not HEADER_BYTES <= size <= view.len:
             raise AssertionError("header and bytes belong to the same batch")
-        copied = size if size <= COPIED_MAX else PLACE_BYTES
+        copied = size if size <= COPIED_MAX else MAGIC_AT
         moved = PyBytes_FromStringAndSize(<const char *>view.buf, copied)
     finally:
         PyBuffer_Release(&view)
-    put_place(<uint8_t *>PyBytes_AS_STRING(moved), base_offset, leader_epoch)  # nobody else has it yet
+    put_place(<uint8_t *>PyBytes_AS_STRING(moved), base_offset, leader_epoch)  # no other code has it yet
     if copied < size:
         return moved_header(header, base_offset, leader_epoch), (moved, memoryview(data)[copied:size])
     return moved_header(header, base_offset, leader_epoch), (moved,)

@@ -17,10 +17,10 @@ cdef inline int64_t be64(const uint8_t *at) noexcept nogil:
 cdef inline bint read_hop(const uint8_t *at, Py_ssize_t left, Hop *hop) noexcept nogil:
     # False unless a whole and plausible batch begins here.
     cdef int32_t length, last_delta
-    if left < HEADER_BYTES or at[16] != 2:
+    if left < HEADER_BYTES or at[MAGIC_AT] != MAGIC:
         return False
-    length = <int32_t>be32(at + 8)
-    last_delta = <int32_t>be32(at + 23)
+    length = <int32_t>be32(at + LENGTH_AT)
+    last_delta = <int32_t>be32(at + LAST_DELTA_AT)
     if length < BATCH_LENGTH_MIN or length > left - LENGTH_END or last_delta < 0:
         return False
     hop.size = <Py_ssize_t>length + LENGTH_END
@@ -54,7 +54,7 @@ def walk(data, Py_ssize_t position=0):
     try:
         base = <const uint8_t *>view.buf
         while 0 <= position < view.len and read_hop(base + position, view.len - position, &hop):
-            spans.append(new_span(position, &hop, be64(base + position + 35)))
+            spans.append(new_span(position, &hop, be64(base + position + MAX_TIMESTAMP_AT)))
             position += hop.size
     finally:
         PyBuffer_Release(&view)
@@ -96,7 +96,7 @@ def intact(data, int64_t first, Py_ssize_t bytes_max, int64_t end, bint whole):
 
 
 def find_batch(data, int64_t offset, Py_ssize_t position=0):
-    """Position of the first batch that ends at or behind `offset`; -1 when there is none."""
+    """Position of the first batch that ends at or after `offset`; -1 when there is none."""
     cdef Py_buffer view
     cdef Hop hop
     cdef const uint8_t *base

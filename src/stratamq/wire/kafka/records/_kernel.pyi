@@ -2,10 +2,8 @@ from collections.abc import Sequence
 
 from stratamq.model.record import Record
 from stratamq.model.types import Offset
-from stratamq.wire.kafka.records.entries import BatchScan
-from stratamq.wire.kafka.records.header import BatchHeader
+from stratamq.wire.kafka.records.batch import BatchHeader, BatchScan, BatchSpan
 from stratamq.wire.kafka.records.layout import Buffer
-from stratamq.wire.kafka.records.spans import BatchSpan
 
 def key_hash(data: Buffer) -> int: ...
 def walk(data: Buffer, position: int = 0) -> list[BatchSpan]: ...

@@ -45,10 +45,8 @@ from libc.string cimport memcmp, memcpy
 from stratamq.model.errors import BatchTooLarge, CorruptBatch, InvalidRecord
 from stratamq.model.record import TAG_HEADER, Record
 from stratamq.wire.crc import crc32c
-from stratamq.wire.kafka.records import compression, layout
-from stratamq.wire.kafka.records.entries import BatchScan
-from stratamq.wire.kafka.records.header import BatchHeader
-from stratamq.wire.kafka.records.spans import BatchSpan
+from stratamq.wire.kafka.records import compression
+from stratamq.wire.kafka.records.batch import BatchHeader, BatchScan, BatchSpan
 
 assert Record._fields == ("value", "key", "headers", "tags", "timestamp", "offset"), \
     "records are made and read by position here"
@@ -58,8 +56,7 @@ assert BatchScan._fields == ("keys", "tags", "max_timestamp", "null_keys"), \
     "scans are made by position here"
 assert len(BatchHeader._fields) == 13, "headers are made by position here"
 assert sorted(compression.EXPANSION_MAX) == [0, 1, 2, 3, 4], "codecs are counted here"
-assert TAG_HEADER == b"tag" and layout.HEADER_BYTES == 61 and layout.MAGIC == 2, \
-    "these three are written out below as C constants"
+assert TAG_HEADER == b"tag", "it is written out below as a C constant"
 
 cdef extern from "Python.h":
     void PyObject_GC_UnTrack(PyObject *value)
@@ -84,11 +81,6 @@ cdef extern from *:
     object new_tuple "strata_new_tuple"(PyTypeObject *type, Py_ssize_t size)
 
 cdef enum:
-    HEADER_BYTES = 61
-    LENGTH_END = 12
-    PLACE_BYTES = 16
-    BATCH_LENGTH_MIN = 49
-    RECORD_BYTES_MIN = 7
     HEADER_ENTRY_BYTES_MIN = 2
     ENTRY_BYTES = 12
 
@@ -97,6 +89,7 @@ cdef PyTypeObject *SPAN_TYPE = <PyTypeObject *>BatchSpan
 cdef PyTypeObject *SCAN_TYPE = <PyTypeObject *>BatchScan
 cdef PyTypeObject *HEADER_TYPE = <PyTypeObject *>BatchHeader
 
+include "_layout.pxi"
 include "_parse.pxi"
 include "_hop.pxi"
 include "_scan.pxi"

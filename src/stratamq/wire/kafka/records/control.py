@@ -9,9 +9,9 @@ from typing import NamedTuple
 from stratamq.model.errors import CorruptBatch
 from stratamq.model.record import Record
 from stratamq.model.types import NO_TIMESTAMP, Offset
+from stratamq.wire.kafka.records.batch import BatchHeader
 from stratamq.wire.kafka.records.decode import decode_batch
 from stratamq.wire.kafka.records.encode import encode_batch
-from stratamq.wire.kafka.records.header import BatchHeader
 from stratamq.wire.kafka.records.layout import Buffer
 
 _KEY = Struct(">hh")

@@ -1,14 +1,41 @@
-"""Records out of a batch."""
+"""Records out of a batch: where they lie, unpacked, and as values."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import NamedTuple
 
+from stratamq.model.errors import CorruptBatch
 from stratamq.model.record import Record
 from stratamq.wire.kafka.records import _kernel
-from stratamq.wire.kafka.records.body import DECOMPRESSED_MAX, record_bytes
-from stratamq.wire.kafka.records.header import BatchHeader
-from stratamq.wire.kafka.records.layout import Buffer
+from stratamq.wire.kafka.records.batch import BatchHeader
+from stratamq.wire.kafka.records.compression import Scratch, decompress
+from stratamq.wire.kafka.records.layout import CODEC_MASK, HEADER_BYTES, LENGTH_END, Buffer
+
+DECOMPRESSED_MAX = 1 << 26
+"""Where no config says otherwise: 64 times the largest batch that is accepted by default."""
+
+
+class UnpackedRecords(NamedTuple):
+    """The records lie in data[start:stop]."""
+
+    data: Buffer
+    start: int
+    stop: int
+
+
+def record_bytes(
+    header: BatchHeader, data: Buffer, decompressed_max: int, scratch: Scratch | None = None
+) -> UnpackedRecords:
+    """The records of the batch at the start of `data`, in place when they are not compressed."""
+    size = header.batch_length + LENGTH_END
+    if size > len(data):
+        raise CorruptBatch(f"a batch of {size} bytes is cut off at {len(data)}")
+    if not header.attributes & CODEC_MASK:
+        return UnpackedRecords(data, HEADER_BYTES, size)
+    packed = memoryview(data)[HEADER_BYTES:size]
+    unpacked = decompress(header.compression, packed, decompressed_max, scratch)
+    return UnpackedRecords(unpacked, 0, len(unpacked))
 
 
 def decode_batch(

@@ -1,6 +1,7 @@
-"""The bytes of a record batch. Encoder, decoder and kernel all take their numbers from here.
+"""The bytes of a record batch: encoder, decoder, log and lake take their numbers from here.
 
-See docs/formats/record-batch.md for the table.
+`_layout.pxi` repeats them as C constants; kernels check at import that the two agree. See
+docs/formats/record-batch.md for the table.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ MAGIC_AT = 16
 CRC_AT = 17
 CHECKED_AT = 21
 LAST_DELTA_AT = 23
+BASE_TIMESTAMP_AT = 27
+MAX_TIMESTAMP_AT = 35
+RECORD_COUNT_AT = 57
 RECORD_BYTES_MIN = 7
 """Length, attributes, two deltas, null key, null value, no headers: one byte each."""
 

@@ -1,4 +1,4 @@
-"""The few changes a stored batch may see: its place, its timestamp, records taken out."""
+"""The few changes a batch may see: its offset, its timestamp, its codec, records removed."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Collection
 
 from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
 from stratamq.wire.kafka.records import _kernel
-from stratamq.wire.kafka.records.body import DECOMPRESSED_MAX, record_bytes
-from stratamq.wire.kafka.records.compression import compress
-from stratamq.wire.kafka.records.decode import deltas_of
+from stratamq.wire.kafka.records.batch import BatchHeader, read_header
+from stratamq.wire.kafka.records.compression import Compression, compress
+from stratamq.wire.kafka.records.decode import DECOMPRESSED_MAX, deltas_of, record_bytes
 from stratamq.wire.kafka.records.encode import assemble
-from stratamq.wire.kafka.records.header import BatchHeader, read_header
 from stratamq.wire.kafka.records.layout import (
     CHECKED,
     CODEC_MASK,
@@ -40,23 +39,11 @@ def place_batch(
         attributes = header.attributes
         stamp = header.max_timestamp if max_timestamp is None else max_timestamp
     if stamp != header.max_timestamp or attributes != header.attributes:
-        header, batch = _restamp(header, data, base_offset, leader_epoch, attributes, stamp)
-        return header, (batch,)
+        changed = header._replace(attributes=attributes, max_timestamp=TimestampMs(stamp))
+        body = memoryview(data)[HEADER_BYTES : header.size_bytes]
+        batch = assemble(base_offset, leader_epoch, _checked(changed), body)
+        return read_header(batch), (batch,)
     return _kernel.place(header, data, base_offset, leader_epoch)
-
-
-def _restamp(
-    header: BatchHeader,
-    data: Buffer,
-    base_offset: Offset,
-    leader_epoch: LeaderEpoch,
-    attributes: int,
-    max_timestamp: int,
-) -> tuple[BatchHeader, bytes]:
-    changed = header._replace(attributes=attributes, max_timestamp=TimestampMs(max_timestamp))
-    body = memoryview(data)[HEADER_BYTES : header.size_bytes]
-    batch = assemble(base_offset, leader_epoch, _checked(changed), body)
-    return read_header(batch), batch
 
 
 def as_create_time(header: BatchHeader, data: Buffer) -> bytes:
@@ -100,26 +87,36 @@ def drop_records(
         return None
     stamp = header.max_timestamp
     if not header.uses_log_append_time:
-        stamp = _youngest(header, kept, count)
+        last, base = header.last_offset_delta, header.base_timestamp
+        scan = _kernel.scan_records(kept, 0, len(kept), count, last, base, False, False, False)
+        stamp = TimestampMs(scan[2])
     checked = _checked(header._replace(record_count=count, max_timestamp=stamp))
     packed = compress(header.compression, kept)
     return assemble(header.base_offset, header.leader_epoch, checked, packed)
 
 
 def empty_batch(header: BatchHeader) -> bytes:
-    """The batch without any record: what is left tells its producer's sequence, and its place."""
+    """The batch without any record: what is left is its producer's sequence, and its offsets."""
     attributes = header.attributes & ~CODEC_MASK
     checked = _checked(header._replace(attributes=attributes, record_count=0))
     return assemble(header.base_offset, header.leader_epoch, checked, b"")
-
-
-def _youngest(header: BatchHeader, kept: bytes, count: int) -> TimestampMs:
-    last, base = header.last_offset_delta, header.base_timestamp
-    scan = _kernel.scan_records(kept, 0, len(kept), count, last, base, False, False, False)
-    return TimestampMs(scan[2])
 
 
 def _whole(header: BatchHeader, data: Buffer) -> bytes:
     if isinstance(data, bytes) and len(data) == header.size_bytes:
         return data
     return bytes(memoryview(data)[: header.size_bytes])
+
+
+def recompress(
+    header: BatchHeader, data: Buffer, codec: Compression, decompressed_max: int
+) -> bytes:
+    """The batch at the start of `data`, packed by another codec. All else stays as it was.
+
+    It gets a new CRC: the caller has checked the old one.
+    """
+    body = record_bytes(header, data, decompressed_max)
+    records = memoryview(body.data)[body.start : body.stop]
+    changed = header._replace(attributes=header.attributes & ~CODEC_MASK | codec)
+    packed = compress(codec, records) if codec else records
+    return assemble(header.base_offset, header.leader_epoch, _checked(changed), packed)

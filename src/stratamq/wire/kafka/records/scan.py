@@ -1,14 +1,16 @@
-"""What the indexes need of a batch's records, without making them."""
+"""A batch's records without making values of them: what the indexes need, and whether a producer's
+batch is well-formed."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from stratamq.model.types import TimestampMs
 from stratamq.wire.kafka.records import _kernel
-from stratamq.wire.kafka.records.body import record_bytes
-from stratamq.wire.kafka.records.compression import Scratch
-from stratamq.wire.kafka.records.entries import BatchScan
-from stratamq.wire.kafka.records.header import BatchHeader
-from stratamq.wire.kafka.records.layout import Buffer
+from stratamq.wire.kafka.records.batch import BatchHeader, BatchScan, check_batch
+from stratamq.wire.kafka.records.compression import Scratch, codec_of, decompress
+from stratamq.wire.kafka.records.decode import record_bytes
+from stratamq.wire.kafka.records.layout import HEADER_BYTES, Buffer
 
 INT64_MAX = (1 << 63) - 1
 INT64_MIN = -(1 << 63)
@@ -58,7 +60,7 @@ def find_faults(
     earliest: int = INT64_MIN,
     latest: int = INT64_MAX,
 ) -> list[int]:
-    """The places of the first hundred records that have no key, if that is a fault, or whose own
+    """The positions of the first hundred records that have no key, if that is a fault, or whose own
     timestamp is out of range; -1 stands for none and is none."""
     body = record_bytes(header, data, decompressed_max)
     return _kernel.find_faults(
@@ -72,3 +74,49 @@ def find_faults(
         earliest,
         latest,
     )
+
+
+class Accepted(NamedTuple):
+    """A batch in which everything adds up. `unpacked_bytes` is 0 where it is not compressed."""
+
+    header: BatchHeader
+    scan: BatchScan
+    unpacked_bytes: int = 0
+
+
+def accept_batch(
+    data: Buffer,
+    max_bytes: int,
+    *,
+    keys: bool,
+    tags: bool,
+    decompressed_max: int,
+    scratch: Scratch | None = None,
+) -> Accepted:
+    """What `check_batch` and `scan_batch` say of exactly one batch, every record walked.
+
+    An ordinary batch goes through one call of the kernel, or two where it is compressed; one that
+    is wrong takes the careful path, which names the error. Marks that end a transaction are no
+    records of a user: they have no keys to find.
+    """
+    accepted = _kernel.accept_plain(data, max_bytes, keys, tags)
+    if accepted is not None:
+        return Accepted(*accepted)
+    packed = _kernel.accept_packed(data, max_bytes)
+    if packed is not None:
+        body = memoryview(data)[HEADER_BYTES:]
+        records = decompress(codec_of(packed.attributes), body, decompressed_max, scratch)
+        scan = _kernel.scan_unpacked(data, records, keys, tags)
+        return Accepted(packed, scan, len(records))
+    header = check_batch(data, max_bytes)
+    indexed = not header.is_control
+    scan = scan_batch(
+        header,
+        data,
+        keys=indexed and keys,
+        tags=indexed and tags,
+        decompressed_max=decompressed_max,
+        consecutive=True,
+        scratch=scratch,
+    )
+    return Accepted(header, scan)

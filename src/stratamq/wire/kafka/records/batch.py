@@ -1,11 +1,13 @@
-"""A batch's header: reading it, trusting it."""
+"""A batch from outside: reading its header, checking it, and the tuples in which kernels describe
+it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from stratamq.model.errors import BatchTooLarge, CorruptBatch, UnsupportedFormat
-from stratamq.model.types import LeaderEpoch, Offset, TimestampMs
+from stratamq.model.types import NO_TIMESTAMP, LeaderEpoch, Offset, TimestampMs
 from stratamq.wire.crc import crc32c
 from stratamq.wire.kafka.records.compression import EXPANSION_MAX, Compression, codec_of
 from stratamq.wire.kafka.records.layout import (
@@ -22,6 +24,9 @@ from stratamq.wire.kafka.records.layout import (
     TRANSACTIONAL_BIT,
     Buffer,
 )
+
+ENTRY_BYTES = 12
+"""A packed entry: FNV-1a 64 of the key or tag, then the offset delta (u32), both big-endian."""
 
 
 class BatchHeader(NamedTuple):
@@ -71,10 +76,34 @@ class BatchHeader(NamedTuple):
         return bool(self.attributes & LOG_APPEND_TIME_BIT)
 
 
+class BatchSpan(NamedTuple):
+    """Where one whole batch lies in a buffer, and which offsets it covers."""
+
+    position: int
+    size: int
+    base_offset: Offset
+    last_offset: Offset
+    max_timestamp: TimestampMs
+
+
+class BatchScan(NamedTuple):
+    """`keys` and `tags` are packed entries in record order; `max_timestamp` is the true one."""
+
+    keys: bytes
+    tags: bytes
+    max_timestamp: TimestampMs
+    null_keys: bool
+
+
+EMPTY_SCAN = BatchScan(b"", b"", NO_TIMESTAMP, False)
+
+
 def read_header(data: Buffer, position: int = 0) -> BatchHeader:
     """The header at `position`. Neither the CRC nor the presence of the records is checked."""
     if not 0 <= position <= len(data) - HEADER_BYTES:
-        _refuse_old_magic(data, position)
+        # Old messages may be shorter than our header; their senders deserve the right error.
+        if 0 <= position < len(data) - MAGIC_AT and data[position + MAGIC_AT] in (0, 1):
+            raise UnsupportedFormat(f"message format {data[position + MAGIC_AT]} is not served")
         raise CorruptBatch(f"{len(data) - position} bytes are too few for a batch header")
     header = BatchHeader._make(HEADER.unpack_from(data, position))
     if header.magic != MAGIC:
@@ -82,12 +111,6 @@ def read_header(data: Buffer, position: int = 0) -> BatchHeader:
     if header.batch_length < BATCH_LENGTH_MIN:
         raise CorruptBatch(f"a batch length of {header.batch_length} is less than its header")
     return header
-
-
-def _refuse_old_magic(data: Buffer, position: int) -> None:
-    """Old messages may be shorter than our header; their senders deserve the right error."""
-    if 0 <= position < len(data) - MAGIC_AT and data[position + MAGIC_AT] in (0, 1):
-        raise UnsupportedFormat(f"message format {data[position + MAGIC_AT]} is not served")
 
 
 def check_crc(data: Buffer, header: BatchHeader, position: int = 0) -> bool:
@@ -99,7 +122,7 @@ def check_crc(data: Buffer, header: BatchHeader, position: int = 0) -> bool:
 
 
 def check_batch(data: Buffer, max_bytes: int) -> BatchHeader:
-    """Hold what a producer sent to everything that can be told without walking its records.
+    """Check everything about a producer's batch that shows without walking its records.
 
     `data` must be exactly one batch.
     """
@@ -112,11 +135,6 @@ def check_batch(data: Buffer, max_bytes: int) -> BatchHeader:
         )
     if crc32c(memoryview(data)[CHECKED_AT:]) != header.crc:
         raise CorruptBatch("the batch does not match its CRC")
-    _check_counts(header)
-    return header
-
-
-def _check_counts(header: BatchHeader) -> None:
     count = header.record_count
     if count <= 0:
         raise CorruptBatch(f"a batch of {count} records")
@@ -125,3 +143,17 @@ def _check_counts(header: BatchHeader) -> None:
     payload = header.batch_length - BATCH_LENGTH_MIN
     if count * RECORD_BYTES_MIN > payload * EXPANSION_MAX[codec_of(header.attributes)]:
         raise CorruptBatch(f"{count} records cannot lie in {payload} bytes")
+    return header
+
+
+def iter_batches(data: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Every batch with its bytes. CorruptBatch when something else lies between or after them."""
+    view = memoryview(data)
+    position = 0
+    while position < len(view):
+        header = read_header(view, position)
+        end = position + header.size_bytes
+        if end > len(view):
+            raise CorruptBatch(f"the batch at byte {position} is cut off")
+        yield header, view[position:end]
+        position = end
