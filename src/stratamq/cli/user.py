@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from stratamq.broker.kafka.security.passwords import new_credential
+from stratamq.broker.kafka.security.scram import new_credential
 from stratamq.cli.failing import fail
 from stratamq.cli.flags import with_config
 from stratamq.meta.access import DeleteCredential, Mechanism, SaveCredential

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from stratamq.broker.kafka.security.passwords import new_credential
+from stratamq.broker.kafka.security.scram import new_credential
 from stratamq.meta.access import CreateAcl, Mechanism, SaveCredential
 from stratamq.meta.apply import Command
 from stratamq.meta.service import MetaService

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stratamq.broker.kafka.security import authorizer as authorizing
-from stratamq.broker.kafka.security.acl_filters import AclFilter, word
-from stratamq.broker.kafka.security.authorizer import Authorizer
+from stratamq.broker.kafka.security.acls import AclFilter, member_of
+from stratamq.broker.kafka.security.authorizer import AclAuthorizer
 from stratamq.model.access import (
     OPERATIONS,
     AclRule,
@@ -100,10 +100,10 @@ def test_it_decides_as_the_naive_one(
     name: str,
     everyone_if_none: bool,
 ) -> None:
-    decider = Authorizer(known, everyone_if_none=everyone_if_none)
+    authorizer = AclAuthorizer(known, everyone_if_none=everyone_if_none)
     wanted = naive(known, principal, host, operation, kind, name, everyone_if_none)
     for _ in range(2):  # decided, and remembered
-        assert decider.allows(principal, host, operation, kind, name) is wanted
+        assert authorizer.allows(principal, host, operation, kind, name) is wanted
 
 
 @given(st.lists(rules, max_size=6), st.sampled_from([ALICE, BOB]), asked_operations, kinds)
@@ -111,33 +111,33 @@ def test_any_is_there_when_one_is(
     known: list[AclRule], principal: str, operation: Operation, kind: ResourceKind
 ) -> None:
     """Of names that no denial speaks of by itself: one below each pattern."""
-    decider = Authorizer(known)
+    authorizer = AclAuthorizer(known)
     tried = {one.name + tail for one in known for tail in ("", "~")} | {"~"}
-    some = any(decider.allows(principal, HOME, operation, kind, name) for name in tried)
-    assert decider.allows_any(principal, HOME, operation, kind) is some
+    some = any(authorizer.allows(principal, HOME, operation, kind, name) for name in tried)
+    assert authorizer.allows_any(principal, HOME, operation, kind) is some
 
 
 READ = rule(Operation.READ, TOPIC, "orders", principal=ALICE)
 
 
 def test_a_rule_for_one_host_is_for_that_host() -> None:
-    decider = Authorizer([replace(READ, host=HOME)])
-    assert decider.allows(ALICE, HOME, Operation.READ, TOPIC, "orders")
-    assert not decider.allows(ALICE, AWAY, Operation.READ, TOPIC, "orders")
-    assert not decider.allows(BOB, HOME, Operation.READ, TOPIC, "orders")
+    authorizer = AclAuthorizer([replace(READ, host=HOME)])
+    assert authorizer.allows(ALICE, HOME, Operation.READ, TOPIC, "orders")
+    assert not authorizer.allows(ALICE, AWAY, Operation.READ, TOPIC, "orders")
+    assert not authorizer.allows(BOB, HOME, Operation.READ, TOPIC, "orders")
 
 
 def test_a_denial_wins_whatever_came_first() -> None:
     denial = replace(READ, permission=Permission.DENY)
     for known in ([READ, denial], [denial, READ]):
-        assert not Authorizer(known).allows(ALICE, HOME, Operation.READ, TOPIC, "orders")
+        assert not AclAuthorizer(known).allows(ALICE, HOME, Operation.READ, TOPIC, "orders")
 
 
 @pytest.mark.parametrize("operation", sorted(OPERATIONS[TOPIC]))
 def test_what_an_operation_brings_along(operation: Operation) -> None:
-    decider = Authorizer([replace(READ, operation=operation)])
+    authorizer = AclAuthorizer([replace(READ, operation=operation)])
     brought = {
-        one for one in OPERATIONS[TOPIC] if decider.allows(ALICE, HOME, one, TOPIC, "orders")
+        one for one in OPERATIONS[TOPIC] if authorizer.allows(ALICE, HOME, one, TOPIC, "orders")
     }
     describing = {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
     expected = {operation}
@@ -148,19 +148,19 @@ def test_what_an_operation_brings_along(operation: Operation) -> None:
 
 def test_super_users_are_bound_by_no_rule() -> None:
     denial = replace(READ, permission=Permission.DENY, operation=Operation.ALL)
-    decider = Authorizer([denial], super_users=[ALICE])
-    assert decider.allows(ALICE, HOME, Operation.READ, TOPIC, "orders")
-    assert decider.allows_any(ALICE, HOME, Operation.WRITE, TOPIC)
-    assert not decider.allows(BOB, HOME, Operation.READ, TOPIC, "orders")
+    authorizer = AclAuthorizer([denial], super_users=[ALICE])
+    assert authorizer.allows(ALICE, HOME, Operation.READ, TOPIC, "orders")
+    assert authorizer.allows_any(ALICE, HOME, Operation.WRITE, TOPIC)
+    assert not authorizer.allows(BOB, HOME, Operation.READ, TOPIC, "orders")
 
 
 def test_decisions_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(authorizing, "DECISIONS_MAX", 10)
-    decider = Authorizer([READ])
+    authorizer = AclAuthorizer([READ])
     for number in range(100):
-        decider.allows(ALICE, HOME, Operation.READ, TOPIC, f"t{number}")
-    assert len(decider._decided) <= 10
-    assert decider.allows(ALICE, HOME, Operation.READ, TOPIC, "orders")
+        authorizer.allows(ALICE, HOME, Operation.READ, TOPIC, f"t{number}")
+    assert len(authorizer._decided) <= 10
+    assert authorizer.allows(ALICE, HOME, Operation.READ, TOPIC, "orders")
 
 
 # -- filters ---------------------------------------------------------------------------------------
@@ -217,4 +217,4 @@ def test_patterns_in_filters(pattern: PatternType, name: str | None, matched: se
 @pytest.mark.parametrize("number", [0, -1, 99])
 def test_words_that_are_not_known_are_refused(number: int) -> None:
     with pytest.raises(InvalidInput):
-        word(Operation, number)
+        member_of(Operation, number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stratamq.broker.kafka.security.table import TABLE
+from stratamq.broker.kafka.security.apis.table import TABLE
 from stratamq.wire.kafka.protocol import APIS
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "security.md"

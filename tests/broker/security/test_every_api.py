@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from stratamq.broker.kafka.cluster import uuid_of
-from stratamq.broker.kafka.security.table import TABLE
+from stratamq.broker.kafka.security.apis.table import TABLE
 from stratamq.wire.kafka.protocol import APIS, Versions
 from stratamq.wire.kafka.protocol.messages.api_versions import ApiVersionsRequest
 from stratamq.wire.kafka.protocol.schema import message_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stratamq.broker.kafka.security.table import TABLE
+from stratamq.broker.kafka.security.apis.table import TABLE
 from stratamq.model.access import Operation, ResourceKind
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages import lake

@@ -11,15 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratamq.broker.kafka.security.passwords import (
+from stratamq.broker.kafka.security.scram import (
+    AuthenticationFailed,
+    ScramExchange,
     hashed,
     is_password,
     keyed,
     new_credential,
-    nobodys_credential,
+    read_first,
+    read_plain,
     salted_password,
+    unknown_user_credential,
 )
-from stratamq.broker.kafka.security.scram import Exchange, Unproven, read_first, read_plain
 from stratamq.broker.kafka.security.users_api import commands_of
 from stratamq.meta.access import Credential, Mechanism, SaveCredential
 from stratamq.model.errors import InvalidInput
@@ -36,8 +39,8 @@ FIRST = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
 FINAL = f"c=biws,r={NONCE},p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=".encode()
 
 
-def exchange(credential: Credential = PENCIL, first: bytes = FIRST) -> Exchange:
-    return Exchange(read_first(first), NONCE, credential)
+def exchange(credential: Credential = PENCIL, first: bytes = FIRST) -> ScramExchange:
+    return ScramExchange(read_first(first), NONCE, credential)
 
 
 def test_the_example_of_rfc_7677() -> None:
@@ -53,7 +56,7 @@ def test_another_implementation_agrees(mechanism: Mechanism, password: str) -> N
     client: Any = ScramClient("Jürgen", password, str(mechanism))
     heard = read_first(client.first_message())
     assert heard.user == "Jürgen"
-    talk = Exchange(heard, heard.nonce + "ours", credential)
+    talk = ScramExchange(heard, heard.nonce + "ours", credential)
     client.process_server_first_message(talk.server_first.encode())
     answer = talk.finish(client.final_message())
     client.process_server_final_message(answer)  # raises when we did not prove ourselves
@@ -68,10 +71,12 @@ def test_names_are_unescaped() -> None:
 def test_a_wrong_password_proves_nothing(mechanism: Mechanism) -> None:
     client: Any = ScramClient("user", "guess", str(mechanism))
     heard = read_first(client.first_message())
-    talk = Exchange(heard, heard.nonce + "x", new_credential("user", mechanism, b"right", 4096))
+    talk = ScramExchange(
+        heard, heard.nonce + "x", new_credential("user", mechanism, b"right", 4096)
+    )
     client.process_server_first_message(talk.server_first.encode())
     final = client.final_message()
-    with pytest.raises(Unproven):
+    with pytest.raises(AuthenticationFailed):
         talk.finish(final)
 
 
@@ -89,11 +94,11 @@ def test_a_wrong_password_proves_nothing(mechanism: Mechanism) -> None:
     ],
 )
 def test_a_token_that_was_tampered_with_proves_nothing(final: bytes) -> None:
-    with pytest.raises(Unproven):
+    with pytest.raises(AuthenticationFailed):
         exchange().finish(final)
 
 
-def signed(talk: Exchange, without_proof: str) -> bytes:
+def signed(talk: ScramExchange, without_proof: str) -> bytes:
     """What somebody sends who knows the password, whatever else they say."""
     mechanism = Mechanism.SHA_256
     salted = salted_password(mechanism, b"pencil", SALT, 4096)
@@ -109,7 +114,7 @@ def test_a_proof_of_another_exchange_is_no_proof_of_this(without_proof: str) -> 
     talk = exchange()
     assert talk.finish(signed(talk, f"c=biws,r={NONCE}"))
     assert talk.finish(signed(talk, f"c=biws,r={talk.first.nonce}{NONCE}")), "old librdkafka"
-    with pytest.raises(Unproven):
+    with pytest.raises(AuthenticationFailed):
         talk.finish(signed(talk, without_proof))
 
 
@@ -128,14 +133,14 @@ def test_a_proof_of_another_exchange_is_no_proof_of_this(without_proof: str) -> 
     ],
 )
 def test_what_is_not_offered_is_refused(first: bytes) -> None:
-    with pytest.raises(Unproven):
+    with pytest.raises(AuthenticationFailed):
         read_first(first)
 
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused(token: bytes) -> None:
     for read in (read_first, read_plain, exchange().finish):
-        with contextlib.suppress(Unproven):
+        with contextlib.suppress(AuthenticationFailed):
             read(token)
 
 
@@ -147,13 +152,13 @@ def test_plain() -> None:
     assert not is_password(PENCIL, b"pencil ")
     bad = (b"", b"\0\0", b"\0user\0", b"\0\0pw", b"root\0user\0pw", b"\0a\0b\0c", b"\0\xff\0p")
     for token in bad:
-        with pytest.raises(Unproven):
+        with pytest.raises(AuthenticationFailed):
             read_plain(token)
 
 
 def test_nobody_looks_the_same_each_time_and_to_nobody_else() -> None:
     def salt(user: str, secret: bytes = b"s", mechanism: Mechanism = Mechanism.SHA_256) -> str:
-        return nobodys_credential(secret, user, mechanism, 4096).salt
+        return unknown_user_credential(secret, user, mechanism, 4096).salt
 
     assert salt("eve") == salt("eve")
     others = {salt("eva"), salt("eve", b"t"), salt("eve", mechanism=Mechanism.SHA_512)}

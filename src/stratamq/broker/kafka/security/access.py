@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from stratamq.broker.kafka.contract import Family, Handled, Services
 from stratamq.broker.kafka.groups.consumer.members import Reader
-from stratamq.broker.kafka.security.acl_api import AclApi
-from stratamq.broker.kafka.security.authorizer import Authorizer, Decider, EverybodyMay
+from stratamq.broker.kafka.security.acls import AclApi
+from stratamq.broker.kafka.security.authorizer import AclAuthorizer, AllowEverything, Authorizer
 from stratamq.broker.kafka.security.guard import Guard
 from stratamq.broker.kafka.security.principals import PrincipalRules
 from stratamq.broker.kafka.security.sasl import Sasl, SaslOptions, mechanisms_of
@@ -18,10 +18,10 @@ from stratamq.model.config import NodeConfig
 
 
 class Access(Family):
-    """A `Family`. It must start before the others, since they are asked by its `guard`.
+    """Starts before the other families, since its `guard` stands before their handlers.
 
-    `sasl` is None where nobody is asked for a password; `secret` makes up salts for users who do
-    not exist, and must stay the same.
+    `sasl` is None where authentication is off; `secret` makes up salts for users who do not exist,
+    and must stay the same.
     """
 
     def __init__(self, services: Services, secret: bytes) -> None:
@@ -30,7 +30,7 @@ class Access(Family):
         self.cache = AccessCacheManager(services.meta, reconcile_s=reconcile_s)
         self._config = config
         self._enforces = enforces = config.text("authorizer") != "none"
-        self._decider: Decider = EverybodyMay()
+        self._authorizer: Authorizer = AllowEverything()
         self._version = -1
         self._acls = AclApi(services.meta, self.cache, enabled=enforces)
         self._users = UsersApi(services.meta, self.cache)
@@ -42,7 +42,7 @@ class Access(Family):
             else None
         )
         self.guard = Guard(
-            self._current if enforces else EverybodyMay,
+            self._current if enforces else AllowEverything,
             services.broker_cache,
             enforces=enforces,
             creates_topics=lambda: config.flag("auto.create.topics.enable"),
@@ -65,19 +65,19 @@ class Access(Family):
 
     def shows(self, reader: Reader, topic: str) -> bool:
         """Whether the reader may know of the topic."""
-        decider = self._current() if self._enforces else EverybodyMay()
-        return decider.allows(*reader, Operation.DESCRIBE, ResourceKind.TOPIC, topic)
+        authorizer = self._current() if self._enforces else AllowEverything()
+        return authorizer.allows(*reader, Operation.DESCRIBE, ResourceKind.TOPIC, topic)
 
-    def _current(self) -> Decider:
-        """Made anew when the rules have changed; what the old one remembers goes with it."""
+    def _current(self) -> Authorizer:
+        """A new one when the rules have changed: what the old one remembers goes with it."""
         if self._version != self.cache.rules_version:
             self._version = self.cache.rules_version
-            self._decider = Authorizer(
+            self._authorizer = AclAuthorizer(
                 self.cache.rules(),
                 super_users=super_users(self._config),
                 everyone_if_none=self._config.flag("allow.everyone.if.no.acl.found"),
             )
-        return self._decider
+        return self._authorizer
 
 
 def sasl_options(config: NodeConfig) -> SaslOptions:

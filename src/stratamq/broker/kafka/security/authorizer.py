@@ -1,4 +1,4 @@
-"""Rules in, yes or no out. Pure; a change of rules makes a new `Authorizer`.
+"""Rules in, yes or no out. Pure; a change of rules makes a new `AclAuthorizer`.
 
 Laws, as in Kafka
 -----------------
@@ -28,7 +28,7 @@ from stratamq.model.access import (
 from stratamq.model.dataclass import dataclass
 
 DECISIONS_MAX = 10_000
-"""Remembered decisions; when there are more, all are forgotten and made again."""
+"""Remembered decisions. When the limit is reached, all are forgotten and made again."""
 
 _READING = (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER)
 IMPLIED_BY: dict[Operation, frozenset[Operation]] = {
@@ -37,7 +37,7 @@ IMPLIED_BY: dict[Operation, frozenset[Operation]] = {
 }
 
 
-class Decider(Protocol):
+class Authorizer(Protocol):
     def allows(
         self, principal: str, host: str, operation: Operation, kind: ResourceKind, name: str
     ) -> bool: ...
@@ -48,7 +48,7 @@ class Decider(Protocol):
         """Whether there could be a resource of this kind on which it is allowed."""
 
 
-class EverybodyMay:
+class AllowEverything:
     """No authorizer is configured."""
 
     def allows(
@@ -64,7 +64,7 @@ class EverybodyMay:
 
 @dataclass(slots=True)
 class _Patterns:
-    """The rules of one kind of resource, so that few of them have to be looked at."""
+    """The rules of one kind of resource, by name, so that few of them have to be checked."""
 
     literal: dict[str, list[AclRule]] = field(default_factory=dict)
     prefixed: dict[str, list[AclRule]] = field(default_factory=dict)
@@ -85,8 +85,8 @@ class _Patterns:
                 yield from self.prefixed.get(name[:length], ())
 
 
-class Authorizer:
-    """A Decider over a fixed set of rules. Remembers what it decided."""
+class AclAuthorizer:
+    """A Authorizer over a fixed set of rules. Remembers what it decided."""
 
     def __init__(
         self,
@@ -132,7 +132,12 @@ class Authorizer:
         if principal in self._super_users:
             return True
         patterns = self._kinds.get(kind, _Patterns())
-        rules = [*_all(patterns.literal), *_all(patterns.prefixed)]
+        rules = [
+            rule
+            for by_name in (patterns.literal, patterns.prefixed)
+            for several in by_name.values()
+            for rule in several
+        ]
         mine = [rule for rule in rules if concerns(rule, principal, host)]
         denials = [rule for rule in mine if denies(rule, operation)]
         if any(_is_wildcard(rule) for rule in denials):
@@ -157,11 +162,6 @@ def grants(rule: AclRule, operation: Operation) -> bool:
     if rule.operation in (operation, Operation.ALL):
         return True
     return rule.operation in IMPLIED_BY.get(operation, ())
-
-
-def _all(patterns: dict[str, list[AclRule]]) -> Iterator[AclRule]:
-    for several in patterns.values():
-        yield from several
 
 
 def _takes_all(no: AclRule, yes: AclRule) -> bool:

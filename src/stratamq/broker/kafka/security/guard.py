@@ -1,4 +1,4 @@
-"""The table, put before the handlers: none runs for a caller who may not ask for it.
+"""The table, put before the handlers: none runs for a caller that may not call it.
 
 A request that names little is judged at once. The rest of one that names much is judged in turns,
 and its handler begins later: requests of its connection that must not pass it wait until it has its
@@ -11,10 +11,9 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 from stratamq.broker.kafka.contract import Answered, Beginner, Caller, Cancel, Handler
-from stratamq.broker.kafka.security.authorizer import Decider
-from stratamq.broker.kafka.security.rights import Rights
-from stratamq.broker.kafka.security.table import TABLE
-from stratamq.broker.kafka.security.verdicts import Entry, Verdict
+from stratamq.broker.kafka.security.apis.table import TABLE
+from stratamq.broker.kafka.security.authorizer import Authorizer
+from stratamq.broker.kafka.security.rights import ApiRights, Rights, Verdict
 from stratamq.broker.kafka.turns import in_turns
 from stratamq.meta.topics import BrokerCacheManager
 from stratamq.wire.kafka.protocol import Steps
@@ -24,19 +23,19 @@ JUDGED_AT_ONCE = 512
 
 
 class Guard:
-    """`decider` and `creates_topics` are asked at each request, since rules and configs change.
-    When nothing is enforced, only answers that speak of rights are touched, and other handlers are
+    """`authorizer` and `creates_topics` are asked at each request, since rules and configs change.
+    When nothing is enforced, only answers that report rights are changed, and other handlers are
     returned as they are."""
 
     def __init__(
         self,
-        decider: Callable[[], Decider],
+        authorizer: Callable[[], Authorizer],
         known: BrokerCacheManager,
         *,
         enforces: bool,
         creates_topics: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._decider, self._known = decider, known
+        self._authorizer, self._known = authorizer, known
         self._enforces = enforces
         self._creates_topics = creates_topics
 
@@ -47,14 +46,14 @@ class Guard:
             return handler
         if self._enforces and (entry.judge or entry.after):
             return self._guarded(entry, handler)
-        return handler if entry.tells is None else self._told(entry, handler)
+        return handler if entry.reports is None else self._reporting(entry, handler)
 
     def beginner(self, request: type, beginner: Beginner) -> Beginner | None:
         """The same for what begins without a task. A request of which something is refused, or that
-        takes long to judge, is left to its handler. None where answers speak of rights."""
+        takes long to judge, is left to its handler. None where answers report rights."""
         entry = TABLE.get(request)
         enforced = entry is not None and self._enforces and (entry.judge or entry.after)
-        if entry is None or not (enforced or entry.tells):
+        if entry is None or not (enforced or entry.reports):
             return beginner
         judge = entry.judge
         if judge is None or not _is_final(entry):
@@ -73,9 +72,9 @@ class Guard:
         return begin
 
     def _rights(self, caller: Caller) -> Rights:
-        return Rights(self._decider(), caller, self._known, self._creates_topics())
+        return Rights(self._authorizer(), caller, self._known, self._creates_topics())
 
-    def _guarded(self, entry: Entry, handler: Handler) -> Handler:
+    def _guarded(self, entry: ApiRights, handler: Handler) -> Handler:
         """Not a coroutine: what a handler starts at once must still start at once."""
 
         def guarded(request: Any, caller: Caller) -> Awaitable[Any]:
@@ -100,14 +99,14 @@ class Guard:
 
         return guarded
 
-    def _told(self, entry: Entry, handler: Handler) -> Handler:
-        async def told(request: Any, caller: Caller) -> Any:
+    def _reporting(self, entry: ApiRights, handler: Handler) -> Handler:
+        async def reporting(request: Any, caller: Caller) -> Any:
             response = await handler(request, caller)
-            if entry.tells is not None:
-                await _done(entry.tells(request, response, self._rights(caller)))
+            if entry.reports is not None:
+                await _done(entry.reports(request, response, self._rights(caller)))
             return response
 
-        return told
+        return reporting
 
 
 def _begun(
@@ -129,13 +128,13 @@ async def _done(steps: Steps[None] | None) -> None:
         await in_turns(steps)
 
 
-def _is_final(entry: Entry) -> bool:
-    return entry.after is None and entry.tells is None
+def _is_final(entry: ApiRights) -> bool:
+    return entry.after is None and entry.reports is None
 
 
-async def _filtered(entry: Entry, request: Any, work: Awaitable[Any], rights: Rights) -> Any:
+async def _filtered(entry: ApiRights, request: Any, work: Awaitable[Any], rights: Rights) -> Any:
     response = await work
-    for step in (entry.after, entry.tells):
+    for step in (entry.after, entry.reports):
         if step is not None and response is not None:
             await _done(step(request, response, rights))
     return response

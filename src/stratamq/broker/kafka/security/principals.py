@@ -15,7 +15,7 @@ from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import InvalidConfig
 
 NAME_CHARS_MAX = 4096
-"""Patterns are the operator's, names are the clients': a longer one is nobody's."""
+"""Patterns are the operator's, names are the clients'. A longer name gets no principal."""
 
 _RULE = re.compile(
     r"\s*(?:(?P<default>DEFAULT)"
@@ -26,7 +26,7 @@ _CASES: dict[str, Callable[[str], str]] = {"": str, "L": str.lower, "U": str.upp
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PrincipalRule:
     pattern: re.Pattern[str]
     change: str
     case: str
@@ -39,7 +39,7 @@ class Rule:
         return _CASES[self.case](changed)
 
 
-DEFAULT = Rule(re.compile(r"(?s:(.*))"), "$1", "")
+DEFAULT = PrincipalRule(re.compile(r"(?s:(.*))"), "$1", "")
 
 
 class PrincipalRules:
@@ -58,7 +58,7 @@ class PrincipalRules:
         return None
 
 
-def _rules(text: str) -> list[Rule]:
+def _rules(text: str) -> list[PrincipalRule]:
     rules, at = [], 0
     while at < len(text):
         found = _RULE.match(text, at)
@@ -69,7 +69,7 @@ def _rules(text: str) -> list[Rule]:
     return rules or [DEFAULT]
 
 
-def _rule(found: re.Match[str]) -> Rule:
+def _rule(found: re.Match[str]) -> PrincipalRule:
     try:
         pattern = re.compile(found["pattern"].replace("\\/", "/"))
     except re.error as error:
@@ -78,4 +78,4 @@ def _rule(found: re.Match[str]) -> Rule:
     highest = max((int(one) for one in _GROUP.findall(change)), default=0)
     if highest > pattern.groups:
         raise InvalidConfig(f"ssl.principal.mapping.rules: {found[0]!r} has no group {highest}")
-    return Rule(pattern, change, found["case"])
+    return PrincipalRule(pattern, change, found["case"])

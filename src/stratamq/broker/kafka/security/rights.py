@@ -1,15 +1,26 @@
-"""What one caller may do, as the table of APIs asks for it."""
+"""What one caller may do, and what becomes of a request that asks for more.
+
+A request may name a hundred thousand topics, and each takes some microseconds to judge. So a check
+of a list is a generator that yields after each element: the guard does a few hundred of these steps
+at once and the others in turns.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
+
 from stratamq.broker.kafka.contract import Caller
-from stratamq.broker.kafka.security.authorizer import Decider
+from stratamq.broker.kafka.security.authorizer import Authorizer
 from stratamq.meta.topics import BrokerCacheManager
 from stratamq.model.access import CLUSTER_NAME, OPERATIONS, Operation, ResourceKind
 from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import TopicNotFound
 from stratamq.model.types import TopicId
-from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode
+from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode, Steps
+
+T = TypeVar("T")
 
 REFUSAL: dict[ResourceKind, ErrorCode] = {
     ResourceKind.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -22,17 +33,17 @@ NOTHING = 0
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """Topics that are unknown by id have no name, so nobody can be refused them: the handler says
-    that there are none."""
+    """A topic that is unknown by its id has no name, so no rule can refuse it: the handler answers
+    that it does not exist."""
 
-    decider: Decider
+    authorizer: Authorizer
     caller: Caller
     known: BrokerCacheManager
     creates_topics: bool = False
 
     def may(self, operation: Operation, kind: ResourceKind, name: str) -> bool:
         caller = self.caller
-        return self.decider.allows(caller.principal, caller.host, operation, kind, name)
+        return self.authorizer.allows(caller.principal, caller.host, operation, kind, name)
 
     def on_topic(self, operation: Operation, name: str) -> bool:
         return self.may(operation, ResourceKind.TOPIC, name)
@@ -48,7 +59,9 @@ class Rights:
 
     def on_any_topic(self, operation: Operation) -> bool:
         caller = self.caller
-        return self.decider.allows_any(caller.principal, caller.host, operation, ResourceKind.TOPIC)
+        return self.authorizer.allows_any(
+            caller.principal, caller.host, operation, ResourceKind.TOPIC
+        )
 
     def on_named_topic(self, operation: Operation, name: str | None, topic_id: bytes) -> bool:
         """By id where there is one."""
@@ -72,3 +85,115 @@ class Rights:
     def operations(self, kind: ResourceKind, name: str = CLUSTER_NAME) -> int:
         """A bit for each operation that is allowed on it."""
         return sum(1 << one for one in OPERATIONS[kind] if self.may(one, kind, name))
+
+
+# -- what becomes of a request ---------------------------------------------------------------------
+
+
+class Verdict(NamedTuple):
+    """`left` is the part of the request that is allowed, None where nothing is; `finish` makes the
+    answer from that of the handler, which is None where it was not called."""
+
+    left: Any | None
+    finish: Callable[[Any | None], Any]
+
+
+Judge = Callable[[Any, Rights], Verdict | Steps[Verdict | None] | None]
+"""None: all of it is allowed."""
+
+ListJudge = Callable[[Any, Rights], Steps[Verdict | None]]
+
+After = Callable[[Any, Any, Rights], Steps[None] | None]
+"""Request and response: removes from the response what the caller may not see."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiRights:
+    """A row of the table. `needs` says in words what `judge` and `after` check; `reports` fills in
+    which operations the caller is authorized for, and runs without an authorizer too."""
+
+    needs: str
+    judge: Judge | None = None
+    after: After | None = None
+    reports: After | None = None
+
+
+def refused(response: Any) -> Verdict:
+    """Refuse the whole request."""
+    return Verdict(None, lambda _: response)
+
+
+def whole(
+    operation: Operation,
+    kind: ResourceKind,
+    refuse: Callable[[Any, ErrorCode], Any],
+    name: Callable[[Any], str] = lambda _: CLUSTER_NAME,
+) -> Judge:
+    """One right for the whole request; `refuse` makes the response to it."""
+
+    def judge(request: Any, rights: Rights) -> Verdict | None:
+        if rights.may(operation, kind, name(request)):
+            return None
+        return refused(refuse(request, REFUSAL[kind]))
+
+    return judge
+
+
+def each(
+    items: str,
+    allows: Callable[[Any, Rights], bool],
+    refuse: Callable[[Any], Any],
+    response: type,
+    answers: str,
+) -> ListJudge:
+    """A right for each of the request's items; each that is refused is answered with its error."""
+
+    def judge(request: Any, rights: Rights) -> Steps[Verdict | None]:
+        asked: Sequence[Any] | None = getattr(request, items)
+        if asked is None:
+            return None
+        kept, others = yield from split(asked, lambda one: allows(one, rights))
+        if not others:
+            return None
+        refusals = yield from listed(refuse(one) for one in others)
+        return parted(request, items, kept, refusals, response, answers)
+
+    return judge
+
+
+def split(items: Iterable[T], allows: Callable[[T], bool]) -> Steps[tuple[list[T], list[T]]]:
+    """Those that are allowed, and the others."""
+    kept: list[T] = []
+    others: list[T] = []
+    for one in items:
+        (kept if allows(one) else others).append(one)
+        yield
+    return kept, others
+
+
+def listed(items: Iterable[T]) -> Steps[list[T]]:
+    """The items of a generator, each in a step of its own."""
+    made: list[T] = []
+    for one in items:
+        made.append(one)
+        yield
+    return made
+
+
+def parted(
+    request: Any,
+    items: str,
+    kept: Sequence[Any],
+    refusals: Sequence[Any],
+    response: type,
+    answers: str,
+) -> Verdict:
+    """Call the handler with the allowed items, if any, and add the refusals to its answer."""
+
+    def finish(answer: Any | None) -> Any:
+        if answer is None:
+            return response(**{answers: refusals})
+        setattr(answer, answers, [*getattr(answer, answers), *refusals])
+        return answer
+
+    return Verdict(replace(request, **{items: kept}) if kept else None, finish)

@@ -5,8 +5,8 @@
     CHOSEN     authenticate    DONE; with SCRAM by way of CHALLENGED; FAILED otherwise
     DONE       handshake       CHOSEN again; the old name counts until the new one is proven
 
-Whatever fails, the peer is told the same: whether it was the name or the password is not its
-business.
+Every failure is answered the same: a client does not learn whether the name or the password was
+wrong.
 """
 
 from __future__ import annotations
@@ -19,8 +19,14 @@ from enum import StrEnum
 from typing import ClassVar
 
 from stratamq.broker.kafka.contract import Caller
-from stratamq.broker.kafka.security.passwords import is_password, nobodys_credential
-from stratamq.broker.kafka.security.scram import Exchange, Unproven, read_first, read_plain
+from stratamq.broker.kafka.security.scram import (
+    AuthenticationFailed,
+    ScramExchange,
+    is_password,
+    read_first,
+    read_plain,
+    unknown_user_credential,
+)
 from stratamq.meta.access import Credential, Mechanism
 from stratamq.model.dataclass import dataclass
 from stratamq.model.entropy import Entropy
@@ -38,7 +44,8 @@ logger = logging.getLogger(__name__)
 PLAIN = "PLAIN"
 MECHANISMS = (PLAIN, *Mechanism)
 HASHES_AT_ONCE = 2
-"""Passwords that are being hashed, in threads that others need too; the rest wait."""
+"""Passwords that are hashed at the same time, in threads that other work needs too. When the limit
+is reached, the next client waits."""
 
 NONCE_BYTES = 24
 FAILED = "Authentication failed."
@@ -46,7 +53,7 @@ FAILED = "Authentication failed."
 Find = Callable[[str, Mechanism], Credential | None]
 
 
-class State(StrEnum):
+class SaslState(StrEnum):
     NEW = "new"
     CHOSEN = "chosen"
     CHALLENGED = "challenged"
@@ -58,13 +65,13 @@ class State(StrEnum):
 class SaslOptions:
     mechanisms: tuple[str, ...]
     iterations: int = 4096
-    """Said of users who do not exist."""
+    """Reported for users who do not exist."""
 
     session_ms: int = 0
     """How long a name counts before it has to be proven again; 0: for good."""
 
     failure_delay_s: float = 0.1
-    """A wrong password is answered so much later."""
+    """How much later a wrong password is answered."""
 
 
 class Sasl:
@@ -83,8 +90,8 @@ class Sasl:
         return SaslConnection(self, host)
 
     def credential(self, user: str, mechanism: Mechanism) -> Credential:
-        """The user's, or one that nothing fulfils."""
-        return self._find(user, mechanism) or nobodys_credential(
+        """The user's, or one that no password fits."""
+        return self._find(user, mechanism) or unknown_user_credential(
             self._secret, user, mechanism, self.options.iterations, self.entropy
         )
 
@@ -100,9 +107,9 @@ class SaslConnection:
 
     def __init__(self, sasl: Sasl, host: str) -> None:
         self._sasl, self._host = sasl, host
-        self._state = State.NEW
+        self._state = SaslState.NEW
         self._mechanism = ""
-        self._exchange: Exchange | None = None
+        self._exchange: ScramExchange | None = None
         self._user: str | None = None
         self._ends_at = float("inf")
         self._loop = asyncio.get_running_loop()
@@ -116,7 +123,7 @@ class SaslConnection:
 
     @property
     def failed(self) -> bool:
-        return self._state is State.FAILED
+        return self._state is SaslState.FAILED
 
     async def answer(self, request: object, caller: Caller) -> object:
         if isinstance(request, SaslHandshakeRequest):
@@ -129,73 +136,67 @@ class SaslConnection:
     def _handshake(self, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
         offered = self._sasl.options.mechanisms
         code = ErrorCode.NONE
-        if self._state not in (State.NEW, State.DONE):
+        if self._state not in (SaslState.NEW, SaslState.DONE):
             code = ErrorCode.ILLEGAL_SASL_STATE
         elif request.mechanism not in offered:
             code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
         self._mechanism = request.mechanism
-        self._state = State.FAILED if code else State.CHOSEN
+        self._state = SaslState.FAILED if code else SaslState.CHOSEN
         return SaslHandshakeResponse(error_code=code, mechanisms=list(offered))
 
     # -- tokens --------------------------------------------------------------------------------
 
     async def _authenticate(self, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
-        if self._state not in (State.CHOSEN, State.CHALLENGED):
-            self._state = State.FAILED
-            return _refused(ErrorCode.ILLEGAL_SASL_STATE, "a token without a handshake")
+        if self._state not in (SaslState.CHOSEN, SaslState.CHALLENGED):
+            self._state = SaslState.FAILED
+            return _refused_token(ErrorCode.ILLEGAL_SASL_STATE, "a token without a handshake")
         try:
             token = await self._step(bytes(request.auth_bytes))
-        except Unproven as error:
+        except AuthenticationFailed as error:
             return await self._fail(str(error))
         session_ms = self._sasl.options.session_ms if self._is_done() else 0
         return SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=session_ms)
 
     def _is_done(self) -> bool:
-        return self._state is State.DONE
+        return self._state is SaslState.DONE
 
     async def _step(self, token: bytes) -> bytes:
-        if self._state is State.CHALLENGED:
+        if self._state is SaslState.CHALLENGED:
             assert self._exchange is not None, "a challenge has an exchange"
             answer = self._exchange.finish(token)
             self._prove(self._exchange.first.user)
             return answer
         if self._mechanism == PLAIN:
-            await self._check_plain(token)
+            user, password = read_plain(token)
+            if not await self._sasl.is_password(user, password):
+                raise AuthenticationFailed(f"wrong password for {user!r}")
+            self._prove(user)
             return b""
-        return self._challenge(token)
-
-    async def _check_plain(self, token: bytes) -> None:
-        user, password = read_plain(token)
-        if not await self._sasl.is_password(user, password):
-            raise Unproven(f"wrong password for {user!r}")
-        self._prove(user)
-
-    def _challenge(self, token: bytes) -> bytes:
         first = read_first(token)
         nonce = first.nonce + self._sasl.entropy(NONCE_BYTES).hex()
         credential = self._sasl.credential(first.user, Mechanism(self._mechanism))
-        self._exchange = Exchange(first, nonce, credential)
-        self._state = State.CHALLENGED
+        self._exchange = ScramExchange(first, nonce, credential)
+        self._state = SaslState.CHALLENGED
         return self._exchange.server_first.encode()
 
     def _prove(self, user: str) -> None:
         """A connection keeps its name: what was started under one does not end under another."""
         if self.failed or self._user not in (None, user):
-            raise Unproven(f"{self._user!r} came back as {user!r}")
+            raise AuthenticationFailed(f"{self._user!r} came back as {user!r}")
         session_ms = self._sasl.options.session_ms
-        self._user, self._state, self._exchange = user, State.DONE, None
+        self._user, self._state, self._exchange = user, SaslState.DONE, None
         if session_ms:
             self._ends_at = self._loop.time() + session_ms / 1000
 
     async def _fail(self, reason: str) -> SaslAuthenticateResponse:
         fields = {"host": self._host, "mechanism": self._mechanism, "reason": reason}
         logger.info("authentication failed", extra={"fields": fields})
-        self._state, self._exchange = State.FAILED, None
+        self._state, self._exchange = SaslState.FAILED, None
         await asyncio.sleep(self._sasl.options.failure_delay_s)
-        return _refused(ErrorCode.SASL_AUTHENTICATION_FAILED, FAILED)
+        return _refused_token(ErrorCode.SASL_AUTHENTICATION_FAILED, FAILED)
 
 
-def _refused(code: ErrorCode, text: str) -> SaslAuthenticateResponse:
+def _refused_token(code: ErrorCode, text: str) -> SaslAuthenticateResponse:
     return SaslAuthenticateResponse(error_code=code, error_message=text, auth_bytes=b"")
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from stratamq.broker.kafka.contract import Caller, Family, Handled
 from stratamq.broker.kafka.errors import Refused, code_of
-from stratamq.broker.kafka.security.acl_api import CACHE_S
-from stratamq.broker.kafka.security.passwords import credential_of
+from stratamq.broker.kafka.security.acls import CACHE_S
+from stratamq.broker.kafka.security.scram import credential_of
 from stratamq.broker.kafka.turns import paced
 from stratamq.meta.access import (
     AccessCacheManager,
@@ -93,8 +93,6 @@ class UsersApi(Family):
 
 
 def _code(error: StrataError) -> ErrorCode:
-    if isinstance(error, Refused):
-        return error.code
     if isinstance(error, NotFound):
         return ErrorCode.RESOURCE_NOT_FOUND
     if isinstance(error, InvalidInput):

@@ -1,4 +1,4 @@
-"""Every API there is: which right it needs, and how its lack is told. Nothing else decides.
+"""Every API: which right it needs, and how its lack is reported. Nothing else decides.
 
 An API that is served and has no row here fails a test, and the start of a node with an authorizer.
 """
@@ -8,16 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stratamq.broker.kafka.security import (
-    on_cluster,
-    on_data,
-    on_groups,
-    on_lake,
-    on_topics,
-    on_transactions,
-)
-from stratamq.broker.kafka.security.rights import Rights
-from stratamq.broker.kafka.security.verdicts import Entry, Judge, each, whole
+from stratamq.broker.kafka.security.apis import cluster as on_cluster
+from stratamq.broker.kafka.security.apis import data as on_data
+from stratamq.broker.kafka.security.apis import groups as on_groups
+from stratamq.broker.kafka.security.apis import topics as on_topics
+from stratamq.broker.kafka.security.apis import transactions as on_transactions
+from stratamq.broker.kafka.security.rights import ApiRights, Judge, Rights, each, whole
 from stratamq.model.access import Operation, ResourceKind
 from stratamq.wire.kafka.protocol.messages import (
     acls,
@@ -41,7 +37,7 @@ from stratamq.wire.kafka.protocol.messages import (
     transactions_admin,
 )
 
-FREE = Entry(needs="nothing")
+FREE = ApiRights(needs="nothing")
 CLUSTER, TRANSACTION = ResourceKind.CLUSTER, ResourceKind.TRANSACTIONAL_ID
 O = Operation  # noqa: E741
 
@@ -64,50 +60,50 @@ def _error_only(response: type) -> Any:
     return lambda request, code: response(error_code=code)
 
 
-BEFORE_ALL: Mapping[type, Entry] = {
+BEFORE_ALL: Mapping[type, ApiRights] = {
     api_versions.ApiVersionsRequest: FREE,
     sasl.SaslHandshakeRequest: FREE,
     sasl.SaslAuthenticateRequest: FREE,
 }
 
-DATA: Mapping[type, Entry] = {
-    produce.ProduceRequest: Entry(
+DATA: Mapping[type, ApiRights] = {
+    produce.ProduceRequest: ApiRights(
         needs="WRITE topic; WRITE transactional id, if there is one", judge=on_data.produce
     ),
-    fetch.FetchRequest: Entry(
+    fetch.FetchRequest: ApiRights(
         needs="READ topic; CLUSTER_ACTION cluster for replicas",
         judge=on_data.fetch,
     ),
-    log_offsets.ListOffsetsRequest: Entry(
+    log_offsets.ListOffsetsRequest: ApiRights(
         needs="DESCRIBE topic",
         judge=_topics(O.DESCRIBE, on_data.no_offsets, log_offsets.ListOffsetsResponse),
     ),
-    log_offsets.OffsetForLeaderEpochRequest: Entry(
+    log_offsets.OffsetForLeaderEpochRequest: ApiRights(
         needs="DESCRIBE topic, or CLUSTER_ACTION cluster", judge=on_data.leader_epochs
     ),
-    log_offsets.DeleteRecordsRequest: Entry(
+    log_offsets.DeleteRecordsRequest: ApiRights(
         needs="DELETE topic",
         judge=_topics(O.DELETE, on_data.not_deleted, log_offsets.DeleteRecordsResponse),
     ),
 }
 
-TOPICS: Mapping[type, Entry] = {
-    metadata.MetadataRequest: Entry(
-        needs="DESCRIBE topic; CREATE topic or cluster to make one; others are left out",
+TOPICS: Mapping[type, ApiRights] = {
+    metadata.MetadataRequest: ApiRights(
+        needs="DESCRIBE topic; CREATE topic or cluster to create one; others are left out",
         judge=on_topics.metadata,
         after=on_topics.without_hidden_topics,
-        tells=on_topics.tell_in_metadata,
+        reports=on_topics.report_in_metadata,
     ),
-    metadata.DescribeTopicPartitionsRequest: Entry(
+    metadata.DescribeTopicPartitionsRequest: ApiRights(
         needs="DESCRIBE topic; others are left out",
         judge=_topics(
             O.DESCRIBE, on_topics.hidden_partitions, metadata.DescribeTopicPartitionsResponse
         ),
         after=on_topics.without_hidden_partitions,
-        tells=on_topics.tell_in_partitions,
+        reports=on_topics.report_in_partitions,
     ),
-    topics.CreateTopicsRequest: Entry(
-        needs="CREATE topic or cluster; DESCRIBE_CONFIGS topic to be told its configs",
+    topics.CreateTopicsRequest: ApiRights(
+        needs="CREATE topic or cluster; DESCRIBE_CONFIGS topic to see its configs",
         judge=each(
             "topics",
             on_topics.may_create,
@@ -117,12 +113,12 @@ TOPICS: Mapping[type, Entry] = {
         ),
         after=on_topics.without_hidden_configs,
     ),
-    topics.DeleteTopicsRequest: Entry(needs="DELETE topic", judge=on_topics.delete_topics),
-    topics.CreatePartitionsRequest: Entry(
+    topics.DeleteTopicsRequest: ApiRights(needs="DELETE topic", judge=on_topics.delete_topics),
+    topics.CreatePartitionsRequest: ApiRights(
         needs="ALTER topic",
         judge=_topics(O.ALTER, on_topics.not_widened, topics.CreatePartitionsResponse, "results"),
     ),
-    configs.DescribeConfigsRequest: Entry(
+    configs.DescribeConfigsRequest: ApiRights(
         needs="DESCRIBE_CONFIGS topic, group or cluster",
         judge=on_topics.configs(
             O.DESCRIBE_CONFIGS,
@@ -131,13 +127,13 @@ TOPICS: Mapping[type, Entry] = {
             "results",
         ),
     ),
-    configs.AlterConfigsRequest: Entry(
+    configs.AlterConfigsRequest: ApiRights(
         needs="ALTER_CONFIGS topic, group or cluster",
         judge=on_topics.configs(
             O.ALTER_CONFIGS, on_topics.unaltered_configs, configs.AlterConfigsResponse, "responses"
         ),
     ),
-    configs.IncrementalAlterConfigsRequest: Entry(
+    configs.IncrementalAlterConfigsRequest: ApiRights(
         needs="ALTER_CONFIGS topic, group or cluster",
         judge=on_topics.configs(
             O.ALTER_CONFIGS,
@@ -148,26 +144,26 @@ TOPICS: Mapping[type, Entry] = {
     ),
 }
 
-GROUPS: Mapping[type, Entry] = {
-    groups.FindCoordinatorRequest: Entry(
+GROUPS: Mapping[type, ApiRights] = {
+    groups.FindCoordinatorRequest: ApiRights(
         needs="DESCRIBE group or transactional id", judge=on_groups.find_coordinator
     ),
-    groups.JoinGroupRequest: Entry(
+    groups.JoinGroupRequest: ApiRights(
         needs="READ group", judge=on_groups.member(on_groups.not_joined)
     ),
-    groups.SyncGroupRequest: Entry(
+    groups.SyncGroupRequest: ApiRights(
         needs="READ group", judge=on_groups.member(on_groups.not_synced)
     ),
-    groups.HeartbeatRequest: Entry(
+    groups.HeartbeatRequest: ApiRights(
         needs="READ group", judge=on_groups.member(_error_only(groups.HeartbeatResponse))
     ),
-    groups.LeaveGroupRequest: Entry(
+    groups.LeaveGroupRequest: ApiRights(
         needs="READ group", judge=on_groups.member(_error_only(groups.LeaveGroupResponse))
     ),
-    consumer_groups.ConsumerGroupHeartbeatRequest: Entry(
+    consumer_groups.ConsumerGroupHeartbeatRequest: ApiRights(
         needs="READ group, DESCRIBE topic", judge=on_groups.consumer_heartbeat
     ),
-    consumer_groups.ConsumerGroupDescribeRequest: Entry(
+    consumer_groups.ConsumerGroupDescribeRequest: ApiRights(
         needs="DESCRIBE group, DESCRIBE topic",
         judge=_groups(
             "group_ids",
@@ -177,9 +173,9 @@ GROUPS: Mapping[type, Entry] = {
             "groups",
         ),
         after=on_groups.without_hidden_members,
-        tells=on_groups.tell_in_groups,
+        reports=on_groups.report_in_groups,
     ),
-    groups_admin.DescribeGroupsRequest: Entry(
+    groups_admin.DescribeGroupsRequest: ApiRights(
         needs="DESCRIBE group",
         judge=_groups(
             "groups",
@@ -188,13 +184,13 @@ GROUPS: Mapping[type, Entry] = {
             groups_admin.DescribeGroupsResponse,
             "groups",
         ),
-        tells=on_groups.tell_in_groups,
+        reports=on_groups.report_in_groups,
     ),
-    groups_admin.ListGroupsRequest: Entry(
+    groups_admin.ListGroupsRequest: ApiRights(
         needs="DESCRIBE cluster, or DESCRIBE group; others are left out",
         after=on_groups.without_hidden_groups,
     ),
-    groups_admin.DeleteGroupsRequest: Entry(
+    groups_admin.DeleteGroupsRequest: ApiRights(
         needs="DELETE group",
         judge=_groups(
             "groups_names",
@@ -204,32 +200,32 @@ GROUPS: Mapping[type, Entry] = {
             "results",
         ),
     ),
-    group_offsets.OffsetCommitRequest: Entry(
+    group_offsets.OffsetCommitRequest: ApiRights(
         needs="READ group, READ topic", judge=on_groups.commit
     ),
-    group_offsets.OffsetFetchRequest: Entry(
+    group_offsets.OffsetFetchRequest: ApiRights(
         needs="DESCRIBE group, DESCRIBE topic",
         judge=on_groups.fetch_offsets,
         after=on_groups.without_hidden_offsets,
     ),
-    group_offsets.OffsetDeleteRequest: Entry(
+    group_offsets.OffsetDeleteRequest: ApiRights(
         needs="DELETE group, READ topic", judge=on_groups.delete_offsets
     ),
 }
 
-TRANSACTIONS: Mapping[type, Entry] = {
-    transactions.InitProducerIdRequest: Entry(
+TRANSACTIONS: Mapping[type, ApiRights] = {
+    transactions.InitProducerIdRequest: ApiRights(
         needs="WRITE transactional id; without one IDEMPOTENT_WRITE cluster or WRITE any topic",
         judge=on_transactions.init_producer,
     ),
-    transactions.AddPartitionsToTxnRequest: Entry(
+    transactions.AddPartitionsToTxnRequest: ApiRights(
         needs="WRITE transactional id, WRITE topic; from version 4 CLUSTER_ACTION cluster",
         judge=on_transactions.add_partitions,
     ),
-    transactions.AddOffsetsToTxnRequest: Entry(
+    transactions.AddOffsetsToTxnRequest: ApiRights(
         needs="WRITE transactional id, READ group", judge=on_transactions.add_offsets
     ),
-    transactions.EndTxnRequest: Entry(
+    transactions.EndTxnRequest: ApiRights(
         needs="WRITE transactional id",
         judge=whole(
             O.WRITE,
@@ -238,21 +234,21 @@ TRANSACTIONS: Mapping[type, Entry] = {
             lambda request: str(request.transactional_id),
         ),
     ),
-    transactions.TxnOffsetCommitRequest: Entry(
+    transactions.TxnOffsetCommitRequest: ApiRights(
         needs="WRITE transactional id, READ group, READ topic",
         judge=on_transactions.commit_offsets,
     ),
-    transactions.WriteTxnMarkersRequest: Entry(
+    transactions.WriteTxnMarkersRequest: ApiRights(
         needs="CLUSTER_ACTION cluster",
         judge=whole(O.CLUSTER_ACTION, CLUSTER, on_transactions.unmarked),
     ),
-    transactions_admin.DescribeProducersRequest: Entry(
+    transactions_admin.DescribeProducersRequest: ApiRights(
         needs="READ topic",
         judge=_topics(
             O.READ, on_transactions.hidden_producers, transactions_admin.DescribeProducersResponse
         ),
     ),
-    transactions_admin.DescribeTransactionsRequest: Entry(
+    transactions_admin.DescribeTransactionsRequest: ApiRights(
         needs="DESCRIBE transactional id; topics without DESCRIBE are left out",
         judge=each(
             "transactional_ids",
@@ -263,82 +259,84 @@ TRANSACTIONS: Mapping[type, Entry] = {
         ),
         after=on_transactions.without_hidden_topics,
     ),
-    transactions_admin.ListTransactionsRequest: Entry(
+    transactions_admin.ListTransactionsRequest: ApiRights(
         needs="DESCRIBE transactional id; others are left out",
         after=on_transactions.without_hidden_transactions,
     ),
 }
 
-LAKE: Mapping[type, Entry] = {
-    lake.DescribeLakeRequest: Entry(
-        needs="READ topic", judge=_topics(O.READ, on_lake.hidden, lake.DescribeLakeResponse)
+LAKE: Mapping[type, ApiRights] = {
+    lake.DescribeLakeRequest: ApiRights(
+        needs="READ topic",
+        judge=_topics(O.READ, on_topics.lake_not_described, lake.DescribeLakeResponse),
     ),
-    lake.FlushLakeRequest: Entry(
-        needs="ALTER topic", judge=_topics(O.ALTER, on_lake.not_flushed, lake.FlushLakeResponse)
-    ),
-    lake.CommitLakeRequest: Entry(
+    lake.FlushLakeRequest: ApiRights(
         needs="ALTER topic",
-        judge=_topics(O.ALTER, on_lake.not_committed, lake.CommitLakeResponse),
+        judge=_topics(O.ALTER, on_topics.lake_not_flushed, lake.FlushLakeResponse),
+    ),
+    lake.CommitLakeRequest: ApiRights(
+        needs="ALTER topic",
+        judge=_topics(O.ALTER, on_topics.lake_not_committed, lake.CommitLakeResponse),
     ),
 }
 
-ADMINISTRATION: Mapping[type, Entry] = {
-    metadata.DescribeClusterRequest: Entry(
-        needs="nothing; DESCRIBE cluster to be told one's rights",
-        tells=on_cluster.tell_in_cluster,
+ADMINISTRATION: Mapping[type, ApiRights] = {
+    metadata.DescribeClusterRequest: ApiRights(
+        needs="nothing; DESCRIBE cluster to see one's rights",
+        reports=on_cluster.report_in_cluster,
     ),
-    acls.DescribeAclsRequest: Entry(
+    acls.DescribeAclsRequest: ApiRights(
         needs="DESCRIBE cluster", judge=whole(O.DESCRIBE, CLUSTER, on_cluster.no_rules)
     ),
-    acls.CreateAclsRequest: Entry(
+    acls.CreateAclsRequest: ApiRights(
         needs="ALTER cluster", judge=whole(O.ALTER, CLUSTER, on_cluster.no_rules_created)
     ),
-    acls.DeleteAclsRequest: Entry(
+    acls.DeleteAclsRequest: ApiRights(
         needs="ALTER cluster", judge=whole(O.ALTER, CLUSTER, on_cluster.no_rules_deleted)
     ),
-    sasl.DescribeUserScramCredentialsRequest: Entry(
+    sasl.DescribeUserScramCredentialsRequest: ApiRights(
         needs="DESCRIBE cluster", judge=whole(O.DESCRIBE, CLUSTER, on_cluster.no_users)
     ),
-    sasl.AlterUserScramCredentialsRequest: Entry(
+    sasl.AlterUserScramCredentialsRequest: ApiRights(
         needs="ALTER cluster", judge=whole(O.ALTER, CLUSTER, on_cluster.no_users_altered)
     ),
-    quotas.DescribeClientQuotasRequest: Entry(
+    quotas.DescribeClientQuotasRequest: ApiRights(
         needs="DESCRIBE_CONFIGS cluster",
         judge=whole(O.DESCRIBE_CONFIGS, CLUSTER, on_cluster.no_quotas),
     ),
-    quotas.AlterClientQuotasRequest: Entry(
+    quotas.AlterClientQuotasRequest: ApiRights(
         needs="ALTER_CONFIGS cluster",
         judge=whole(O.ALTER_CONFIGS, CLUSTER, on_cluster.no_quotas_altered),
     ),
-    configs.ListConfigResourcesRequest: Entry(
+    configs.ListConfigResourcesRequest: ApiRights(
         needs="DESCRIBE_CONFIGS cluster",
         judge=whole(O.DESCRIBE_CONFIGS, CLUSTER, on_cluster.no_resources),
     ),
-    cluster_admin.DescribeLogDirsRequest: Entry(
+    cluster_admin.DescribeLogDirsRequest: ApiRights(
         needs="DESCRIBE cluster", judge=whole(O.DESCRIBE, CLUSTER, on_cluster.no_disks)
     ),
-    cluster_admin.AlterReplicaLogDirsRequest: Entry(
+    cluster_admin.AlterReplicaLogDirsRequest: ApiRights(
         needs="ALTER cluster", judge=whole(O.ALTER, CLUSTER, on_cluster.not_moved)
     ),
-    cluster_admin.ElectLeadersRequest: Entry(needs="ALTER cluster", judge=on_cluster.elect),
-    cluster_admin.AlterPartitionReassignmentsRequest: Entry(
+    cluster_admin.ElectLeadersRequest: ApiRights(needs="ALTER cluster", judge=on_cluster.elect),
+    cluster_admin.AlterPartitionReassignmentsRequest: ApiRights(
         needs="ALTER cluster", judge=whole(O.ALTER, CLUSTER, on_cluster.not_reassigned)
     ),
-    cluster_admin.ListPartitionReassignmentsRequest: Entry(
+    cluster_admin.ListPartitionReassignmentsRequest: ApiRights(
         needs="DESCRIBE cluster", judge=whole(O.DESCRIBE, CLUSTER, on_cluster.no_reassignments)
     ),
-    quorum.DescribeQuorumRequest: Entry(
+    quorum.DescribeQuorumRequest: ApiRights(
         needs="DESCRIBE cluster", judge=whole(O.DESCRIBE, CLUSTER, on_cluster.no_quorum)
     ),
-    quorum.UnregisterBrokerRequest: Entry(
+    quorum.UnregisterBrokerRequest: ApiRights(
         needs="ALTER cluster", judge=whole(O.ALTER, CLUSTER, on_cluster.not_unregistered)
     ),
-    quorum.UpdateFeaturesRequest: Entry(
+    quorum.UpdateFeaturesRequest: ApiRights(
         needs="ALTER cluster", judge=whole(O.ALTER, CLUSTER, on_cluster.not_updated)
     ),
 }
 
-TABLE: Mapping[type, Entry] = {
+TABLE: Mapping[type, ApiRights] = {
     **BEFORE_ALL,
     **DATA,
     **TOPICS,

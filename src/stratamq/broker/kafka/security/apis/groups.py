@@ -1,4 +1,4 @@
-"""Rights to groups: their members, their offsets, and the topics that these speak of."""
+"""Rights to groups: their members, their offsets, and the topics of both."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from stratamq.broker.kafka.security.rights import REFUSAL, Rights
-from stratamq.broker.kafka.security.verdicts import (
+from stratamq.broker.kafka.security.rights import (
+    REFUSAL,
     Judge,
+    Rights,
     Verdict,
     each,
     listed,
@@ -40,7 +41,7 @@ GROUP_ERROR_FROM = 2
 
 
 def member(refuse: Callable[[Any, ErrorCode], Any]) -> Judge:
-    """Whoever takes part in a group has to be allowed to read it."""
+    """A member of a group has to be allowed to read it."""
     return whole(Operation.READ, GROUP, refuse, lambda request: request.group_id)
 
 
@@ -156,7 +157,7 @@ def undeleted(name: str) -> DeletableGroupResult:
     return DeletableGroupResult(group_id=name, error_code=NO_GROUP)
 
 
-def tell_in_groups(
+def report_in_groups(
     request: DescribeGroupsRequest | consumer_groups.ConsumerGroupDescribeRequest,
     response: DescribeGroupsResponse | consumer_groups.ConsumerGroupDescribeResponse,
     rights: Rights,
@@ -272,7 +273,11 @@ def _fetch_of_groups(
     for group in request.groups:
         yield
         if not rights.on_group(Operation.DESCRIBE, group.group_id):
-            refusals.append(_no_offsets(group.group_id))
+            refusals.append(
+                group_offsets.OffsetFetchResponseGroup(
+                    group_id=group.group_id, topics=[], error_code=NO_GROUP
+                )
+            )
             continue
         seen, others = yield from _parted_topics(group.topics, rights)
         hidden[group.group_id] = others
@@ -311,16 +316,12 @@ def _unfetched_of_group(topic: group_offsets.OffsetFetchRequestTopics) -> Any:
     )
 
 
-def _no_offsets(name: str) -> Any:
-    return group_offsets.OffsetFetchResponseGroup(group_id=name, topics=[], error_code=NO_GROUP)
-
-
 def without_hidden_offsets(
     request: group_offsets.OffsetFetchRequest,
     response: group_offsets.OffsetFetchResponse,
     rights: Rights,
 ) -> Steps[None]:
-    """Who asks for all offsets of a group gets those of topics that they may see."""
+    """A caller that asks for all offsets of a group gets those of topics that it may see."""
     if request.topics is None:
         response.topics, _ = yield from split(
             response.topics, lambda one: rights.on_topic(Operation.DESCRIBE, one.name)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from stratamq.broker.kafka.security.on_topics import cluster_operations
-from stratamq.broker.kafka.security.rights import Rights
-from stratamq.broker.kafka.security.verdicts import Verdict, refused
+from stratamq.broker.kafka.security.apis.topics import cluster_operations
+from stratamq.broker.kafka.security.rights import Rights, Verdict, refused
 from stratamq.model.access import Operation
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages import (
@@ -30,7 +29,7 @@ NO_CLUSTER = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 ELECTION_ERROR_FROM = 1
 
 
-def tell_in_cluster(
+def report_in_cluster(
     request: DescribeClusterRequest, response: DescribeClusterResponse, rights: Rights
 ) -> None:
     if request.include_cluster_authorized_operations:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stratamq.broker.kafka.security.rights import Rights
-from stratamq.broker.kafka.security.verdicts import Verdict, each, listed, refused, split
+from stratamq.broker.kafka.security.rights import Rights, Verdict, each, listed, refused, split
 from stratamq.model.access import Operation
 from stratamq.wire.kafka.protocol import ErrorCode, Steps
 from stratamq.wire.kafka.protocol.messages import transactions as txn
@@ -28,7 +27,7 @@ BETWEEN_BROKERS_FROM = 4
 
 
 def init_producer(request: txn.InitProducerIdRequest, rights: Rights) -> Verdict | None:
-    """Without a transactional id, whoever may write anywhere may also do it idempotently."""
+    """Without a transactional id, a caller that may write to any topic may do it idempotently."""
     name = request.transactional_id
     if name is None:
         may = rights.on_cluster(Operation.IDEMPOTENT_WRITE) or rights.on_any_topic(Operation.WRITE)
@@ -44,7 +43,7 @@ def init_producer(request: txn.InitProducerIdRequest, rights: Rights) -> Verdict
 
 
 def add_partitions(request: txn.AddPartitionsToTxnRequest, rights: Rights) -> Steps[Verdict | None]:
-    """One topic refused, and none is added: the others are told so."""
+    """One topic refused, and none is added: the others get OPERATION_NOT_ATTEMPTED."""
     if rights.caller.version >= BETWEEN_BROKERS_FROM:
         if rights.on_cluster(Operation.CLUSTER_ACTION):
             return None

@@ -1,17 +1,32 @@
-"""Rights to topics and their configs: seeing, creating, widening, altering, deleting."""
+"""Rights to topics, their configs and tables: seeing, creating, widening, altering, deleting."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from stratamq.broker.kafka.security.rights import NOTHING, REFUSAL, Rights
-from stratamq.broker.kafka.security.verdicts import Judge, Verdict, each, listed, split
+from stratamq.broker.kafka.security.rights import (
+    NOTHING,
+    REFUSAL,
+    Judge,
+    Rights,
+    Verdict,
+    each,
+    listed,
+    split,
+)
 from stratamq.model.access import CLUSTER_NAME, Operation, ResourceKind
 from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode, Steps
 from stratamq.wire.kafka.protocol.messages.configs import (
     AlterConfigsResourceResponse,
     DescribeConfigsResult,
+)
+from stratamq.wire.kafka.protocol.messages.lake import (
+    CommitLakeTopic,
+    CommittedLake,
+    DescribedLake,
+    FlushedLake,
+    LakeTopic,
 )
 from stratamq.wire.kafka.protocol.messages.metadata import (
     DescribeTopicPartitionsRequest,
@@ -91,7 +106,7 @@ def without_hidden_topics(
         )
 
 
-def tell_in_metadata(
+def report_in_metadata(
     request: MetadataRequest, response: MetadataResponse, rights: Rights
 ) -> Steps[None]:
     if request.include_topic_authorized_operations:
@@ -128,7 +143,7 @@ def without_hidden_partitions(
     )
 
 
-def tell_in_partitions(
+def report_in_partitions(
     request: DescribeTopicPartitionsRequest,
     response: DescribeTopicPartitionsResponse,
     rights: Rights,
@@ -186,7 +201,7 @@ def delete_topics(request: DeleteTopicsRequest, rights: Rights) -> Steps[Verdict
 
 
 def _not_deleted(name: str | None, topic_id: bytes = NO_UUID) -> DeletableTopicResult:
-    """By id, the name is not told: whoever may not delete a topic may not know it either."""
+    """By id, the answer has no name: a caller that may not delete a topic may not know it."""
     return DeletableTopicResult(
         name=name, topic_id=topic_id, error_code=NO_TOPIC, error_message=NO_TOPIC.text
     )
@@ -238,3 +253,18 @@ def _refusal(resource: Any) -> dict[str, Any]:
         "resource_type": resource.resource_type,
         "resource_name": resource.resource_name,
     }
+
+
+# -- history and tables ----------------------------------------------------------------------------
+
+
+def lake_not_described(topic: LakeTopic) -> DescribedLake:
+    return DescribedLake(name=topic.name, error_code=NO_TOPIC, error_message=NO_TOPIC.text)
+
+
+def lake_not_committed(topic: CommitLakeTopic) -> CommittedLake:
+    return CommittedLake(name=topic.name, error_code=NO_TOPIC, error_message=NO_TOPIC.text)
+
+
+def lake_not_flushed(topic: LakeTopic) -> FlushedLake:
+    return FlushedLake(name=topic.name, error_code=NO_TOPIC, error_message=NO_TOPIC.text)

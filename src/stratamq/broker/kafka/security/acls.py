@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from enum import IntEnum
 from itertools import groupby
+from typing import TypeVar
 
 from stratamq.broker.kafka.contract import Caller, Family, Handled
-from stratamq.broker.kafka.errors import code_of
-from stratamq.broker.kafka.security.acl_filters import AclFilter, word
+from stratamq.broker.kafka.errors import Refused, code_of
 from stratamq.broker.kafka.turns import paced, paced_each
 from stratamq.meta.access import AccessCacheManager, CreateAcl, DeleteAcl, check_rule
 from stratamq.meta.client import MetaClient
@@ -19,6 +20,7 @@ from stratamq.model.access import (
     Permission,
     ResourceKind,
 )
+from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import InvalidInput, StrataError
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.acls import (
@@ -37,17 +39,62 @@ from stratamq.wire.kafka.protocol.messages.acls import (
     DescribeAclsResponse,
 )
 
+E = TypeVar("E", bound=IntEnum)
+
+_ANY = 1
+"""The same number in each of the four enumerations."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclFilter:
+    """None and ANY match everything."""
+
+    kind: ResourceKind = ResourceKind.ANY
+    pattern: PatternType = PatternType.ANY
+    name: str | None = None
+    principal: str | None = None
+    host: str | None = None
+    operation: Operation = Operation.ANY
+    permission: Permission = Permission.ANY
+
+    def matches(self, rule: AclRule) -> bool:
+        return (
+            self.kind in (_ANY, rule.kind)
+            and self.operation in (_ANY, rule.operation)
+            and self.permission in (_ANY, rule.permission)
+            and self.principal in (None, rule.principal)
+            and self.host in (None, rule.host)
+            and self._matches_pattern(rule)
+        )
+
+    def _matches_pattern(self, rule: AclRule) -> bool:
+        if self.pattern is PatternType.MATCH:
+            return self.name is None or rule.covers(self.name)
+        return self.pattern in (_ANY, rule.pattern) and self.name in (None, rule.name)
+
+
+def member_of(kind: type[E], number: int) -> E:
+    """The member for a number from the wire. UNKNOWN, and numbers that have none, are refused."""
+    try:
+        found = kind(number)
+    except ValueError:
+        found = kind(0)
+    if not found:
+        raise InvalidInput(f"{number} is not a known {kind.__name__}")
+    return found
+
+
 CREATIONS_AT_ONCE = 64
 """Rules of one request that share a write of metadata."""
 
 CACHE_S = 5.0
-"""A change is answered when this node goes by it, or after so long at the latest."""
+"""A change is answered when it is in this node's own cache, or after so long at the latest."""
 
 DISABLED = "no authorizer is configured: set authorizer = acl"
 
 
 class AclApi(Family):
-    """Rules are kept and shown only while they count for something, as in Kafka."""
+    """Rules are stored and listed only while an authorizer is configured, as in Kafka."""
 
     def __init__(self, meta: MetaClient, cache: AccessCacheManager, *, enabled: bool) -> None:
         self._meta, self._cache, self._enabled = meta, cache, enabled
@@ -65,12 +112,10 @@ class AclApi(Family):
         try:
             self._check_enabled()
             wanted = filter_of(request)
-        except _Disabled:
-            code = ErrorCode.SECURITY_DISABLED
-            return DescribeAclsResponse(error_code=code, error_message=DISABLED, resources=[])
-        except InvalidInput as error:
-            code = ErrorCode.INVALID_REQUEST
-            return DescribeAclsResponse(error_code=code, error_message=str(error), resources=[])
+        except StrataError as error:
+            return DescribeAclsResponse(
+                error_code=code_of(error), error_message=str(error), resources=[]
+            )
         state = await self._meta.snapshot()
         found = sorted(rule for rule in state.acls if wanted.matches(rule))
         return DescribeAclsResponse(resources=list(_by_resource(found)))
@@ -84,11 +129,9 @@ class AclApi(Family):
     async def _create(self, creation: AclCreation) -> AclCreationResult:
         try:
             self._check_enabled()
-            rule = rule_of(creation)
-            await self._submit(CreateAcl(rule=rule))
+            await self._submit(CreateAcl(rule=rule_of(creation)))
         except StrataError as error:
-            code, text = _told(error)
-            return AclCreationResult(error_code=code, error_message=text)
+            return AclCreationResult(error_code=code_of(error), error_message=str(error))
         return AclCreationResult()
 
     # -- delete --------------------------------------------------------------------------------
@@ -105,8 +148,9 @@ class AclApi(Family):
             found = sorted(rule for rule in state.acls if asked.matches(rule))
             await self._submit(*(DeleteAcl(rule=rule) for rule in found))
         except StrataError as error:
-            code, text = _told(error)
-            return DeleteAclsFilterResult(error_code=code, error_message=text, matching_acls=[])
+            return DeleteAclsFilterResult(
+                error_code=code_of(error), error_message=str(error), matching_acls=[]
+            )
         return DeleteAclsFilterResult(matching_acls=[_deleted(rule) for rule in found])
 
     async def _submit(self, *commands: CreateAcl | DeleteAcl) -> None:
@@ -116,40 +160,31 @@ class AclApi(Family):
 
     def _check_enabled(self) -> None:
         if not self._enabled:
-            raise _Disabled(DISABLED)
-
-
-class _Disabled(StrataError):
-    pass
-
-
-def _told(error: StrataError) -> tuple[ErrorCode, str]:
-    code = ErrorCode.SECURITY_DISABLED if isinstance(error, _Disabled) else code_of(error)
-    return code, str(error)
+            raise Refused(ErrorCode.SECURITY_DISABLED, DISABLED)
 
 
 def filter_of(asked: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
     return AclFilter(
-        kind=word(ResourceKind, asked.resource_type_filter),
-        pattern=word(PatternType, asked.pattern_type_filter),
+        kind=member_of(ResourceKind, asked.resource_type_filter),
+        pattern=member_of(PatternType, asked.pattern_type_filter),
         name=asked.resource_name_filter,
         principal=asked.principal_filter,
         host=asked.host_filter,
-        operation=word(Operation, asked.operation),
-        permission=word(Permission, asked.permission_type),
+        operation=member_of(Operation, asked.operation),
+        permission=member_of(Permission, asked.permission_type),
     )
 
 
 def rule_of(creation: AclCreation) -> AclRule:
-    """Checked here already: whoever sends nonsense is told before anything is kept."""
+    """Checked here already: a bad rule is refused before anything is stored."""
     rule = AclRule(
-        kind=word(ResourceKind, creation.resource_type),
-        pattern=word(PatternType, creation.resource_pattern_type),
+        kind=member_of(ResourceKind, creation.resource_type),
+        pattern=member_of(PatternType, creation.resource_pattern_type),
         name=creation.resource_name,
         principal=creation.principal,
         host=creation.host,
-        operation=word(Operation, creation.operation),
-        permission=word(Permission, creation.permission_type),
+        operation=member_of(Operation, creation.operation),
+        permission=member_of(Permission, creation.permission_type),
     )
     check_rule(rule)
     if rule.kind is ResourceKind.CLUSTER and rule.name != CLUSTER_NAME:

@@ -9,8 +9,15 @@ from dataclasses import replace
 from typing import Any
 
 from stratamq.broker.kafka.produce.answers import Unanswered
-from stratamq.broker.kafka.security.rights import Rights
-from stratamq.broker.kafka.security.verdicts import Verdict, each, listed, parted, refused, split
+from stratamq.broker.kafka.security.rights import (
+    Rights,
+    Verdict,
+    each,
+    listed,
+    parted,
+    refused,
+    split,
+)
 from stratamq.model.access import Operation
 from stratamq.wire.kafka.protocol import ErrorCode, Steps
 from stratamq.wire.kafka.protocol.messages.fetch import (
@@ -77,7 +84,7 @@ def _unwritten(topic: TopicProduceData, code: ErrorCode) -> TopicProduceResponse
 
 
 def _unanswered(request: ProduceRequest, verdict: Verdict) -> Verdict:
-    """With acks=0 nobody waits for an answer: closing the connection is all the word there is."""
+    """With acks=0 the client waits for no answer: closing the connection is all that is left."""
     if request.acks != 0:
         return verdict
 
@@ -92,9 +99,9 @@ def _unanswered(request: ProduceRequest, verdict: Verdict) -> Verdict:
 
 def fetch(request: FetchRequest, rights: Rights) -> Steps[Verdict]:
     """Refused topics stay in the request, since they belong to the client's session; their records
-    are removed afterwards. But a client does not wait for what it will not get.
+    are removed afterwards. But a client does not wait for records that it will not get.
 
-    What was decided about the request's topics is kept for the answer: records that were read are
+    The decisions about the request's topics are stored for the answer: records that were read are
     in no budget while an answer waits for its turn, so it must not have to."""
     may_read: dict[tuple[str, bytes], bool] = {}
     for one in request.topics:
@@ -128,8 +135,8 @@ def _is_replica(request: FetchRequest) -> bool:
 
 
 def _hide(answer: FetchablePartitionResponse) -> None:
-    """Whatever it says, it says no more than that the topic is refused. In place: there may be
-    tens of thousands of them."""
+    """Leave nothing in the answer but that the topic is refused. In place: there may be tens of
+    thousands of them."""
     answer.error_code, answer.records = NO_TOPIC, b""
     answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
     answer.diverging_epoch = answer.current_leader = answer.aborted_transactions = None
@@ -156,7 +163,7 @@ _leader_epochs = each(
 
 
 def leader_epochs(request: OffsetForLeaderEpochRequest, rights: Rights) -> Steps[Verdict | None]:
-    """For other nodes, who may do so on every topic, and for consumers."""
+    """For other nodes, which may do so on every topic, and for consumers."""
     if rights.on_cluster(Operation.CLUSTER_ACTION):
         return None
     return (yield from _leader_epochs(request, rights))
