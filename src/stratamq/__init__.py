@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from stratamq.adapter.partitions import PartialWrite, Placed
     from stratamq.model import errors
     from stratamq.model.record import Record
-    from stratamq.node.blocking import Node, Topic
+    from stratamq.node.blocking import BlockingTopic as Topic
+    from stratamq.node.blocking import Node
     from stratamq.node.blocking import Node as open
     from stratamq.node.embedded import AsyncNode, AsyncTopic
     from stratamq.node.embedded import AsyncNode as aopen
@@ -52,7 +53,7 @@ _WHERE = {
     "Placed": "stratamq.adapter.partitions:Placed",
     "Record": "stratamq.model.record:Record",
     "StorageAdapter": "stratamq.adapter.contract:StorageAdapter",
-    "Topic": "stratamq.node.blocking:Topic",
+    "Topic": "stratamq.node.blocking:BlockingTopic",
     "aopen": "stratamq.node.embedded:AsyncNode",
     "errors": "stratamq.model.errors:",
     "open": "stratamq.node.blocking:Node",

@@ -8,11 +8,11 @@ from contextvars import copy_context
 
 import pytest
 
-from stratamq.broker.kafka.turns import CLIENT, TURN_S, Client, in_turns, paced, turns
+from stratamq.broker.kafka.turns import CLIENT, TURN_S, ClientShare, in_turns, paced, turns
 from tests.waiting import keep_busy, until
 
 
-def on_behalf_of(client: Client, work: object) -> asyncio.Task[None]:
+def on_behalf_of(client: ClientShare, work: object) -> asyncio.Task[None]:
     context = copy_context()
     context.run(CLIENT.set, client)
     return asyncio.get_running_loop().create_task(work, context=context)  # type: ignore[arg-type]
@@ -83,7 +83,7 @@ async def test_one_of_many_gets_a_turn_in_each_iteration() -> None:
             keep_busy(TURN_S * 1.1)
             worked_in.append(iteration)
 
-    tasks = [on_behalf_of(Client(), work()) for _ in range(8)]
+    tasks = [on_behalf_of(ClientShare(), work()) for _ in range(8)]
     while not all(task.done() for task in tasks):
         await asyncio.sleep(0)
         iteration += 1
@@ -109,10 +109,10 @@ async def test_who_asks_for_little_comes_before_those_who_ask_for_much() -> None
             keep_busy(TURN_S * 1.1)
         turns_before.append(given - before)
 
-    greedy = Client()
+    greedy = ClientShare()
     tasks = [on_behalf_of(greedy, long_work()) for _ in range(20)]
     await until(lambda: given >= 40)
-    await on_behalf_of(Client(), short_work())
+    await on_behalf_of(ClientShare(), short_work())
     await asyncio.gather(*tasks)
     assert turns_before[0] <= 10, "of 160"
 
@@ -126,9 +126,9 @@ async def test_idling_saves_nothing_up() -> None:
             keep_busy(TURN_S * 1.1)
             order.append(name)
 
-    first = Client()
+    first = ClientShare()
     await on_behalf_of(first, work("a"))
-    await asyncio.gather(on_behalf_of(first, work("a")), on_behalf_of(Client(), work("b")))
+    await asyncio.gather(on_behalf_of(first, work("a")), on_behalf_of(ClientShare(), work("b")))
     together = order[6:]
     assert "a" in together[:4]
     assert "b" in together[:4]
@@ -143,8 +143,8 @@ async def test_work_that_is_cancelled_gives_its_turn_away() -> None:
         async for _ in paced(range(5)):
             keep_busy(TURN_S)
 
-    cancelled = [on_behalf_of(Client(), forever()) for _ in range(3)]
-    task = on_behalf_of(Client(), work())
+    cancelled = [on_behalf_of(ClientShare(), forever()) for _ in range(3)]
+    task = on_behalf_of(ClientShare(), work())
     await asyncio.sleep(0)
     for one in cancelled:
         one.cancel()

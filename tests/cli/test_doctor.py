@@ -14,7 +14,7 @@ import pytest
 
 import stratamq
 from stratamq.cli import doctor
-from stratamq.cli.doctor import Verdict
+from stratamq.cli.doctor import CheckResult
 from stratamq.cli.java import java_major, parse_java_version
 from stratamq.log.kv import RocksKV
 from stratamq.model.config import NodeConfig, load
@@ -26,14 +26,14 @@ def config(folder: Path, **flags: object) -> NodeConfig:
 
 def test_a_folder_that_is_not_there_yet_may_be_made(tmp_path: Path) -> None:
     finding = doctor.check_data_dir(config(tmp_path / "a" / "b"))
-    assert finding.verdict is Verdict.OK
+    assert finding.result is CheckResult.OK
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_in_the_folder_s_place_is_a_fail(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("")
-    assert doctor.check_data_dir(config(tmp_path / "data")).verdict is Verdict.FAIL
-    assert doctor.check_data_dir(config(tmp_path / "data" / "deeper")).verdict is Verdict.FAIL
+    assert doctor.check_data_dir(config(tmp_path / "data")).result is CheckResult.FAIL
+    assert doctor.check_data_dir(config(tmp_path / "data" / "deeper")).result is CheckResult.FAIL
 
 
 def test_a_folder_that_cannot_be_written_is_a_fail(
@@ -44,53 +44,54 @@ def test_a_folder_that_cannot_be_written_is_a_fail(
 
     monkeypatch.setattr(os, "fsync", refuse)
     finding = doctor.check_data_dir(config(tmp_path))
-    assert finding.verdict is Verdict.FAIL
+    assert finding.result is CheckResult.FAIL
     assert "Read-only" in finding.text
 
 
 def test_a_running_node_is_seen(tmp_path: Path) -> None:
-    assert doctor.check_lock(config(tmp_path)).verdict is Verdict.OK
+    assert doctor.check_lock(config(tmp_path)).result is CheckResult.OK
     with (tmp_path / "LOCK").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         running = doctor.check_lock(config(tmp_path))
-        assert running.verdict is Verdict.OK
+        assert running.result is CheckResult.OK
         assert "a node is running" in running.text
     assert "no other node" in doctor.check_lock(config(tmp_path)).text
 
 
 @pytest.mark.parametrize(
-    ("free", "verdict"), [(1 << 40, Verdict.OK), (1 << 30, Verdict.WARN), (1 << 20, Verdict.FAIL)]
+    ("free", "verdict"),
+    [(1 << 40, CheckResult.OK), (1 << 30, CheckResult.WARN), (1 << 20, CheckResult.FAIL)],
 )
 def test_free_space(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, verdict: Verdict
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, verdict: CheckResult
 ) -> None:
     usage = shutil.disk_usage(tmp_path)._replace(free=free)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    assert doctor.check_free_space(config(tmp_path / "not" / "yet")).verdict is verdict
+    assert doctor.check_free_space(config(tmp_path / "not" / "yet")).result is verdict
 
 
 @pytest.mark.parametrize(
     ("hard", "verdict"),
-    [(resource.RLIM_INFINITY, Verdict.OK), (1 << 20, Verdict.OK), (1024, Verdict.WARN)],
+    [(resource.RLIM_INFINITY, CheckResult.OK), (1 << 20, CheckResult.OK), (1024, CheckResult.WARN)],
 )
 def test_open_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hard: int, verdict: Verdict
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hard: int, verdict: CheckResult
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, hard))
-    assert doctor.check_open_files(config(tmp_path)).verdict is verdict
+    assert doctor.check_open_files(config(tmp_path)).result is verdict
 
 
 def test_a_clock_that_went_back_is_a_warning(tmp_path: Path) -> None:
-    assert doctor.check_clock(config(tmp_path)).verdict is Verdict.OK
+    assert doctor.check_clock(config(tmp_path)).result is CheckResult.OK
     tomorrow = time.time() + 86_400
     (tmp_path / "meta").mkdir()
     os.utime(tmp_path / "meta", (tomorrow, tomorrow))
-    assert doctor.check_clock(config(tmp_path)).verdict is Verdict.WARN
+    assert doctor.check_clock(config(tmp_path)).result is CheckResult.WARN
 
 
 def test_a_clock_before_our_time_is_a_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time", lambda: 0.0)
-    assert doctor.check_clock(config(tmp_path)).verdict is Verdict.FAIL
+    assert doctor.check_clock(config(tmp_path)).result is CheckResult.FAIL
 
 
 @pytest.mark.parametrize(
@@ -107,13 +108,13 @@ def test_java_versions(text: str, major: int | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("major", "verdict"), [(None, Verdict.WARN), (11, Verdict.WARN), (17, Verdict.OK)]
+    ("major", "verdict"), [(None, CheckResult.WARN), (11, CheckResult.WARN), (17, CheckResult.OK)]
 )
 def test_java_is_only_ever_a_warning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, major: int | None, verdict: Verdict
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, major: int | None, verdict: CheckResult
 ) -> None:
     monkeypatch.setattr(doctor, "java_major", lambda: major)
-    assert doctor.check_java(config(tmp_path)).verdict is verdict
+    assert doctor.check_java(config(tmp_path)).result is verdict
 
 
 def test_java_that_cannot_run_is_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +127,7 @@ def test_java_that_cannot_run_is_no_java(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_stored_data_that_is_whole(tmp_path: Path) -> None:
-    assert doctor.check_damage(config(tmp_path)).verdict is Verdict.OK
+    assert doctor.check_damage(config(tmp_path)).result is CheckResult.OK
 
 
 def test_a_shard_without_its_spec_and_what_a_node_has_found(tmp_path: Path) -> None:
@@ -135,7 +136,7 @@ def test_a_shard_without_its_spec_and_what_a_node_has_found(tmp_path: Path) -> N
     (shard / "00000000000000000000.log").write_bytes(b"records")
     (tmp_path / "damage.jsonl").write_text('{"at": "now", "found": "a finding"}\nnot json\n')
     finding = doctor.check_damage(config(tmp_path))
-    assert finding.verdict is Verdict.FAIL
+    assert finding.result is CheckResult.FAIL
     assert "2 found" in finding.text
     assert "a finding" in finding.text
     assert str(shard / "shard.json") in finding.text
@@ -179,12 +180,12 @@ def test_a_damaged_database(tmp_path: Path, name: str, harm: Callable[[Path], No
         rows.put(b"%d" % number, bytes(100))
         kv.write(rows, sync=True)
     shutil.copytree(tmp_path / "running", path)
-    assert doctor.check_damage(config(tmp_path / "data")).verdict is Verdict.OK
+    assert doctor.check_damage(config(tmp_path / "data")).result is CheckResult.OK
     harm(path)
     finding = doctor.check_damage(config(tmp_path / "data"))
-    assert finding.verdict is Verdict.FAIL
+    assert finding.result is CheckResult.FAIL
     assert name in finding.text
-    assert doctor.check_clock(config(tmp_path / "data")).verdict is Verdict.OK
+    assert doctor.check_clock(config(tmp_path / "data")).result is CheckResult.OK
     kv.close()
 
 

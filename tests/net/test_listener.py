@@ -13,8 +13,7 @@ import pytest
 
 from stratamq.model.errors import InvalidConfig
 from stratamq.net.connection import Connection, Hold
-from stratamq.net.limits import ConnectionLimits
-from stratamq.net.listener import HANDSHAKE_TIMEOUT_S, Listener, reachable_name
+from stratamq.net.listener import HANDSHAKE_TIMEOUT_S, ConnectionLimits, Listener, reachable_name
 from stratamq.net.tls import ClientAuth, TlsContext, principal_of, server_context
 from tests.net.conftest import Certificates
 from tests.waiting import let_pass, let_run, until

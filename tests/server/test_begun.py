@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from stratamq.broker.kafka.contract import Answered, Caller, Cancel, nothing
+from stratamq.broker.kafka.quotas.manager import RequestCost
 from stratamq.server.kafka.server import ServerLimits
-from stratamq.server.kafka.throttle import Usage
 from stratamq.wire.kafka.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -144,8 +144,8 @@ class Timed:
     def __init__(self) -> None:
         self.busy_ms: list[float] = []
 
-    def charge(self, caller: Caller, usage: Usage) -> int:
-        self.busy_ms.append(usage.busy_ms)
+    def charge(self, caller: Caller, cost: RequestCost) -> int:
+        self.busy_ms.append(cost.busy_ms)
         return 0
 
 

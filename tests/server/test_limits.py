@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from stratamq.model.config import load
-from stratamq.net.limits import ConnectionLimits
+from stratamq.net.listener import ConnectionLimits
 from stratamq.node.kafka import server_limits
 from stratamq.server.kafka.server import ServerLimits
 

@@ -7,7 +7,14 @@ from itertools import product
 import pytest
 
 from stratamq.broker.kafka.security.guard import JUDGED_AT_ONCE
-from stratamq.server.kafka.ordering import MAY_PASS, NAMES, WAITS_FOR, Kind, UnderWay, kind_of
+from stratamq.server.kafka.ordering import (
+    MAY_PASS,
+    NAMES,
+    WAITS_FOR,
+    RequestKind,
+    UnderWay,
+    kind_of,
+)
 from stratamq.wire.kafka.protocol import APIS, Request, RequestHeader
 from stratamq.wire.kafka.protocol.messages.fetch import FetchRequest
 
@@ -17,7 +24,9 @@ def may_begin(kind: int, under_way: UnderWay) -> bool:
 
 
 KINDS = {
-    name: value for name, value in vars(Kind).items() if isinstance(value, int) and name.isupper()
+    name: value
+    for name, value in vars(RequestKind).items()
+    if isinstance(value, int) and name.isupper()
 }
 
 ALLOWED = {
@@ -42,13 +51,13 @@ def test_what_may_begin_while_another_is_under_way(later: str, earlier: str) -> 
 
 def test_each_of_several_has_to_be_answered() -> None:
     under_way = UnderWay()
-    for kind in (Kind.CHANGE, Kind.APPEND, Kind.APPEND):
+    for kind in (RequestKind.CHANGE, RequestKind.APPEND, RequestKind.APPEND):
         under_way.began(kind)
-    for kind in (Kind.APPEND, Kind.CHANGE):
+    for kind in (RequestKind.APPEND, RequestKind.CHANGE):
         under_way.answered(kind)
-        assert not may_begin(Kind.READ, under_way)
-    under_way.answered(Kind.APPEND)
-    assert may_begin(Kind.READ, under_way)
+        assert not may_begin(RequestKind.READ, under_way)
+    under_way.answered(RequestKind.APPEND)
+    assert may_begin(RequestKind.READ, under_way)
 
 
 def header(name: str) -> RequestHeader:
@@ -70,17 +79,17 @@ def test_no_api_has_two_rows() -> None:
 
 
 def test_what_the_table_does_not_name_runs_alone() -> None:
-    assert kind_of(Request(RequestHeader(12_345, 0, 0), None)) == Kind.ALONE
+    assert kind_of(Request(RequestHeader(12_345, 0, 0), None)) == RequestKind.ALONE
 
 
 @pytest.mark.parametrize(
     ("session", "epoch", "kind"),
     [
-        (0, -1, Kind.FETCH),
-        (0, 0, Kind.SESSION_FETCH),
-        (7, 0, Kind.SESSION_FETCH),
-        (7, 3, Kind.SESSION_FETCH),
-        (7, -1, Kind.SESSION_FETCH),
+        (0, -1, RequestKind.FETCH),
+        (0, 0, RequestKind.SESSION_FETCH),
+        (7, 0, RequestKind.SESSION_FETCH),
+        (7, 3, RequestKind.SESSION_FETCH),
+        (7, -1, RequestKind.SESSION_FETCH),
     ],
 )
 def test_fetches_of_a_session_keep_their_order(session: int, epoch: int, kind: int) -> None:
@@ -92,5 +101,5 @@ def test_fetches_of_a_session_keep_their_order(session: int, epoch: int, kind: i
 
 def test_a_produce_that_lists_much_keeps_its_place() -> None:
     """Rights to so many topics are judged in turns, and the next request must not overtake it."""
-    assert kind_of(Request(header("Produce"), None, JUDGED_AT_ONCE)) == Kind.APPEND
-    assert kind_of(Request(header("Produce"), None, JUDGED_AT_ONCE + 1)) == Kind.ALONE
+    assert kind_of(Request(header("Produce"), None, JUDGED_AT_ONCE)) == RequestKind.APPEND
+    assert kind_of(Request(header("Produce"), None, JUDGED_AT_ONCE + 1)) == RequestKind.ALONE

@@ -9,9 +9,9 @@ import pytest
 
 from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.produce.answers import Unanswered
-from stratamq.net.limits import ConnectionLimits
+from stratamq.broker.kafka.quotas.manager import RequestCost
+from stratamq.net.listener import ConnectionLimits
 from stratamq.server.kafka.server import ServerLimits
-from stratamq.server.kafka.throttle import Usage
 from stratamq.wire.kafka.protocol import Served, Versions
 from stratamq.wire.kafka.protocol.messages.api_versions import ApiVersionsRequest
 from stratamq.wire.kafka.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -207,10 +207,10 @@ class Strict:
 
     def __init__(self, quiet_ms: int) -> None:
         self.quiet_ms = quiet_ms
-        self.used: list[Usage] = []
+        self.used: list[RequestCost] = []
 
-    def charge(self, caller: Caller, usage: Usage) -> int:
-        self.used.append(usage)
+    def charge(self, caller: Caller, cost: RequestCost) -> int:
+        self.used.append(cost)
         return self.quiet_ms
 
 

@@ -34,14 +34,14 @@ BORN_S = 1_735_689_600
 """2025-01-01, before the first release: a clock that shows less is wrong."""
 
 
-class Verdict(StrEnum):
+class CheckResult(StrEnum):
     OK = "ok"
     WARN = "warn"
     FAIL = "fail"
 
 
 class Finding(NamedTuple):
-    verdict: Verdict
+    result: CheckResult
     text: str
 
 
@@ -50,8 +50,8 @@ def print_findings(config: NodeConfig) -> None:
     Exits 1 on a fail."""
     findings = [(name, check(config)) for name, check in CHECKS.items()]
     for name, finding in findings:
-        typer.echo(f"{finding.verdict:<5} {name}: {finding.text}")
-    if any(finding.verdict is Verdict.FAIL for _, finding in findings):
+        typer.echo(f"{finding.result:<5} {name}: {finding.text}")
+    if any(finding.result is CheckResult.FAIL for _, finding in findings):
         raise typer.Exit(1)
 
 
@@ -59,53 +59,55 @@ def check_data_dir(config: NodeConfig) -> Finding:
     folder = config.data_dir
     place = _nearest_existing(folder)
     if not place.is_dir():
-        return Finding(Verdict.FAIL, f"{place} is not a folder")
+        return Finding(CheckResult.FAIL, f"{place} is not a folder")
     try:
         with tempfile.TemporaryFile(dir=place) as probe:
             probe.write(b"stratamq")
             probe.flush()
             os.fsync(probe.fileno())
     except OSError as error:
-        return Finding(Verdict.FAIL, f"{place} cannot be written ({error.strerror})")
+        return Finding(CheckResult.FAIL, f"{place} cannot be written ({error.strerror})")
     note = "writable" if place == folder else f"not there yet; {place} is writable"
-    return Finding(Verdict.OK, f"{folder} ({note})")
+    return Finding(CheckResult.OK, f"{folder} ({note})")
 
 
 def check_lock(config: NodeConfig) -> Finding:
     if is_in_use(config.data_dir):
-        return Finding(Verdict.OK, f"a node is running on {config.data_dir}")
-    return Finding(Verdict.OK, "no other node uses the data folder")
+        return Finding(CheckResult.OK, f"a node is running on {config.data_dir}")
+    return Finding(CheckResult.OK, "no other node uses the data folder")
 
 
 def check_free_space(config: NodeConfig) -> Finding:
     free = shutil.disk_usage(_nearest_existing(config.data_dir)).free
     text = f"{free / GIB:.1f} GiB free"
     if free < FREE_BYTES_FAIL:
-        return Finding(Verdict.FAIL, text)
-    return Finding(Verdict.WARN if free < FREE_BYTES_WARN else Verdict.OK, text)
+        return Finding(CheckResult.FAIL, text)
+    return Finding(CheckResult.WARN if free < FREE_BYTES_WARN else CheckResult.OK, text)
 
 
 def check_open_files(config: NodeConfig) -> Finding:
     wanted = descriptors.wanted(config)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY or hard >= wanted:
-        return Finding(Verdict.OK, f"{wanted} wanted, allowed")
+        return Finding(CheckResult.OK, f"{wanted} wanted, allowed")
     shares = descriptors.share_out(hard, config)
     connections = shares.connections_max(config.number("kafka.connections.max"))
     advice = f"raise `ulimit -Hn`, or {shares.files_max} files and {connections} connections it is"
-    return Finding(Verdict.WARN, f"{wanted} wanted, {hard} allowed: {advice}")
+    return Finding(CheckResult.WARN, f"{wanted} wanted, {hard} allowed: {advice}")
 
 
 def check_clock(config: NodeConfig) -> Finding:
-    """Retention goes by the clock: behind, it keeps data longer; ahead, it deletes too soon."""
+    """Retention goes by the clock: a slow one keeps data longer, a fast one deletes too soon."""
     now = time.time()
     if now < BORN_S:
-        return Finding(Verdict.FAIL, f"the clock shows {time.strftime('%Y-%m-%d')}")
+        return Finding(CheckResult.FAIL, f"the clock shows {time.strftime('%Y-%m-%d')}")
     newest = _newest_write(config.data_dir)
     if newest > now + CLOCK_AHEAD_S_MAX:
-        behind = int(newest - now)
-        return Finding(Verdict.WARN, f"the clock is {behind} s behind the newest file of the node")
-    return Finding(Verdict.OK, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)))
+        late_s = int(newest - now)
+        return Finding(
+            CheckResult.WARN, f"the clock is {late_s} s behind the newest file of the node"
+        )
+    return Finding(CheckResult.OK, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)))
 
 
 def check_damage(config: NodeConfig) -> Finding:
@@ -115,18 +117,20 @@ def check_damage(config: NodeConfig) -> Finding:
     for name in (META_FOLDER, OFFSETS_FOLDER):
         found += inspect_database(folder / name, is_running=is_running, rows=True)
     if not found:
-        return Finding(Verdict.OK, "none known")
+        return Finding(CheckResult.OK, "none known")
     lines = "".join(f"\n        {text}" for text in dict.fromkeys(found))
-    return Finding(Verdict.FAIL, f"{len(dict.fromkeys(found))} found; see docs/damage.md{lines}")
+    return Finding(
+        CheckResult.FAIL, f"{len(dict.fromkeys(found))} found; see docs/damage.md{lines}"
+    )
 
 
 def check_java(config: NodeConfig) -> Finding:
     major = java_major()
     if major is None:
-        return Finding(Verdict.WARN, f"not found; Spark pipelines need Java {JAVA_MAJOR_MIN}")
+        return Finding(CheckResult.WARN, f"not found; Spark pipelines need Java {JAVA_MAJOR_MIN}")
     if major < JAVA_MAJOR_MIN:
-        return Finding(Verdict.WARN, f"Java {major}; Spark pipelines need {JAVA_MAJOR_MIN}")
-    return Finding(Verdict.OK, f"Java {major}")
+        return Finding(CheckResult.WARN, f"Java {major}; Spark pipelines need {JAVA_MAJOR_MIN}")
+    return Finding(CheckResult.OK, f"Java {major}")
 
 
 CHECKS: dict[str, Callable[[NodeConfig], Finding]] = {

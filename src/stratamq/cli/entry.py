@@ -1,7 +1,7 @@
 """The way into the command.
 
 A node that starts takes the short way. Typer and what it stands on take longer to import than the
-node itself; whoever writes `server` and nothing but flags that are known needs none of it. Anything
+node itself; a command of `server` and known flags needs none of it. Anything
 else, a question for help or a slip, is Typer's.
 """
 

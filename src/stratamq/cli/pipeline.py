@@ -60,7 +60,7 @@ def run_project(
     s3: S3 = False,
     conf: Conf = None,
 ) -> None:
-    """Run all steps once, with everything there is to be read."""
+    """Run all steps once, over all data that is there."""
     console = Console()
     try:
         running = load("stratamq.pipelines.running")

@@ -1,4 +1,4 @@
-"""`stratamq server`: a node in this process, until it is told to stop."""
+"""`stratamq server`: a node in this process, until it is stopped."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run_server(config: NodeConfig) -> None:
 
 
 def _announce(line: str) -> None:
-    """At once, whoever reads: a script that waits for the line must not wait for a buffer."""
+    """Flushed at once: a script that waits for the line must not wait for a buffer."""
     _spare_what_stays()
     sys.stdout.write(line + "\n")
     sys.stdout.flush()

@@ -1,7 +1,7 @@
 """`stratamq user`: who may log in, on the data folder of a node that is not running.
 
-The first user has to be made before anybody can log in to make one. On a running node, users are
-changed by Kafka's own tools (AlterUserScramCredentials).
+The first user has to be created before any client can log in to create one. On a running node,
+users are changed by Kafka's own tools (AlterUserScramCredentials).
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _columns(rows: Iterable[tuple[object, ...]]) -> Iterable[str]:
 
 
 def _password() -> bytes:
-    """Never from an argument: those are there for everybody on the machine to see."""
+    """Never from an argument: all users of the machine can see those."""
     if sys.stdin.isatty():
         given = str(typer.prompt("Password", hide_input=True, confirmation_prompt=True))
     else:

@@ -77,7 +77,7 @@ async def _made(options: ClientOptions) -> Client:
 
 
 async def _closed(client: Client) -> None:
-    """Let what was under way hear of it, so that nobody waits for ever."""
+    """Cancel the calls that are under way, so that no thread waits for ever."""
     client.close()
     rest = asyncio.all_tasks() - {asyncio.current_task()}
     for task in rest:

@@ -13,7 +13,7 @@ from stratamq.wire.kafka.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 
-NOBODY = -1
+NO_NODE = -1
 
 
 class TopicPartition(NamedTuple):
@@ -48,7 +48,7 @@ class ClusterView:
     nodes: Mapping[int, Server]
     topics: Mapping[str, TopicView] = field(default_factory=dict)
     cluster_id: str | None = None
-    controller: int = NOBODY
+    controller: int = NO_NODE
 
     def leader(self, place: TopicPartition) -> Server | None:
         topic = self.topics.get(place.topic)

@@ -1,4 +1,4 @@
-"""One connection to a node: requests out, answers back to whoever asked."""
+"""One connection to a node: requests out, answers back to their callers."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ class NodeConnection:
         greeting = ApiVersionsRequest(
             client_software_name="stratamq", client_software_version=_own_version()
         )
-        told = await self._ask(greeting, ApiVersionsResponse, API_VERSIONS_VERSION, timeout_s)
-        self._offered = offered_by(told)
+        reply = await self._ask(greeting, ApiVersionsResponse, API_VERSIONS_VERSION, timeout_s)
+        self._offered = offered_by(reply)
 
     def close(self) -> None:
         self._connection.abort()
@@ -99,7 +99,7 @@ class NodeConnection:
             async with asyncio.timeout(timeout_s):
                 body = await future
         except TimeoutError:
-            # Its answer would still come, in its turn: nothing else may wait behind a node that
+            # Its answer would still come, in its turn: nothing else may wait for a node that
             # is silent.
             self.close()
             raise TimedOut(
@@ -202,9 +202,9 @@ async def _log_in(node: NodeConnection, options: ClientOptions, timeout_s: float
     token = next(steps)
     while True:
         request = SaslAuthenticateRequest(auth_bytes=token)
-        told = await node.ask(request, SaslAuthenticateResponse, timeout_s)
-        check(told.error_code, f"{node.server}: {login.user!r} cannot log in", told.error_message)
+        reply = await node.ask(request, SaslAuthenticateResponse, timeout_s)
+        check(reply.error_code, f"{node.server}: {login.user!r} cannot log in", reply.error_message)
         try:
-            token = steps.send(bytes(told.auth_bytes))
+            token = steps.send(bytes(reply.auth_bytes))
         except StopIteration:
             return

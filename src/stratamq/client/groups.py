@@ -30,10 +30,10 @@ async def group_offsets(router: Router, group: str) -> dict[TopicPartition, Grou
     request = OffsetFetchRequest(group_id=group, topics=None, require_stable=True)
 
     async def once(node: NodeConnection) -> dict[TopicPartition, GroupOffset]:
-        told = await node.ask(request, OffsetFetchResponse, router.request_s)
-        _check(told.error_code, group)
+        answer = await node.ask(request, OffsetFetchResponse, router.request_s)
+        _check(answer.error_code, group)
         found = {}
-        for topic in told.topics:
+        for topic in answer.topics:
             for part in topic.partitions:
                 _check(part.error_code, group)
                 if part.committed_offset >= 0:

@@ -25,25 +25,25 @@ async def describe_lake(router: Router, topic: str) -> DescribedLake:
     request = DescribeLakeRequest(topics=[LakeTopic(name=topic)])
 
     async def once() -> DescribedLake:
-        told = (await router.ask_any(request, DescribeLakeResponse)).topics[0]
-        if told.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        answer = (await router.ask_any(request, DescribeLakeResponse)).topics[0]
+        if answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise TopicNotFound(f"there is no topic {topic!r}")
-        check(told.error_code, f"history of {topic!r}", told.error_message)
-        for part in told.partitions:
+        check(answer.error_code, f"history of {topic!r}", answer.error_message)
+        for part in answer.partitions:
             check(part.error_code, f"history of {topic}-{part.partition_index}")
-        return told
+        return answer
 
     return await router.retried(once)
 
 
 async def commit_lake(router: Router, commit: CommitLakeTopic) -> None:
-    """A file that was made takes the places of others. Safe to repeat."""
+    """Replace files by one that was written elsewhere. Safe to repeat."""
     request = CommitLakeRequest(topics=[commit])
     what = f"file of {commit.name}-{commit.partition_index}"
 
     async def once() -> None:
-        told = (await router.ask_any(request, CommitLakeResponse)).topics[0]
-        check(told.error_code, what, told.error_message)
+        answer = (await router.ask_any(request, CommitLakeResponse)).topics[0]
+        check(answer.error_code, what, answer.error_message)
 
     await router.retried(once)
 
@@ -54,8 +54,8 @@ async def flush_lake(router: Router, topic: str) -> FlushedLake:
     request = FlushLakeRequest(topics=[LakeTopic(name=topic)], timeout_ms=timeout_ms)
 
     async def once() -> FlushedLake:
-        told = (await router.ask_any(request, FlushLakeResponse)).topics[0]
-        check(told.error_code, f"table of {topic!r}", told.error_message)
-        return told
+        answer = (await router.ask_any(request, FlushLakeResponse)).topics[0]
+        check(answer.error_code, f"table of {topic!r}", answer.error_message)
+        return answer
 
     return await router.retried(once)

@@ -63,9 +63,9 @@ async def _ask(
         topics=[ListOffsetsTopic(name=name, partitions=some) for name, some in by_topic.items()],
     )
     node = await router.node(server)
-    told = await node.ask(request, ListOffsetsResponse, router.request_s)
+    answer = await node.ask(request, ListOffsetsResponse, router.request_s)
     found = {}
-    for topic in told.topics:
+    for topic in answer.topics:
         for part in topic.partitions:
             place = TopicPartition(topic.name, part.partition_index)
             check(part.error_code, f"offsets of {place}")

@@ -35,7 +35,7 @@ class ProducerId(NamedTuple):
     epoch: int
 
 
-NOBODY = ProducerId(-1, -1)
+NO_PRODUCER = ProducerId(-1, -1)
 
 
 async def produce(
@@ -57,11 +57,11 @@ async def produce(
 
     async def once(node: NodeConnection) -> int:
         response = await node.ask(request, ProduceResponse, router.request_s)
-        told = response.responses[0].partition_responses[0]
-        if told.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+        answer = response.responses[0].partition_responses[0]
+        if answer.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             return -1  # stored before, too long ago for the node to know where
-        check(told.error_code, f"produce to {place}", told.error_message)
-        return told.base_offset
+        check(answer.error_code, f"produce to {place}", answer.error_message)
+        return answer.base_offset
 
     return await router.on_leader(place, once)
 
@@ -71,9 +71,9 @@ async def init_producer(router: Router) -> ProducerId:
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
 
     async def once() -> ProducerId:
-        told = await router.ask_any(request, InitProducerIdResponse)
-        check(told.error_code, "producer id")
-        return ProducerId(told.producer_id, told.producer_epoch)
+        answer = await router.ask_any(request, InitProducerIdResponse)
+        check(answer.error_code, "producer id")
+        return ProducerId(answer.producer_id, answer.producer_epoch)
 
     return await router.retried(once)
 

@@ -1,4 +1,4 @@
-"""Requests to the right node: a leader, a coordinator, or anybody."""
+"""Requests to the right node: a leader, a coordinator, or any node."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _COORDINATOR_MOVED = (
 
 
 class Router:
-    """Knows the cluster as it was last seen, and looks again when somebody says otherwise."""
+    """Knows the cluster as it was last seen, and looks again when a node says otherwise."""
 
     def __init__(self, options: ClientOptions) -> None:
         self.options = options
@@ -52,10 +52,10 @@ class Router:
     ) -> T:
         return await retried(attempt, self.options, failed)
 
-    # -- anybody -------------------------------------------------------------------------------
+    # -- any node ------------------------------------------------------------------------------
 
     async def any_node(self) -> NodeConnection:
-        """The first that answers: those named at the start, then those they told of."""
+        """The first that answers: those named at the start, then those they know of."""
         servers = dict.fromkeys([*self.options.servers, *self._cluster.nodes.values()])
         failures: list[str] = []
         for server in servers:
@@ -141,9 +141,9 @@ class Router:
 
     async def _find(self, kind: int, key: str) -> Server:
         request = FindCoordinatorRequest(key=key, key_type=kind)
-        told = await self.ask_any(request, FindCoordinatorResponse)
-        check(told.error_code, f"coordinator of {key!r}", told.error_message)
-        server = self._coordinators[kind, key] = Server(told.host, told.port)
+        reply = await self.ask_any(request, FindCoordinatorResponse)
+        check(reply.error_code, f"coordinator of {key!r}", reply.error_message)
+        server = self._coordinators[kind, key] = Server(reply.host, reply.port)
         return server
 
     async def by_leader(

@@ -46,8 +46,8 @@ async def create_topic(
     request = CreateTopicsRequest(topics=[topic], timeout_ms=router.options.request_ms_max)
 
     async def once() -> None:
-        told = (await router.ask_any(request, CreateTopicsResponse)).topics[0]
-        check(told.error_code, f"topic {name!r}", told.error_message)
+        answer = (await router.ask_any(request, CreateTopicsResponse)).topics[0]
+        check(answer.error_code, f"topic {name!r}", answer.error_message)
 
     await router.retried(once)
 
@@ -59,9 +59,9 @@ async def delete_topic(router: Router, name: str) -> None:
     )
 
     async def once() -> None:
-        told = (await router.ask_any(request, DeleteTopicsResponse)).responses[0]
-        if told.error_code:
-            check(told.error_code, f"topic {name!r}", told.error_message)
+        answer = (await router.ask_any(request, DeleteTopicsResponse)).responses[0]
+        if answer.error_code:
+            check(answer.error_code, f"topic {name!r}", answer.error_message)
 
     await router.retried(once)
 
@@ -74,8 +74,8 @@ async def add_partitions(router: Router, name: str, count: int) -> None:
     )
 
     async def once() -> None:
-        told = (await router.ask_any(request, CreatePartitionsResponse)).results[0]
-        check(told.error_code, f"topic {name!r}", told.error_message)
+        answer = (await router.ask_any(request, CreatePartitionsResponse)).results[0]
+        check(answer.error_code, f"topic {name!r}", answer.error_message)
 
     await router.retried(once)
     await router.cluster([name])
@@ -91,8 +91,8 @@ async def delete_records(router: Router, place: TopicPartition, before: int) -> 
 
     async def once(node: NodeConnection) -> int:
         response = await node.ask(request, DeleteRecordsResponse, router.request_s)
-        told = response.topics[0].partitions[0]
-        check(told.error_code, f"delete records of {place}")
-        return told.low_watermark
+        answer = response.topics[0].partitions[0]
+        check(answer.error_code, f"delete records of {place}")
+        return answer.low_watermark
 
     return await router.on_leader(place, once)

@@ -4,8 +4,8 @@
     await transaction.send(TopicPartition("orders", 0), records)
     await transaction.end(commit=True)
 
-`begin` fences whoever used the id before. `handle` is all that is needed to end a transaction from
-somewhere else, such as the driver of a job whose tasks wrote it.
+`begin` fences the producer that used the id before. `handle` is all that is needed to end a
+transaction from somewhere else, such as the driver of a job whose tasks wrote it.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ async def fence(router: Router, transactional_id: str, timeout_ms: int = TIMEOUT
     )
 
     async def once(node: NodeConnection) -> Handle:
-        told = await node.ask(request, InitProducerIdResponse, router.request_s)
-        check(told.error_code, f"transactional id {transactional_id!r}")
-        return Handle(transactional_id, told.producer_id, told.producer_epoch)
+        answer = await node.ask(request, InitProducerIdResponse, router.request_s)
+        check(answer.error_code, f"transactional id {transactional_id!r}")
+        return Handle(transactional_id, answer.producer_id, answer.producer_epoch)
 
     return await router.on_coordinator(TRANSACTION, transactional_id, once)
 
@@ -82,8 +82,8 @@ async def end(router: Router, handle: Handle, *, commit: bool) -> None:
     )
 
     async def once(node: NodeConnection) -> None:
-        told = await node.ask(request, EndTxnResponse, router.request_s)
-        check(told.error_code, f"end of transaction {handle.transactional_id!r}")
+        answer = await node.ask(request, EndTxnResponse, router.request_s)
+        check(answer.error_code, f"end of transaction {handle.transactional_id!r}")
 
     await router.on_coordinator(TRANSACTION, handle.transactional_id, once)
 
@@ -103,8 +103,8 @@ async def add_partitions(router: Router, handle: Handle, places: Sequence[TopicP
     )
 
     async def once(node: NodeConnection) -> None:
-        told = await node.ask(request, AddPartitionsToTxnResponse, router.request_s)
-        for topic in told.results_by_topic_v3_and_below:
+        answer = await node.ask(request, AddPartitionsToTxnResponse, router.request_s)
+        for topic in answer.results_by_topic_v3_and_below:
             for part in topic.results_by_partition:
                 place = TopicPartition(topic.name, part.partition_index)
                 check(part.partition_error_code, f"{place} in {handle.transactional_id!r}")
@@ -124,8 +124,8 @@ async def commit_offset(
     )
 
     async def join(node: NodeConnection) -> None:
-        told = await node.ask(joining, AddOffsetsToTxnResponse, router.request_s)
-        check(told.error_code, f"group {group!r} in {handle.transactional_id!r}")
+        answer = await node.ask(joining, AddOffsetsToTxnResponse, router.request_s)
+        check(answer.error_code, f"group {group!r} in {handle.transactional_id!r}")
 
     await router.on_coordinator(TRANSACTION, handle.transactional_id, join)
     entry = TxnOffsetCommitRequestPartition(
@@ -140,8 +140,8 @@ async def commit_offset(
     )
 
     async def once(node: NodeConnection) -> None:
-        told = await node.ask(request, TxnOffsetCommitResponse, router.request_s)
-        check(told.topics[0].partitions[0].error_code, f"offset of group {group!r}")
+        answer = await node.ask(request, TxnOffsetCommitResponse, router.request_s)
+        check(answer.topics[0].partitions[0].error_code, f"offset of group {group!r}")
 
     await router.on_coordinator(GROUP, group, once)
 
@@ -151,10 +151,10 @@ async def describe(router: Router, transactional_id: str) -> Described:
 
     async def once(node: NodeConnection) -> Described:
         response = await node.ask(request, DescribeTransactionsResponse, router.request_s)
-        told = response.transaction_states[0]
-        check(told.error_code, f"transaction {transactional_id!r}")
-        handle = Handle(transactional_id, told.producer_id, told.producer_epoch)
-        return Described(handle, told.transaction_state)
+        answer = response.transaction_states[0]
+        check(answer.error_code, f"transaction {transactional_id!r}")
+        handle = Handle(transactional_id, answer.producer_id, answer.producer_epoch)
+        return Described(handle, answer.transaction_state)
 
     return await router.on_coordinator(TRANSACTION, transactional_id, once)
 

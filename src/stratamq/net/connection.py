@@ -23,7 +23,7 @@ USER_TIMEOUT_MS = 120_000
 
 
 READ_BYTES = 256 << 10
-"""What is read at once where nobody says otherwise."""
+"""Largest read into the default buffer."""
 
 
 class Hold:
@@ -37,7 +37,7 @@ class Hold:
 
 
 class Session(Protocol):
-    """What stands behind a connection. Every call is made on the event loop and must not wait."""
+    """What a connection calls. Every call is made on the event loop and must not wait."""
 
     def received(self, data: bytes) -> None: ...
 
@@ -66,8 +66,8 @@ class Receiver(Session, Protocol):
         """So many bytes came into the last `buffer`."""
 
 
-class Gate(Protocol):
-    """Who may come in; the listener."""
+class ConnectionGate(Protocol):
+    """Admits connections: the listener."""
 
     def admit(self, connection: Connection) -> bool: ...
 
@@ -85,7 +85,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(
         self,
         number: int,
-        gate: Gate,
+        gate: ConnectionGate,
         make_session: Callable[[Connection], Session],
         water_bytes: tuple[int, int],
         shared: memoryview | None = None,

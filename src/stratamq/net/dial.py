@@ -12,13 +12,13 @@ from stratamq.net.connection import Connection, Session
 from stratamq.net.tls import TlsContext
 
 WATER_BYTES = (4 << 20, 1 << 20)
-"""How much may wait to be sent before the session is told, and how little before it may go on."""
+"""How much may wait to be sent before writing pauses, and how little before it goes on."""
 
 _numbers = itertools.count(1)
 
 
 class _OpenGate:
-    """Whoever we called may come in."""
+    """Admits every connection that we made ourselves."""
 
     def admit(self, connection: Connection) -> bool:
         return True
@@ -37,13 +37,13 @@ async def dial(
 ) -> Connection:
     """A connection that is ready. Unreachable, in one sentence, when there is none in time."""
 
-    def made() -> Connection:
+    def connected() -> Connection:
         return Connection(next(_numbers), _OpenGate(), make_session, WATER_BYTES)
 
     try:
         async with asyncio.timeout(timeout_s):
             loop = asyncio.get_running_loop()
-            _, connection = await loop.create_connection(made, host, port, ssl=tls)
+            _, connection = await loop.create_connection(connected, host, port, ssl=tls)
     except TimeoutError:
         raise Unreachable(f"{host}:{port} does not answer within {timeout_s:g} s") from None
     except ssl.SSLError as error:

@@ -1,4 +1,4 @@
-"""A port that connections come in by."""
+"""A port that connections come in by, and how many it lets in."""
 
 from __future__ import annotations
 
@@ -13,8 +13,22 @@ from collections import Counter
 from collections.abc import Callable
 from typing import cast
 
+from stratamq.model.dataclass import dataclass
 from stratamq.net.connection import Connection, Session, host_of
-from stratamq.net.limits import ConnectionLimits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionLimits:
+    """`unsent_high_bytes`: reading stops while more than that waits to be sent, until it is down to
+    `unsent_low_bytes`. A connection on which nothing moves for `idle_ms_max` is closed."""
+
+    connections_max: int = 2048
+    connections_per_host_max: int = 2048
+    idle_ms_max: int = 600_000
+    unsent_high_bytes: int = 256 << 10
+    unsent_low_bytes: int = 32 << 10
+    backlog: int = 1024
+
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +38,7 @@ HANDSHAKE_TIMEOUT_S = 10.0
 READ_BYTES = 64 << 10
 """Large requests have buffers of their own; only their first bytes come this way."""
 
-EVERYBODY = ""
+ALL_HOSTS = ""
 SPELL_PART = 10
 """A spell of refusals is over when a tenth of the limit is free."""
 
@@ -45,7 +59,7 @@ class Listener:
     """Accepts connections within its limits, closes idle ones, and stops gracefully.
 
     A connection over a limit is closed at once: its client will try again, and one that is refused
-    now and then is better than a node that serves nobody. Connections count from the moment they
+    now and then is better than a node that serves no client. Connections count from the moment they
     are accepted, not only from the end of their TLS handshake: each has a descriptor.
     """
 
@@ -89,7 +103,7 @@ class Listener:
         return str(taken[0]), int(taken[1])
 
     async def stop_accepting(self) -> None:
-        """Nobody new comes in; those who are in finish what is under way and are closed."""
+        """Accept no connection any more; the open ones finish what is under way and are closed."""
         if self._server is not None:
             self._server.close()
         if self._sweeper is not None:
@@ -113,14 +127,14 @@ class Listener:
             connection.abort()
         await self._empty.wait()
 
-    # -- Gate ----------------------------------------------------------------------------------
+    # -- ConnectionGate ------------------------------------------------------------------------
 
     def admit(self, connection: Connection) -> bool:
         limits = self._limits
         if connection in self._connections:
             return True  # since before its handshake
         if len(self._connections) >= limits.connections_max:
-            self._refuse(EVERYBODY, "connections.max", limits.connections_max)
+            self._refuse(ALL_HOSTS, "connections.max", limits.connections_max)
             return False
         if self._by_host[connection.host] >= limits.connections_per_host_max:
             per_host_max = limits.connections_per_host_max
@@ -142,7 +156,7 @@ class Listener:
             self._empty.set()
         if self._refused:
             host, limits = connection.host, self._limits
-            self._accept_again(EVERYBODY, len(self._connections), limits.connections_max)
+            self._accept_again(ALL_HOSTS, len(self._connections), limits.connections_max)
             self._accept_again(host, self._by_host[host], limits.connections_per_host_max)
 
     def _refuse(self, host: str, limit: str, limit_max: int) -> None:
@@ -165,7 +179,7 @@ class Listener:
     # -- TLS -----------------------------------------------------------------------------------
 
     def _greet(self, transport: asyncio.Transport) -> None:
-        """The event loop would tell of a connection when its handshake is done. So it is accepted
+        """The event loop would report a connection when its handshake is done. So it is accepted
         without TLS, counted, and its socket given to the event loop again, this time with TLS."""
         connection = self._new_connection()
         connection.host = host_of(transport)
@@ -216,5 +230,5 @@ class Listener:
 
 
 def reachable_name(host: str) -> str:
-    """What to tell clients when the address we listen on means all addresses."""
+    """The name for clients where the address that we listen on means all addresses."""
     return socket.gethostname() if host in WILDCARDS else host

@@ -78,23 +78,23 @@ def wait_for(
 
 def wait_for_topic(
     method: Callable[Concatenate[AsyncNode, P], Coroutine[Any, Any, AsyncTopic]],
-) -> Callable[Concatenate[Any, P], Topic]:
+) -> Callable[Concatenate[Any, P], BlockingTopic]:
     """Likewise, and the topic blocks too."""
 
     @functools.wraps(method)
-    def blocking(self: Node, /, *args: P.args, **kwargs: P.kwargs) -> Topic:
-        return Topic(self._loop, self._loop.run(method(self._face, *args, **kwargs)))
+    def blocking(self: Node, /, *args: P.args, **kwargs: P.kwargs) -> BlockingTopic:
+        return BlockingTopic(self._loop, self._loop.run(method(self._face, *args, **kwargs)))
 
     return blocking
 
 
 def wait_for_topics(
     method: Callable[Concatenate[AsyncNode, P], Coroutine[Any, Any, list[AsyncTopic]]],
-) -> Callable[Concatenate[Any, P], list[Topic]]:
+) -> Callable[Concatenate[Any, P], list[BlockingTopic]]:
     @functools.wraps(method)
-    def blocking(self: Node, /, *args: P.args, **kwargs: P.kwargs) -> list[Topic]:
+    def blocking(self: Node, /, *args: P.args, **kwargs: P.kwargs) -> list[BlockingTopic]:
         topics = self._loop.run(method(self._face, *args, **kwargs))
-        return [Topic(self._loop, topic) for topic in topics]
+        return [BlockingTopic(self._loop, topic) for topic in topics]
 
     return blocking
 
@@ -105,7 +105,7 @@ def iterate(
     """`AsyncTopic.follow` for callers that block. Threads meet once per batch, not per message."""
 
     @functools.wraps(AsyncTopic.follow)
-    def blocking(self: Topic, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[Message]:
+    def blocking(self: BlockingTopic, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[Message]:
         follower = method(self._face, *args, **kwargs)
         try:
             while batch := self._loop.run(follower.next_batch()):
@@ -119,7 +119,7 @@ def iterate(
     return blocking
 
 
-class Topic:
+class BlockingTopic:
     """See AsyncTopic. May be used from any thread."""
 
     def __init__(self, loop: LoopThread, face: AsyncTopic) -> None:

@@ -2,7 +2,7 @@
 
 The one place that knows all parts. They start in this order and stop in reverse:
 
-    lock           nobody else has the folder
+    lock           no other process has the folder
     meta           the Meta Service and its store
     configs        what brokers were configured with while they ran
     caches         what this node knows of topics, shards and segments

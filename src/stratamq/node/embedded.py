@@ -50,7 +50,7 @@ STORAGE_NAMES = {
 READ_BYTES_MAX = 16 << 20
 BATCH_RECORDS_MAX = 10_000
 BATCH_BYTES_SPARE = 1024
-"""Room for what a batch holds beside its records."""
+"""Bytes of a batch beside its records."""
 
 
 def embedded_config(path: Path | str, settings: Mapping[str, object]) -> NodeConfig:
@@ -100,7 +100,7 @@ class AsyncNode:
 
     @property
     def core(self) -> NodeCore:
-        """The parts, for those who need more than this page offers."""
+        """The parts, for callers that need more than this class offers."""
         return self._core
 
     # -- topics --------------------------------------------------------------------------------
@@ -151,7 +151,8 @@ class AsyncNode:
 
 
 class AsyncTopic:
-    """A topic by name. It holds nothing: a topic made anew under the same name is found as well."""
+    """A topic by name. It holds nothing: a topic created again under the same name is found as
+    well."""
 
     def __init__(self, core: NodeCore, name: str) -> None:
         self._core = core
@@ -358,8 +359,8 @@ class AsyncTopic:
         return await self._drivers.trim(self.name, partition, Offset(offset))
 
     async def add_partitions(self, partitions: int) -> None:
-        """Make it `partitions` in all. Keys will be spread anew; old messages stay where they
-        are."""
+        """Make it `partitions` in all. Keys will be spread differently; old messages stay where
+        they are."""
         await self._core.topics.add_partitions(self.name, partitions)
 
     async def alter_config(

@@ -32,7 +32,7 @@ REVIEW_WAIT_S = 60.0
 
 
 class Frozen:
-    """What the collector passes over, in this process."""
+    """Objects that the collector of this process does not look at."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

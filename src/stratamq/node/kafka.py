@@ -1,4 +1,4 @@
-"""The Kafka front, put together: families, broker, server; and told to the Meta Service."""
+"""The Kafka front, put together: families, broker, server; and registered in the Meta Service."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ from stratamq.broker.kafka.security.access import Access
 from stratamq.broker.kafka.transactions.family import TransactionApis
 from stratamq.meta.nodes import RegisterNode
 from stratamq.model.config import NodeConfig
-from stratamq.net.limits import ConnectionLimits
-from stratamq.net.listener import reachable_name
+from stratamq.net.listener import ConnectionLimits, reachable_name
 from stratamq.net.tls import ClientAuth, TlsContext, server_context
 from stratamq.node.address import Address
 from stratamq.node.core import NodeCore
@@ -92,7 +91,7 @@ class KafkaFront:
         await self._started.aclose()
 
     async def _stop_server(self, server: KafkaServer, fetch: Fetch, groups: Groups) -> None:
-        """Those who wait for records or for members are answered, or they would hold up the
+        """Requests that wait for records or for members are answered, or they would hold up the
         stop."""
         await server.stop_accepting()
         fetch.wake_all()

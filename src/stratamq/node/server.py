@@ -44,7 +44,8 @@ class Core(Protocol):
 
 
 class Front(Protocol):
-    """A protocol's door. `start` returns when clients can connect, `stop` when none is served."""
+    """A protocol's listener. `start` returns when clients can connect, `stop` when none is
+    served."""
 
     async def start(self) -> Address: ...
 
@@ -56,7 +57,7 @@ FRONTS: tuple[Callable[[NodeConfig, NodeCore], Front], ...] = (KafkaFront,)
 
 
 async def run_node(config: NodeConfig, announce: Callable[[str], None]) -> None:
-    """A whole node: its core and every front there is."""
+    """A whole node: its core and all fronts."""
     raise_limit()
     bound_free_memory()
     core = NodeCore(config)
@@ -73,8 +74,8 @@ def _apply_dynamic(config: NodeConfig) -> None:
 async def serve(
     config: NodeConfig, core: Core, fronts: Sequence[Front], announce: Callable[[str], None]
 ) -> None:
-    """Run a node until it is told to stop; `announce` gets the ready line."""
-    with _told_by_signals(config.number("shutdown.grace.ms")) as stop:
+    """Run a node until it is stopped; `announce` gets the ready line."""
+    with _stop_by_signals(config.number("shutdown.grace.ms")) as stop:
         async with contextlib.AsyncExitStack() as started:
             await core.start()
             started.push_async_callback(core.stop)
@@ -116,7 +117,7 @@ async def _start(front: Front, started: contextlib.AsyncExitStack) -> Address:
 
 
 @contextlib.contextmanager
-def _told_by_signals(grace_ms: int) -> Iterator[asyncio.Event]:
+def _stop_by_signals(grace_ms: int) -> Iterator[asyncio.Event]:
     """An event that the first signal sets. From then on the process has `grace_ms` left."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     deadline = threading.Timer(grace_ms / 1000, _end_at_once, ["shutdown.grace.ms has passed"])

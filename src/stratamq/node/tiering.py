@@ -47,7 +47,7 @@ class Service(Protocol):
     async def stop(self) -> None: ...
 
     async def commit(self, file: TierFile, replaced: Replaced) -> None:
-        """A file that was made elsewhere, in place of others."""
+        """Replace files by one that was written elsewhere."""
 
     async def flush(self, topic: Topic) -> tuple[int, int]:
         """Files and rows that became visible."""
@@ -70,7 +70,7 @@ def asks_for_tiers(config: TopicConfig) -> bool:
 
 
 class Tiering:
-    """A `Lake` for the fronts, and the keeper of the service."""
+    """A `Lake` for the fronts, and the owner of the service."""
 
     def __init__(
         self,

@@ -7,9 +7,9 @@ from typing import Any
 
 from stratamq.broker.kafka.groups.consumer.group import ConsumerGroup
 from stratamq.broker.kafka.groups.consumer.members import (
-    Order,
+    HeartbeatReply,
+    HeartbeatReport,
     Partition,
-    Report,
     TopicInfo,
     Topics,
 )
@@ -21,8 +21,8 @@ REBALANCE_MS = 100_000
 A = TopicId("a" * 32)
 
 
-def report(member_id: str, epoch: int, **fields: Any) -> Report:
-    return Report(member_id=member_id, epoch=epoch, **fields)
+def report(member_id: str, epoch: int, **fields: Any) -> HeartbeatReport:
+    return HeartbeatReport(member_id=member_id, epoch=epoch, **fields)
 
 
 class Rig:
@@ -39,7 +39,7 @@ class Rig:
         infos = {name: TopicInfo(self.ids[name], count) for name, count in topics.items()}
         self.topics = Topics(self.topics.revision + 1, infos)
 
-    def send(self, sent: Report) -> Order:
+    def send(self, sent: HeartbeatReport) -> HeartbeatReply:
         return self.group.heartbeat(self.now_ms, sent, self.topics)
 
     def join(
@@ -50,7 +50,7 @@ class Rig:
         regex: str | None = None,
         instance: str | None = None,
         assignor: str | None = None,
-    ) -> Order:
+    ) -> HeartbeatReply:
         return self.send(
             report(
                 member_id,
@@ -71,12 +71,12 @@ class Rig:
         *,
         owned: Iterable[int] | None = None,
         instance: str | None = None,
-    ) -> Order:
+    ) -> HeartbeatReply:
         """`owned` are partitions of topic a."""
         has = None if owned is None else frozenset(Partition(A, number) for number in owned)
         return self.send(report(member_id, epoch, owned=has, instance_id=instance))
 
-    def leave(self, member_id: str, epoch: int, instance: str | None = None) -> Order:
+    def leave(self, member_id: str, epoch: int, instance: str | None = None) -> HeartbeatReply:
         return self.group.leave(self.now_ms, report(member_id, epoch, instance_id=instance))
 
     def settle(self) -> None:

@@ -19,9 +19,9 @@ from stratamq.broker.kafka.groups.classic.members import (
 )
 from stratamq.broker.kafka.groups.consumer.classic_members import read_assignment
 from stratamq.broker.kafka.groups.consumer.members import (
-    Order,
+    HeartbeatReply,
+    HeartbeatReport,
     Partition,
-    Report,
     TopicInfo,
     Topics,
 )
@@ -208,11 +208,11 @@ class Mixed:
 
     # -- consumer members ----------------------------------------------------------------------
 
-    def beat(self, member_id: str, epoch: int, **fields: Any) -> Order:
+    def beat(self, member_id: str, epoch: int, **fields: Any) -> HeartbeatReply:
         joins = epoch == 0
         owned = fields.pop("owned", () if joins else None)
         names = fields.pop("names", ("a",) if joins else None)
-        report = Report(
+        report = HeartbeatReport(
             member_id=member_id,
             epoch=epoch,
             rebalance_ms=REBALANCE_MS if joins else None,

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from stratamq.broker.kafka.groups.consumer.assignors import (
     ASSIGNORS,
     Counts,
+    MemberWish,
     Result,
-    Wish,
     Wishes,
     range_,
     uniform,
@@ -29,11 +29,11 @@ partitions = st.frozensets(
 )
 mixed = st.dictionaries(
     members,
-    st.builds(Wish, st.frozensets(st.sampled_from(TOPICS)), partitions),
+    st.builds(MemberWish, st.frozensets(st.sampled_from(TOPICS)), partitions),
     min_size=1,
 )
 alike = st.builds(
-    lambda some, topics: {name: Wish(topics, had) for name, had in some.items()},
+    lambda some, topics: {name: MemberWish(topics, had) for name, had in some.items()},
     st.dictionaries(members, partitions, min_size=1),
     st.frozensets(st.sampled_from(TOPICS)),
 )
@@ -49,8 +49,10 @@ def everything(wishes: Wishes, counts: Counts) -> set[Partition]:
     }
 
 
-def again(wishes: Wishes, result: Result) -> dict[str, Wish]:
-    return {name: Wish(wish.topics, result.get(name, NOTHING)) for name, wish in wishes.items()}
+def again(wishes: Wishes, result: Result) -> dict[str, MemberWish]:
+    return {
+        name: MemberWish(wish.topics, result.get(name, NOTHING)) for name, wish in wishes.items()
+    }
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
@@ -102,7 +104,7 @@ def test_who_stays_keeps_everything_when_another_goes(wishes: Wishes, counts: Co
 def test_a_newcomer_takes_no_more_than_its_share(wishes: Wishes, counts: Counts) -> None:
     before = uniform(wishes, counts)
     topics = next(iter(wishes.values())).topics
-    after = uniform({**again(wishes, before), "new": Wish(topics)}, counts)
+    after = uniform({**again(wishes, before), "new": MemberWish(topics)}, counts)
     assert all(after[member] <= before[member] for member in wishes)
 
 
@@ -118,7 +120,7 @@ def test_range_gives_runs_that_differ_by_one_at_most(wishes: Wishes, counts: Cou
 
 
 def test_range_gives_equal_runs_of_equal_topics() -> None:
-    wishes = {name: Wish(frozenset(TOPICS[:2])) for name in ("m1", "m2")}
+    wishes = {name: MemberWish(frozenset(TOPICS[:2])) for name in ("m1", "m2")}
     result = range_(wishes, {TOPICS[0]: 3, TOPICS[1]: 3})
     assert {(one.topic_id[0], one.number) for one in result["m1"]} == {
         ("a", 0), ("a", 1), ("b", 0), ("b", 1),

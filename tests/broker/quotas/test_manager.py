@@ -11,9 +11,9 @@ import pytest
 
 from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.quotas import manager as keeping
-from stratamq.broker.kafka.quotas.manager import ClientQuotaManager, QuotaWindows
+from stratamq.broker.kafka.quotas.manager import ClientQuotaManager, QuotaWindows, RequestCost
 from stratamq.meta.access import DEFAULT, Quota, QuotaScope
-from stratamq.server.kafka.throttle import NoQuotas, Stopwatch, Usage
+from stratamq.server.kafka.throttle import NoQuotas, Stopwatch
 from tests.waiting import let_run
 
 PRODUCE, FETCH, HEARTBEAT = 0, 1, 12
@@ -33,8 +33,8 @@ def keeper(given: Mapping[QuotaScope, Mapping[str, float]]) -> ClientQuotaManage
     return ClientQuotaManager(Quotas(given), QuotaWindows(11, 1000), lambda: 0.0)
 
 
-def usage(api_key: int, sent: int = 0, got: int = 0, busy_ms: float = 0) -> Usage:
-    return Usage(api_key, sent, got, busy_ms)
+def usage(api_key: int, sent: int = 0, got: int = 0, busy_ms: float = 0) -> RequestCost:
+    return RequestCost(api_key, sent, got, busy_ms)
 
 
 ALICE = Caller(version=9, principal="User:alice", client_id="app")

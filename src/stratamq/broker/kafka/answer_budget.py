@@ -40,7 +40,7 @@ class AnswerBudget:
         self._next: asyncio.Future[None] | None = None
         """Of the one that was woken and has not run yet."""
         self._held_up: dict[asyncio.Task[object], dict[asyncio.Future[None], None]] = {}
-        """Their places in the line. An answer may have several: its parts are made by tasks."""
+        """The turns that each waits for. An answer may wait for several: tasks build its parts."""
 
     @property
     def used_bytes(self) -> int:
@@ -59,7 +59,7 @@ class AnswerBudget:
 
     @contextlib.contextmanager
     def reserved(self, wanted_bytes: int) -> Iterator[int]:
-        """As much of it as is left; 0 when nothing is."""
+        """Reserve as many of the bytes as are left; 0 when none are."""
         granted = min(wanted_bytes, self.left_bytes)
         self.take(granted)
         try:
@@ -139,7 +139,7 @@ class AnswerBudget:
 
 
 def _end_wait(turn: asyncio.Future[None]) -> bool:
-    """False: it was over."""
+    """False when it had ended before."""
     if turn.done():
         return False
     turn.set_result(None)
@@ -147,7 +147,7 @@ def _end_wait(turn: asyncio.Future[None]) -> bool:
 
 
 class LongAnswer:
-    """Counts what an answer takes while it is made, before each part of it is made."""
+    """Counts the bytes of an answer while it is built, each part before it is built."""
 
     def __init__(self, budget: AnswerBudget, bytes_max: int, task: asyncio.Task[object]) -> None:
         self._budget, self._max, self._task = budget, bytes_max, task

@@ -21,7 +21,7 @@ from stratamq.model.topic import Topic
 from stratamq.model.types import NO_EPOCH, NodeId, ShardName, TopicId
 from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode
 
-NOBODY = -1
+NO_NODE = -1
 
 
 class Broker(NamedTuple):
@@ -47,7 +47,7 @@ def all_brokers(state: MetaState) -> Sequence[Broker]:
 
 def controller(state: MetaState) -> int:
     """Any live node will do: each passes changes on to the Meta Service."""
-    return min(state.live_nodes(), default=NOBODY)
+    return min(state.live_nodes(), default=NO_NODE)
 
 
 def _broker(node: NodeMeta) -> Broker:
@@ -128,7 +128,7 @@ def partition_state(services: Services, topic: Topic, partition: int) -> Partiti
     if segment is None or segment.leader is None:
         replicas = () if segment is None else segment.replicas
         return PartitionState(
-            ErrorCode.LEADER_NOT_AVAILABLE, NOBODY, NO_EPOCH, replicas, (), offline=replicas
+            ErrorCode.LEADER_NOT_AVAILABLE, NO_NODE, NO_EPOCH, replicas, (), offline=replicas
         )
     nodes = services.meta.state.nodes
     offline = [

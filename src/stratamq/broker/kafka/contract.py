@@ -6,8 +6,8 @@ response message; `KafkaBroker` puts the families together, and what they handle
 `ApiVersions` advertises.
 
 Failures: a handler turns our errors into codes per topic, partition or group wherever the response
-has room for them (`stratamq.broker.kafka.errors.code_of`). What it raises anyway is a bug, or means
-the connection cannot go on.
+has a field for them (`stratamq.broker.kafka.errors.code_of`). What it raises anyway is a bug, or
+means the connection cannot go on.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Services:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who asks, from where, and in which version of the API."""
+    """The client that sent a request: its principal, its address, and its version of the API."""
 
     version: int
     client_id: str = ""
@@ -116,7 +116,7 @@ class Family(ABC):
         """By request class."""
 
     async def start(self) -> None:
-        """Begin whatever a family does beside its requests, most do nothing."""
+        """Begin what the family does beside its requests; most do nothing."""
         return
 
     async def stop(self) -> None:

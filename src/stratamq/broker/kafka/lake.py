@@ -233,23 +233,23 @@ def _files(files: Sequence[TierFile]) -> list[LakeFile]:
     ]
 
 
-def _tier_file(shard: ShardName, made: MadeFile) -> TierFile:
-    end = ParquetEnd(made.end_size, made.end_crc, made.index_size, made.index_crc)
+def _tier_file(shard: ShardName, file: MadeFile) -> TierFile:
+    end = ParquetEnd(file.end_size, file.end_crc, file.index_size, file.index_crc)
     return TierFile(
         shard=shard,
-        base_offset=Offset(made.base_offset),
-        end_offset=Offset(made.end_offset),
+        base_offset=Offset(file.base_offset),
+        end_offset=Offset(file.end_offset),
         final=True,
-        parquet=None if made.key is None else TierObject(made.key, made.size, made.crc),
-        parquet_end=None if made.key is None else end,
-        log=None if made.log_key is None else TierObject(made.log_key, made.log_size, made.log_crc),
-        rows=made.rows,
-        batches=made.batches,
-        min_timestamp=TimestampMs(made.min_timestamp),
-        max_timestamp=TimestampMs(made.max_timestamp),
-        unparsed=made.unparsed,
-        misfits=made.misfits,
-        deleted=made.deleted,
-        start=Offset(made.start),
-        columns=made.columns,
+        parquet=None if file.key is None else TierObject(file.key, file.size, file.crc),
+        parquet_end=None if file.key is None else end,
+        log=None if file.log_key is None else TierObject(file.log_key, file.log_size, file.log_crc),
+        rows=file.rows,
+        batches=file.batches,
+        min_timestamp=TimestampMs(file.min_timestamp),
+        max_timestamp=TimestampMs(file.max_timestamp),
+        unparsed=file.unparsed,
+        misfits=file.misfits,
+        deleted=file.deleted,
+        start=Offset(file.start),
+        columns=file.columns,
     )

@@ -29,8 +29,9 @@ TURN_S = 0.002
 SORTED_AT_ONCE = 2048
 
 
-class Client:
-    """Whoever the work is for: a connection. `used_s` is compared with that of others only."""
+class ClientShare:
+    """What a connection has used of the event loop: `used_s` is only compared with that of
+    others."""
 
     __slots__ = ("used_s",)
 
@@ -38,11 +39,11 @@ class Client:
         self.used_s = 0.0
 
 
-CLIENT: ContextVar[Client] = ContextVar("CLIENT")
+CLIENT: ContextVar[ClientShare] = ContextVar("CLIENT")
 """Set in the context of a request's task; tasks that it starts inherit it."""
 
-NO_CLIENT = Client()
-"""Stands for all work that is no connection's."""
+NO_CLIENT = ClientShare()
+"""Stands for all work that is not for a connection."""
 
 
 class Turns:
@@ -54,7 +55,7 @@ class Turns:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._line: list[tuple[float, int, Client, Callable[[], None]]] = []
+        self._line: list[tuple[float, int, ClientShare, Callable[[], None]]] = []
         self._numbers = itertools.count()
         self._served_s = 0.0
         self._used_s = 0.0
@@ -64,13 +65,13 @@ class Turns:
         """Whether enough was done in this iteration of the loop: even short work should wait."""
         return self._used_s >= TURN_S
 
-    def use(self, client: Client, seconds: float) -> None:
+    def use(self, client: ClientShare, seconds: float) -> None:
         client.used_s = max(client.used_s, self._served_s) + seconds
         if not self._used_s:
             self._loop.call_soon(self._iterated)
         self._used_s += seconds
 
-    def ask(self, client: Client, callback: Callable[[], None]) -> None:
+    def ask(self, client: ClientShare, callback: Callable[[], None]) -> None:
         """Call back when it is the client's turn."""
         start_s = max(client.used_s, self._served_s)
         client.used_s = start_s + TURN_S  # what else it asks for meanwhile comes after this

@@ -1,1 +1,1 @@
-"""The Kafka front's door."""
+"""Kafka connections: codec, stream and broker put together."""

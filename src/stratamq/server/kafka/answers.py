@@ -12,7 +12,7 @@ from stratamq.wire.kafka.protocol import Buffer
 NOTHING: list[Buffer] = []
 
 
-class Slot:
+class RequestSlot:
     """A request's place in the line. `answer` is None until it is known, [] where none is sent.
     `unpacked_bytes` is what its lists take in memory, `counted_bytes` what of its answer counts in
     the budget. `lags`: another of its kind could overtake
@@ -45,10 +45,10 @@ class Answers:
 
     def __init__(self, connection: Connection, budget: AnswerBudget) -> None:
         self._connection, self._budget = connection, budget
-        self.line: deque[Slot] = deque()
+        self.line: deque[RequestSlot] = deque()
         self._unsent = 0
 
-    def put(self, slot: Slot, answer: list[Buffer], *, at_once: bool) -> bool:
+    def put(self, slot: RequestSlot, answer: list[Buffer], *, at_once: bool) -> bool:
         """The answer of a slot in the line; whether it can be sent. `at_once`: it will be, before
         the event loop goes on, if it can."""
         slot.answer = answer
@@ -79,7 +79,7 @@ class Answers:
         self._budget.give(self._unsent)
         self._unsent = 0
 
-    def close(self) -> list[Slot]:
+    def close(self) -> list[RequestSlot]:
         """Nothing more is sent. The slots that have no answer yet."""
         self._budget.give(sum(slot.counted_bytes for slot in self.line))
         self.sent()

@@ -48,9 +48,9 @@ class Security(Protocol):
 
 
 class AsCertified:
-    """The peer is who its certificate says, or nobody in particular.
+    """The peer is who its certificate says, or anonymous.
 
-    A certificate that no rule has a principal for leaves it unknown for good, and unserved.
+    A peer whose certificate no rule maps to a principal is never served.
     """
 
     failed = False
@@ -63,7 +63,7 @@ class AsCertified:
 
 
 class NoSasl:
-    """A listener that takes everybody who can connect; `principal_of` maps certified names."""
+    """A listener without authentication beside TLS; `principal_of` maps certified names."""
 
     def __init__(self, principal_of: Callable[[str], str | None] | None = None) -> None:
         self._principal_of = principal_of

@@ -35,7 +35,7 @@ LARGE_BYTES = 4 << 10
 read here. A request of this size takes less than a millisecond."""
 
 
-class Taken(NamedTuple):
+class ReadRequest(NamedTuple):
     """A frame that was read, or why it could not be. `size_bytes` is what the inbox counts."""
 
     api_key: int
@@ -44,7 +44,7 @@ class Taken(NamedTuple):
 
 
 class Inbox:
-    """`frames` holds what came and no request was made of yet. A Holder of the budget.
+    """`frames` holds received bytes that are no request yet. A BudgetHolder.
 
     Bytes are charged when they come, those of a large request when it is admitted. They are given
     back when the session says that a request is done, or when the connection ends. `is_reading`
@@ -70,7 +70,7 @@ class Inbox:
         self.is_reading = False
         self._reading: asyncio.Task[None] | None = None
         self._reading_bytes = 0
-        self.taken: Taken | None = None
+        self.taken: ReadRequest | None = None
         """A large request that was read, and not taken yet."""
 
     def limit_frames(self, bytes_max: int) -> None:
@@ -92,7 +92,7 @@ class Inbox:
 
     # -- requests out --------------------------------------------------------------------------
 
-    def take(self) -> Taken | None:
+    def take(self) -> ReadRequest | None:
         """The next request; None while its bytes are missing or it is being read. ProtocolError:
         what comes are no frames."""
         if (taken := self.taken) is not None:
@@ -114,7 +114,7 @@ class Inbox:
             request = decode_request(frame, self._served, exact=False, elements_max=elements_max)
         except ProtocolError as error:
             return _unreadable(frame, error)
-        return Taken(request.header.api_key, frame_bytes + SIZE_BYTES, request)
+        return ReadRequest(request.header.api_key, frame_bytes + SIZE_BYTES, request)
 
     def _arrived(self, frame: Frame) -> None:
         """A frame over SMALL_BYTES is whole."""
@@ -141,7 +141,7 @@ class Inbox:
         except ProtocolError as error:
             self.taken = _unreadable(frame, error)
         else:
-            self.taken = Taken(request.header.api_key, self._reading_bytes, request)
+            self.taken = ReadRequest(request.header.api_key, self._reading_bytes, request)
         self.is_reading = False
         self._ready()
 
@@ -194,7 +194,7 @@ class Inbox:
         self._charged -= rest
         self._budget.discharge(rest)
 
-    # -- Holder --------------------------------------------------------------------------------
+    # -- BudgetHolder --------------------------------------------------------------------------
 
     @property
     def charged_bytes(self) -> int:
@@ -228,9 +228,9 @@ class Inbox:
         self._budget.used_bytes += count
 
 
-def _unreadable(frame: Frame, error: ProtocolError) -> Taken:
+def _unreadable(frame: Frame, error: ProtocolError) -> ReadRequest:
     """Without the error's traces: they hold the frame, which may be large, until the garbage
     collector finds them."""
     error.__traceback__ = error.__context__ = error.__cause__ = None
     api_key = int.from_bytes(frame[:2], "big", signed=True)
-    return Taken(api_key, len(frame) + SIZE_BYTES, error)
+    return ReadRequest(api_key, len(frame) + SIZE_BYTES, error)

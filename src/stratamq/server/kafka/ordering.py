@@ -1,7 +1,7 @@
 """Which requests of one connection may be under way at the same time.
 
 A client that sends several requests without waiting for answers counts on their order: Kafka
-handles a connection's requests one after the other. So does a node, unless nobody can tell the
+handles a connection's requests one after the other. So does a node, unless no client can see the
 difference. Requests begin in the order in which they came; each begins when every request before it
 that it may not pass has its answer, and with it all its effects. The request after one that waits
 waits as well.
@@ -37,7 +37,7 @@ from stratamq.wire.kafka.protocol import APIS, Request
 from stratamq.wire.kafka.protocol.messages.fetch import FetchRequest
 
 
-class Kind:
+class RequestKind:
     """Bits, and plain numbers: they are looked at with every request."""
 
     APPEND: Final = 1
@@ -49,23 +49,23 @@ class Kind:
     ALONE: Final = 64
 
 
-FETCHES = Kind.FETCH | Kind.SESSION_FETCH
+FETCHES = RequestKind.FETCH | RequestKind.SESSION_FETCH
 ALL = 127
 
 MAY_PASS: Mapping[int, int] = {
-    Kind.APPEND: Kind.APPEND | FETCHES | Kind.FLUSH,
-    Kind.FETCH: FETCHES | Kind.READ | Kind.FLUSH,
-    Kind.SESSION_FETCH: Kind.FETCH | Kind.READ | Kind.FLUSH,
-    Kind.READ: FETCHES | Kind.READ | Kind.FLUSH,
-    Kind.CHANGE: FETCHES | Kind.FLUSH,
-    Kind.FLUSH: FETCHES | Kind.READ,
-    Kind.ALONE: 0,
+    RequestKind.APPEND: RequestKind.APPEND | FETCHES | RequestKind.FLUSH,
+    RequestKind.FETCH: FETCHES | RequestKind.READ | RequestKind.FLUSH,
+    RequestKind.SESSION_FETCH: RequestKind.FETCH | RequestKind.READ | RequestKind.FLUSH,
+    RequestKind.READ: FETCHES | RequestKind.READ | RequestKind.FLUSH,
+    RequestKind.CHANGE: FETCHES | RequestKind.FLUSH,
+    RequestKind.FLUSH: FETCHES | RequestKind.READ,
+    RequestKind.ALONE: 0,
 }
 
 NAMES: Mapping[int, tuple[str, ...]] = {
-    Kind.APPEND: ("Produce",),
-    Kind.FETCH: ("Fetch",),
-    Kind.READ: (  # what they read is changed by other requests only
+    RequestKind.APPEND: ("Produce",),
+    RequestKind.FETCH: ("Fetch",),
+    RequestKind.READ: (  # what they read is changed by other requests only
         *("ApiVersions", "DescribeCluster", "DescribeTopicPartitions", "DescribeLogDirs"),
         *("ListOffsets", "OffsetForLeaderEpoch", "OffsetFetch", "FindCoordinator"),
         *("DescribeGroups", "ListGroups", "ConsumerGroupDescribe"),
@@ -73,15 +73,15 @@ NAMES: Mapping[int, tuple[str, ...]] = {
         *("DescribeAcls", "DescribeClientQuotas", "DescribeUserScramCredentials"),
         *("DescribeProducers", "DescribeTransactions", "ListTransactions", "DescribeQuorum"),
     ),
-    Kind.CHANGE: (
+    RequestKind.CHANGE: (
         "Metadata",  # it may create topics
         *("OffsetCommit", "OffsetDelete", "DeleteGroups"),
         *("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "ConsumerGroupHeartbeat"),
         *("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit"),
         *("EndTxn", "WriteTxnMarkers"),
     ),
-    Kind.FLUSH: ("FlushLake",),
-    Kind.ALONE: (
+    RequestKind.FLUSH: ("FlushLake",),
+    RequestKind.ALONE: (
         # A waiting fetch could fail because of them, or be answered with something else.
         *("CreateTopics", "DeleteTopics", "CreatePartitions", "DeleteRecords"),
         *("AlterConfigs", "IncrementalAlterConfigs"),
@@ -106,12 +106,12 @@ def kind_of(request: Request) -> int:
     """An API that the table does not name runs alone. Of the others only Fetch and Produce have two
     kinds."""
     header, body, elements = request
-    kind = KINDS.get(header.api_key, Kind.ALONE)
-    if kind == Kind.APPEND and elements > JUDGED_AT_ONCE:
-        return Kind.ALONE
-    if kind == Kind.FETCH and isinstance(body, FetchRequest):
+    kind = KINDS.get(header.api_key, RequestKind.ALONE)
+    if kind == RequestKind.APPEND and elements > JUDGED_AT_ONCE:
+        return RequestKind.ALONE
+    if kind == RequestKind.FETCH and isinstance(body, FetchRequest):
         in_session = body.session_id or body.session_epoch != NO_SESSION_EPOCH
-        return Kind.SESSION_FETCH if in_session else Kind.FETCH
+        return RequestKind.SESSION_FETCH if in_session else RequestKind.FETCH
     return kind
 
 

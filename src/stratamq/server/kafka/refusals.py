@@ -1,4 +1,4 @@
-"""Requests that were refused: counted by API and error, and shown at debug."""
+"""Requests that were refused: counted by API and error, and logged at debug."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Refusals:
 
     def failed(self, api_key: int, **about: object) -> None:
         """A handler failed: our fault. Called while the exception is handled. The first, tenth,
-        hundredth, ... of an API is shown with its trace: a client that found how to cause one must
+        hundredth, ... of an API is logged with its trace: a client that found how to cause one must
         not be able to fill the disk with them."""
         self.count(api_key, [ErrorCode.UNKNOWN_SERVER_ERROR], **about)
         api = APIS[api_key].name

@@ -29,7 +29,7 @@ SPEED_MIN = 1 << 20
 """Bytes per second, from the moment of admission on; looked at when that is PATIENCE_S ago."""
 
 
-class Holder(Protocol):
+class BudgetHolder(Protocol):
     """A connection, as far as the budget is concerned."""
 
     @property
@@ -56,9 +56,9 @@ class RequestBudget:
         """Grows with what comes in; it is given back by `discharge`."""
         self._admitted = 0
         self._large = 0
-        self._waiting: dict[Holder, int] = {}
-        self._waiting_large: dict[Holder, int] = {}
-        self._arriving: dict[Holder, tuple[float, int]] = {}
+        self._waiting: dict[BudgetHolder, int] = {}
+        self._waiting_large: dict[BudgetHolder, int] = {}
+        self._arriving: dict[BudgetHolder, tuple[float, int]] = {}
         self._look: asyncio.TimerHandle | None = None
 
     def discharge(self, size_bytes: int, admitted_bytes: int = 0) -> None:
@@ -71,14 +71,14 @@ class RequestBudget:
         if self._waiting or self._waiting_large:
             self._let_in()
 
-    def may_read(self, holder: Holder) -> bool:
+    def may_read(self, holder: BudgetHolder) -> bool:
         """Whether a connection without a large request may read on. If not, it is called later."""
         if self.used_bytes <= self.bytes_max or holder.charged_bytes <= SMALL_BYTES:
             return True
         self._waiting[holder] = 0
         return False
 
-    def admit(self, holder: Holder, size_bytes: int) -> bool:
+    def admit(self, holder: BudgetHolder, size_bytes: int) -> bool:
         """Whether a large request of this size may come in now. If not, its connection is called
         later; either way its missing bytes are charged then."""
         waiting = self._waiting_large if size_bytes > MIDDLE_BYTES else self._waiting
@@ -90,7 +90,7 @@ class RequestBudget:
             self._look = asyncio.get_running_loop().call_later(PATIENCE_S, self._look_for_slow)
         return False
 
-    def let_come(self, holder: Holder, size_bytes: int) -> None:
+    def let_come(self, holder: BudgetHolder, size_bytes: int) -> None:
         """Admit a large request whatever it costs: one that has come already."""
         missing = holder.missing_bytes
         self.used_bytes += missing
@@ -98,17 +98,17 @@ class RequestBudget:
         self._large += size_bytes if size_bytes > MIDDLE_BYTES else 0
         self._arriving[holder] = asyncio.get_running_loop().time(), missing
 
-    def arrived(self, holder: Holder) -> None:
+    def arrived(self, holder: BudgetHolder) -> None:
         """Its large request is whole."""
         self._arriving.pop(holder, None)
 
-    def forget(self, holder: Holder) -> None:
+    def forget(self, holder: BudgetHolder) -> None:
         self._waiting.pop(holder, None)
         self._waiting_large.pop(holder, None)
         self._arriving.pop(holder, None)
         self._let_in()
 
-    def _fits(self, holder: Holder, size_bytes: int) -> bool:
+    def _fits(self, holder: BudgetHolder, size_bytes: int) -> bool:
         large_max = self.bytes_max // 2
         if size_bytes > MIDDLE_BYTES and self._large and self._large + size_bytes > large_max:
             return False

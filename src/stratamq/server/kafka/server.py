@@ -7,9 +7,7 @@ from dataclasses import field
 from stratamq.broker.kafka.answer_budget import AnswerBudget
 from stratamq.broker.kafka.broker import KafkaBroker
 from stratamq.model.dataclass import dataclass
-from stratamq.net.connection import Connection
-from stratamq.net.limits import ConnectionLimits
-from stratamq.net.listener import Listener
+from stratamq.net.listener import ConnectionLimits, Listener
 from stratamq.net.tls import TlsContext
 from stratamq.server.kafka.auth import NoSasl, Security
 from stratamq.server.kafka.refusals import Refusals
@@ -54,7 +52,9 @@ class KafkaServer:
         self.served = {**broker.served, **self.security.served}
         self.request_budget = RequestBudget(self.limits.request_bytes_max)
         self.buffers = ReceiveBuffers()
-        self._listener = Listener(self._session, self.limits.connections, tls)
+        self._listener = Listener(
+            lambda connection: KafkaSession(connection, self), self.limits.connections, tls
+        )
 
     def limit_connections(self, limits: ConnectionLimits) -> None:
         self._listener.limit(limits)
@@ -73,6 +73,3 @@ class KafkaServer:
     async def stop(self, grace_s: float) -> None:
         """What is under way has so long to end; then the rest is cut off."""
         await self._listener.stop(grace_s)
-
-    def _session(self, connection: Connection) -> KafkaSession:
-        return KafkaSession(connection, self)

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from stratamq.broker.kafka.contract import ANONYMOUS, Beginner, Caller
 from stratamq.broker.kafka.produce.answers import Unanswered
-from stratamq.broker.kafka.turns import CLIENT, TURN_S, Client, in_turns, turns
+from stratamq.broker.kafka.quotas.manager import RequestCost
+from stratamq.broker.kafka.turns import CLIENT, TURN_S, ClientShare, in_turns, turns
 from stratamq.net.connection import Connection, Hold
-from stratamq.server.kafka.answers import NOTHING, Answers, Slot
+from stratamq.server.kafka.answers import NOTHING, Answers, RequestSlot
 from stratamq.server.kafka.auth import BEFORE_AUTHENTICATION, SASL_REQUESTS
 from stratamq.server.kafka.inbox import Inbox
-from stratamq.server.kafka.ordering import FETCHES, KINDS, WAITS_FOR, Kind, UnderWay, kind_of
-from stratamq.server.kafka.throttle import Mute, Stopwatch, Usage, record_bytes, throttle
+from stratamq.server.kafka.ordering import FETCHES, KINDS, WAITS_FOR, RequestKind, UnderWay, kind_of
+from stratamq.server.kafka.throttle import Mute, Stopwatch, record_bytes, throttle
 from stratamq.wire.kafka.protocol import (
     Buffer,
     ErrorCode,
@@ -39,8 +40,8 @@ from stratamq.wire.kafka.protocol.headers import API_VERSIONS_KEY
 if TYPE_CHECKING:
     from stratamq.server.kafka.server import KafkaServer
 
-STRANGERS_BYTES_MAX = 512 << 10
-"""Largest request of a peer that has not said who it is, as in Kafka."""
+UNAUTHENTICATED_BYTES_MAX = 512 << 10
+"""Largest request of a client that is not authenticated yet, as in Kafka."""
 
 UNKNOWN_KEY = -1
 
@@ -58,19 +59,19 @@ class KafkaSession:
     def __init__(self, connection: Connection, server: KafkaServer) -> None:
         self._connection, self._server = connection, server
         self._authenticator = server.security.authenticator(connection.host, connection.principal)
-        self._is_stranger = self._authenticator.principal is None
+        self._is_unauthenticated = self._authenticator.principal is None
         limit = server.limits.frame_bytes_max
-        strangers = min(limit, STRANGERS_BYTES_MAX)
-        self._client, self._context = Client(), copy_context()
+        unauthenticated = min(limit, UNAUTHENTICATED_BYTES_MAX)
+        self._client, self._context = ClientShare(), copy_context()
         self._context.run(CLIENT.set, self._client)
-        frame_bytes_max = strangers if self._is_stranger else limit
+        frame_bytes_max = unauthenticated if self._is_unauthenticated else limit
         self._inbox = Inbox(connection, server, frame_bytes_max, self._context, self._pump)
         self._frames = self._inbox.frames
         self.buffer = self._frames.buffer
         self._answers = Answers(connection, server.answer_budget)
         self._line = self._answers.line
         self._under_way = UnderWay()
-        self._next: tuple[Slot, Request] | None = None
+        self._next: tuple[RequestSlot, Request] | None = None
         self._paused = False
         self._lagging = 0
         self._known: Caller | None = None
@@ -112,7 +113,7 @@ class KafkaSession:
         under_way = 0
         for slot in self._answers.close():
             if slot.kind & FETCHES and slot.cancel is not None:
-                slot.cancel()  # nobody is there to read what it waits for
+                slot.cancel()  # its client is gone
                 self._inbox.done(slot.size_bytes, slot.unpacked_bytes)
             else:
                 under_way += slot.size_bytes + slot.unpacked_bytes
@@ -128,8 +129,8 @@ class KafkaSession:
     # -- taking requests -----------------------------------------------------------------------
 
     def _pump(self) -> None:
-        if self._is_stranger and self._authenticator.principal is not None:
-            self._is_stranger = False
+        if self._is_unauthenticated and self._authenticator.principal is not None:
+            self._is_unauthenticated = False
             self._inbox.limit_frames(self._server.limits.frame_bytes_max)
         self._pumps = True
         began = time.perf_counter()
@@ -207,14 +208,14 @@ class KafkaSession:
         if isinstance(request, ProtocolError):
             self._unreadable(api_key, size_bytes, request)
             return True
-        kind, unpacked_bytes = KINDS.get(api_key, Kind.ALONE), 0
+        kind, unpacked_bytes = KINDS.get(api_key, RequestKind.ALONE), 0
         if request.elements > FEW_ELEMENTS:
             unpacked_bytes = request.elements * ELEMENT_BYTES
             self._inbox.unpacked(unpacked_bytes)
             kind = kind_of(request)
-        elif kind == Kind.FETCH:
+        elif kind == RequestKind.FETCH:
             kind = kind_of(request)
-        self._next = Slot(kind, size_bytes, unpacked_bytes), request
+        self._next = RequestSlot(kind, size_bytes, unpacked_bytes), request
         return True
 
     def _unreadable(self, api_key: int, size_bytes: int, error: ProtocolError) -> None:
@@ -223,7 +224,7 @@ class KafkaSession:
         code = ErrorCode.UNSUPPORTED_VERSION if unsupported else ErrorCode.INVALID_REQUEST
         if isinstance(error, UnsupportedVersion) and api_key == API_VERSIONS_KEY:
             self._server.refusals.count(api_key, [code], host=self._connection.host)
-            slot = Slot(Kind.READ, size_bytes)
+            slot = RequestSlot(RequestKind.READ, size_bytes)
             self._line.append(slot)
             self._under_way.began(slot.kind)
             self._settle(slot, encode_unsupported_version(error, self._server.served))
@@ -239,10 +240,10 @@ class KafkaSession:
         )
         self.cut_off(reason)
 
-    def _start(self, slot: Slot, request: Request) -> None:
+    def _start(self, slot: RequestSlot, request: Request) -> None:
         header, body, _ = request
         body_type = type(body)
-        begin = None if self._is_stranger else self._server.broker.beginners.get(body_type)
+        begin = None if self._is_unauthenticated else self._server.broker.beginners.get(body_type)
         handle = self._handler(body_type) if begin is None else None
         if begin is None and handle is None:
             self._inbox.done(slot.size_bytes, slot.unpacked_bytes)
@@ -261,7 +262,12 @@ class KafkaSession:
         slot.cancel = self._loop.create_task(work, context=self._context).cancel
 
     def _begin(
-        self, begin: Beginner, slot: Slot, header: RequestHeader, caller: Caller, body: object
+        self,
+        begin: Beginner,
+        slot: RequestSlot,
+        header: RequestHeader,
+        caller: Caller,
+        body: object,
     ) -> bool:
         """Requests that need no task begin at once. They must not overtake those that had one: a
         producer's batches stay in order."""
@@ -311,7 +317,7 @@ class KafkaSession:
     # -- answering -----------------------------------------------------------------------------
 
     async def _serve(
-        self, slot: Slot, header: RequestHeader, caller: Caller, work: Awaitable[Any]
+        self, slot: RequestSlot, header: RequestHeader, caller: Caller, work: Awaitable[Any]
     ) -> None:
         quotas = self._server.quotas
         watch = Stopwatch(work) if quotas.times else None
@@ -337,7 +343,7 @@ class KafkaSession:
 
     def _answered(
         self,
-        slot: Slot,
+        slot: RequestSlot,
         header: RequestHeader,
         caller: Caller,
         idle: bool,
@@ -360,17 +366,17 @@ class KafkaSession:
         self._settle(slot, answer)
 
     def _throttle(
-        self, slot: Slot, header: RequestHeader, caller: Caller, response: Any, busy_s: float
+        self, slot: RequestSlot, header: RequestHeader, caller: Caller, response: Any, busy_s: float
     ) -> None:
         sizes = slot.size_bytes, record_bytes(response)
-        usage = Usage(header.api_key, *sizes, busy_s * 1000)
-        self._mute.start(throttle(self._server.quotas, caller, usage, response))
+        cost = RequestCost(header.api_key, *sizes, busy_s * 1000)
+        self._mute.start(throttle(self._server.quotas, caller, cost, response))
 
     def _failed(self, header: RequestHeader, caller: Caller) -> None:
         self._server.refusals.failed(header.api_key, **_about(caller))
         self.cut_off("our own failure")
 
-    def _settle(self, slot: Slot, answer: list[Buffer]) -> None:
+    def _settle(self, slot: RequestSlot, answer: list[Buffer]) -> None:
         self._lagging -= slot.lags
         self._under_way.answered(slot.kind)
         self._inbox.done(slot.size_bytes, slot.unpacked_bytes)

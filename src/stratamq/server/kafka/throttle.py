@@ -8,49 +8,38 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from stratamq.broker.kafka.contract import Caller
+from stratamq.broker.kafka.quotas.manager import RequestCost
 from stratamq.net.connection import Connection, Hold
 from stratamq.wire.kafka.protocol.messages.fetch import FetchResponse
-
-
-class Usage(NamedTuple):
-    """What one request cost."""
-
-    api_key: int
-    request_bytes: int
-    response_bytes: int
-    """Of records, in a Fetch; 0 otherwise."""
-
-    busy_ms: float
-    """Of the event loop's time; 0 while nobody's is limited."""
 
 
 class Quotas(Protocol):
     @property
     def idle(self) -> bool:
-        """Whether nobody has a quota, so that nothing need be counted."""
+        """Whether no quota is set, so that nothing need be counted."""
 
     @property
     def times(self) -> bool:
-        """Whether anybody needs to know how busy a request kept us."""
+        """Whether a quota limits the time of requests, so that it has to be measured."""
 
-    def charge(self, caller: Caller, usage: Usage) -> int:
-        """Count it; for how many milliseconds the connection is to be quiet."""
+    def charge(self, caller: Caller, cost: RequestCost) -> int:
+        """Count a request, and return for how many milliseconds the connection has to be quiet."""
 
 
 class NoQuotas:
     idle = True
     times = False
 
-    def charge(self, caller: Caller, usage: Usage) -> int:
+    def charge(self, caller: Caller, cost: RequestCost) -> int:
         return 0
 
 
 class Stopwatch:
     """Awaits something and counts the time that it runs, not the time that it waits: a fetch that
-    waits for records keeps nobody busy."""
+    waits for records uses no processor."""
 
     __slots__ = ("_work", "busy_s")
 
@@ -100,10 +89,10 @@ class Mute:
             self._ended()
 
 
-def throttle(quotas: Quotas, caller: Caller, usage: Usage, response: Any) -> int:
+def throttle(quotas: Quotas, caller: Caller, cost: RequestCost, response: Any) -> int:
     """For how many milliseconds the connection is to be quiet: the longer of what the handler and
     what the quotas ask for. The response says so too."""
-    quiet_ms = quotas.charge(caller, usage)
+    quiet_ms = quotas.charge(caller, cost)
     asked_ms: int = getattr(response, "throttle_time_ms", 0)
     if quiet_ms > asked_ms and hasattr(response, "throttle_time_ms"):
         response.throttle_time_ms = quiet_ms

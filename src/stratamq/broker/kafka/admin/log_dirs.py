@@ -29,8 +29,6 @@ TOPIC_BYTES = 300
 PARTITION_BYTES = 150
 """About what they take in an answer, first as objects and then encoded."""
 
-_NO_DIR = ErrorCode.LOG_DIR_NOT_FOUND
-
 
 class LogDirs:
     def __init__(self, services: Services) -> None:
@@ -111,7 +109,12 @@ class LogDirs:
             is_ours = Path(wanted.path) == ours
             for topic in wanted.topics:
                 async for number in paced(topic.partitions):
-                    code = await self._exists(topic.name, number) if is_ours else _NO_DIR
+                    code = ErrorCode.NONE if is_ours else ErrorCode.LOG_DIR_NOT_FOUND
+                    try:
+                        if is_ours:
+                            await self._services.partitions.led(topic.name, number)
+                    except StrataError as error:
+                        code = code_of(error)
                     codes.setdefault(topic.name, {})[number] = code
         return AlterReplicaLogDirsResponse(
             results=[
@@ -125,10 +128,3 @@ class LogDirs:
                 for name, some in codes.items()
             ]
         )
-
-    async def _exists(self, name: str, partition: int) -> ErrorCode:
-        try:
-            await self._services.partitions.led(name, partition)
-        except StrataError as error:
-            return code_of(error)
-        return ErrorCode.NONE

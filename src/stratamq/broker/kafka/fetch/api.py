@@ -70,7 +70,7 @@ class Fetch(Family):
         await self._cold.stop()
 
     def wake_all(self) -> None:
-        """Answer all that wait, with what there is."""
+        """Answer all that wait, with the records that are there."""
         self._stopping = True
         for waiting in tuple(self.waiting):
             waiting.expire()

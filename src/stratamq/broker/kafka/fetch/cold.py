@@ -33,7 +33,7 @@ KEPT_S = 10.0
 ColdAnswer = FetchResult | StrataError
 
 
-class ColdPlace(NamedTuple):
+class ColdOffset(NamedTuple):
     shard: ShardName
     offset: int
     committed: bool
@@ -52,26 +52,26 @@ class ColdFetches:
 
     def __init__(self, budget: AnswerBudget) -> None:
         self._budget = budget
-        self._reads: dict[ColdPlace, ColdRead] = {}
+        self._reads: dict[ColdOffset, ColdRead] = {}
 
     def begin(
-        self, place: ColdPlace, read: Callable[[], Coroutine[None, None, ColdAnswer]]
+        self, position: ColdOffset, read: Callable[[], Coroutine[None, None, ColdAnswer]]
     ) -> asyncio.Task[ColdAnswer] | None:
-        """The read of this place, under way or done; None where there are too many."""
+        """The read from this offset, under way or done; None where there are too many."""
         self._forget_old()
-        known = self._reads.get(place)
+        known = self._reads.get(position)
         if known is not None:
             return known.task
         if len(self._reads) >= READS_MAX and not self._forget_one():
             return None
         task = asyncio.create_task(read())
-        self._reads[place] = ColdRead(task)
-        task.add_done_callback(lambda _: self._done(place, task))
+        self._reads[position] = ColdRead(task)
+        task.add_done_callback(lambda _: self._done(position, task))
         return task
 
-    def forget(self, place: ColdPlace) -> None:
-        """Its answer was picked up, or nobody wants it."""
-        read = self._reads.pop(place, None)
+    def forget(self, position: ColdOffset) -> None:
+        """Its answer was picked up, or is not wanted any more."""
+        read = self._reads.pop(position, None)
         if read is not None:
             self._budget.give(read.size_bytes)
 
@@ -80,17 +80,17 @@ class ColdFetches:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for place in list(self._reads):
-            self.forget(place)
+        for position in list(self._reads):
+            self.forget(position)
 
-    def _done(self, place: ColdPlace, task: asyncio.Task[ColdAnswer]) -> None:
-        read = self._reads.get(place)
+    def _done(self, position: ColdOffset, task: asyncio.Task[ColdAnswer]) -> None:
+        read = self._reads.get(position)
         if read is None or read.task is not task or task.cancelled():
             return
         read.done_at = asyncio.get_running_loop().time()
         if error := task.exception():
             logger.error("a read of object storage failed", exc_info=error)
-            self.forget(place)
+            self.forget(position)
             return
         answer = task.result()
         if isinstance(answer, FetchResult):
@@ -99,14 +99,14 @@ class ColdFetches:
 
     def _forget_old(self) -> None:
         since = asyncio.get_running_loop().time() - KEPT_S
-        for place, read in list(self._reads.items()):
+        for position, read in list(self._reads.items()):
             if read.done_at is not None and read.done_at < since:
-                self.forget(place)
+                self.forget(position)
 
     def _forget_one(self) -> bool:
         """The oldest of those that are done."""
-        for place, read in self._reads.items():
+        for position, read in self._reads.items():
             if read.done_at is not None:
-                self.forget(place)
+                self.forget(position)
                 return True
         return False

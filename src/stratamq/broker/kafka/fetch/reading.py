@@ -16,7 +16,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from stratamq.broker.kafka.errors import code_of
-from stratamq.broker.kafka.fetch.cold import BYTES_MAX, ColdAnswer, ColdFetches, ColdPlace
+from stratamq.broker.kafka.fetch.cold import BYTES_MAX, ColdAnswer, ColdFetches, ColdOffset
 from stratamq.broker.kafka.fetch.sessions import PartitionKey
 from stratamq.broker.kafka.partitions import Partitions, ServedPartition
 from stratamq.broker.kafka.turns import paced
@@ -111,7 +111,7 @@ class FetchPass:
         self.asked = asked
         self.answers: list[FetchablePartitionResponse | None] = [None] * len(asked)
         self.standing: dict[int, Standing] = {}
-        """Partitions that are not refused, by their place in the request."""
+        """Partitions that are not refused, by their index in the request."""
         self.found_bytes = 0
         self.is_starved = bytes_max <= 0
         self.failed = False
@@ -236,9 +236,9 @@ class FetchPass:
         next."""
         limit = min(one.wanted.partition_max_bytes, BYTES_MAX)
         task = None
-        place = ColdPlace(one.shard.name, one.wanted.fetch_offset, self._committed)
+        position = ColdOffset(one.shard.name, one.wanted.fetch_offset, self._committed)
         if min(limit, self._left_bytes) > 0:
-            task = self._cold.begin(place, lambda: self._fetch(one, limit))
+            task = self._cold.begin(position, lambda: self._fetch(one, limit))
         if task is None or not task.done():
             if task is not None:
                 self.under_way.append(task)
@@ -247,7 +247,7 @@ class FetchPass:
         fetched = task.result()
         taken = self._take(at, one, fetched)
         if taken or isinstance(fetched, StrataError) or not fetched.data:
-            self._cold.forget(place)
+            self._cold.forget(position)
         self.is_cold = self.is_cold or taken
 
     # -- answering -----------------------------------------------------------------------------

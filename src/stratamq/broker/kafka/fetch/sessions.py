@@ -51,7 +51,7 @@ class PartitionKey(NamedTuple):
 
 @dataclass(slots=True)
 class SessionPartition:
-    """A partition of a session, and what its client was told last."""
+    """A partition of a session, and what its client was last sent."""
 
     wanted: FetchPartition
     high_watermark: int = -1
@@ -69,7 +69,7 @@ class FetchSession:
 
 
 class FetchPlan(NamedTuple):
-    """What to read for a request, in order. `session` is None when everything is to be told."""
+    """What to read for a request, in order. `session` is None when every partition is answered."""
 
     wanted: list[tuple[PartitionKey, FetchPartition]]
     session_id: int
@@ -189,14 +189,14 @@ def _advance(session: FetchSession, request: FetchRequest, by_id: bool) -> None:
 
 
 def changed(session: FetchSession, key: PartitionKey, answer: FetchablePartitionResponse) -> bool:
-    """Whether the client has to be told; what it is told is remembered.
+    """Whether the partition has to be in the answer; what is sent is remembered.
 
     A partition with records goes to the end of the line, so that the others come first next time.
     """
     kept = session.partitions.get(key)
     if kept is None:
         return True
-    tell = bool(
+    changed = bool(
         answer.records
         or answer.error_code
         or answer.high_watermark != kept.high_watermark
@@ -209,7 +209,7 @@ def changed(session: FetchSession, key: PartitionKey, answer: FetchablePartition
     else:
         kept.high_watermark = answer.high_watermark
         kept.log_start_offset = answer.log_start_offset
-    return tell
+    return changed
 
 
 def _asked(request: FetchRequest) -> list[tuple[PartitionKey, FetchPartition]]:

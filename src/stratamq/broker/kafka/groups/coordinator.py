@@ -11,7 +11,7 @@ from typing import Protocol
 from stratamq.broker.kafka.contract import Services
 from stratamq.broker.kafka.groups import document
 from stratamq.broker.kafka.groups.classic.group import ClassicGroup
-from stratamq.broker.kafka.groups.consumer.members import Reader, TopicInfo, Topics
+from stratamq.broker.kafka.groups.consumer.members import Subscriber, TopicInfo, Topics
 from stratamq.broker.kafka.groups.group_state import Group, GroupState, expired_offsets
 from stratamq.broker.kafka.groups.limits import (
     GROUP_BYTES,
@@ -40,7 +40,7 @@ class TopicVisibility(Protocol):
     @property
     def rules_version(self) -> int: ...
 
-    def shows(self, reader: Reader, topic: str) -> bool: ...
+    def shows(self, reader: Subscriber, topic: str) -> bool: ...
 
 
 class AllTopicsVisible:
@@ -48,7 +48,7 @@ class AllTopicsVisible:
 
     rules_version = 0
 
-    def shows(self, reader: Reader, topic: str) -> bool:
+    def shows(self, reader: Subscriber, topic: str) -> bool:
         return True
 
 
@@ -197,7 +197,7 @@ class GroupCoordinator:
     async def _forget(self, name: str) -> None:
         with contextlib.suppress(NotFound):
             await self.services.offsets.delete_group(name)
-        with contextlib.suppress(NotFound):  # the members, where the offsets are kept elsewhere
+        with contextlib.suppress(NotFound):  # the members, where the offsets are stored elsewhere
             await self.services.meta.submit(DeleteGroup(group=name))
 
     def _loaded(self, group: GroupMeta) -> Group:
@@ -240,12 +240,8 @@ class GroupCoordinator:
             if expired - held:
                 await self.services.offsets.delete(name, expired - held)
             nothing_left = offsets.keys() <= expired - held
-            if nothing_left and not self.pending.producers(name):
-                await self._drop(name)
-
-    async def _drop(self, name: str) -> None:
-        """A group that has no members and no offsets."""
-        state = self.find(name)
-        if state is None or state.group.state != "Empty" or state.group.next_ms() is not None:
-            return
-        await state.run(lambda now_ms: state.group.delete(now_ms))
+            if not nothing_left or self.pending.producers(name):
+                continue
+            group = self.group(name)  # a member may have come meanwhile
+            if group is not None and group.state == "Empty" and group.next_ms() is None:
+                await self.delete(name)

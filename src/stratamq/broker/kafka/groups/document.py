@@ -15,12 +15,12 @@ from stratamq.broker.kafka.groups.classic.members import ClassicMember, GroupPro
 from stratamq.broker.kafka.groups.classic.phases import ClassicState
 from stratamq.broker.kafka.groups.consumer.group import ConsumerGroup
 from stratamq.broker.kafka.groups.consumer.members import (
-    Classic,
+    ClassicMemberMetadata,
     ConsumerMember,
     MemberState,
     Partition,
     Partitions,
-    Reader,
+    Subscriber,
     TopicInfo,
     TopicSubscription,
 )
@@ -166,7 +166,7 @@ def _consumer_member(fields: dict[str, Any]) -> ConsumerMember:
             names=frozenset(fields["names"]),
             regex=fields["regex"],
             assignor=fields["assignor"],
-            reader=Reader(*fields["reader"]) if fields.get("reader") else None,
+            reader=Subscriber(*fields["reader"]) if fields.get("reader") else None,
         ),
         assigned=_partitions(fields["assigned"]),
         revoking=_partitions(fields["revoking"]),
@@ -174,12 +174,12 @@ def _consumer_member(fields: dict[str, Any]) -> ConsumerMember:
     )
 
 
-def _classic_side(fields: dict[str, Any] | None) -> Classic | None:
+def _classic_side(fields: dict[str, Any] | None) -> ClassicMemberMetadata | None:
     """Rows that were written before classic members could be in such a group do not have it."""
     if fields is None:
         return None
     protocols = tuple(GroupProtocol(name, b64decode(text)) for name, text in fields["protocols"])
-    return Classic(session_ms=fields["session_ms"], protocols=protocols)
+    return ClassicMemberMetadata(session_ms=fields["session_ms"], protocols=protocols)
 
 
 def _lists(partitions: Partitions) -> dict[str, list[int]]:

@@ -153,7 +153,7 @@ class Groups(Family):
         return error
 
     def _registered_address(self) -> tuple[str, int] | None:
-        known = brokers(self._services.meta.state)
-        mine = (one for one in known if one.node_id == self._services.node_id)
-        me = next(mine, None)
-        return None if me is None else (me.host, me.port)
+        for node, host, port in brokers(self._services.meta.state):
+            if node == self._services.node_id:
+                return host, port
+        return None

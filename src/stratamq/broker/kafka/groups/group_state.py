@@ -1,7 +1,7 @@
 """One group at work: its state machine, a lock, a timer, and the requests that wait.
 
-No reply leaves before the state it tells of is stored. When storing fails, everyone who waited is
-told that the coordinator is not available, and the next event stores again.
+No reply leaves before the state that it depends on is stored. When storing fails, all requests that
+wait are answered with COORDINATOR_NOT_AVAILABLE, and the next event stores again.
 """
 
 from __future__ import annotations

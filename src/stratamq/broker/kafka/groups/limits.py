@@ -1,7 +1,7 @@
 """What an operator may choose about groups, and how much clients may make a node remember of them.
 
 What members say about themselves (ids, protocols with their metadata, topic names) and what leaders
-assign to them is kept in memory and in the Meta Service, so all of it is weighed:
+assign to them is in memory and in the Meta Service, so all of it is counted:
 
 limit                       of what                        over it
 --------------------------  -----------------------------  -----------------------------------------
@@ -171,8 +171,8 @@ class GroupConfigs:
         async with self._lock:
             config = self.config(name)
             put, reset = plan(config)
-            kept = {key: value for key, value in config.given.items() if key not in reset}
-            after = GroupConfig.of({**kept, **put}, self._services.config)
+            stays = {key: value for key, value in config.given.items() if key not in reset}
+            after = GroupConfig.of({**stays, **put}, self._services.config)
             after.check(self._services.config)
             if validate_only:
                 return

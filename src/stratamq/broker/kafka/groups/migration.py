@@ -37,8 +37,8 @@ OffsetCommit        consumer  UNKNOWN_MEMBER_ID           in its member epoch, v
 the last one        consumer                              downgrade where the policy allows it; else
 leaves or expires                                         classic members go on in this group
 
-A static member may come back under the other protocol: it takes the place of the one before, whose
-requests are fenced, and nothing moves. (Two consumer-protocol members cannot: the first has to
+A static member may come back under the other protocol: it replaces the one before, whose requests
+are fenced, and nothing moves. (Two consumer-protocol members cannot: the first has to
 leave before, else UNRELEASED_INSTANCE_ID.) Eager members own nothing when they rejoin and get their
 whole target that is free. Cooperative ones give up first what is not theirs any more.
 
@@ -65,11 +65,11 @@ from stratamq.broker.kafka.groups.consumer.group import ConsumerGroup
 from stratamq.broker.kafka.groups.consumer.members import (
     JOINING,
     NOTHING,
-    Classic,
+    ClassicMemberMetadata,
     ConsumerMember,
-    Order,
+    HeartbeatReply,
+    HeartbeatReport,
     Partitions,
-    Report,
     TopicInfo,
     Topics,
     TopicSubscription,
@@ -86,32 +86,36 @@ class CannotUpgrade(Exception):
 
 
 def consumer_heartbeat(
-    group: Group, now_ms: int, report: Report, topics: Topics
-) -> tuple[Group, Order]:
+    group: Group, now_ms: int, report: HeartbeatReport, topics: Topics
+) -> tuple[Group, HeartbeatReply]:
     """What a member of the consumer protocol says, to a group of any kind: the group that it is
     afterwards, and the answer."""
     if isinstance(group, ConsumerGroup):
         leaves = report.epoch < JOINING
-        order = group.leave(now_ms, report) if leaves else group.heartbeat(now_ms, report, topics)
-        return group, order
+        reply = group.leave(now_ms, report) if leaves else group.heartbeat(now_ms, report, topics)
+        return group, reply
     if group.is_dead:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return group, Order(error=error, message=error.text, member_id=report.member_id)
+        return group, HeartbeatReply(error=error, message=error.text, member_id=report.member_id)
     if report.epoch != JOINING:
         return group, no_group(report)
     try:
-        made = upgraded(group, topics, now_ms)
+        upgraded_group = upgraded(group, topics, now_ms)
     except CannotUpgrade as reason:
         return group, no_group(report, f"The group stays a classic group: {reason}")
-    order = made.heartbeat(now_ms, report, topics)
-    if order.error is not ErrorCode.NONE:
-        return group, order
-    _hand_over(group, made, topics, now_ms)
-    return made, order
+    reply = upgraded_group.heartbeat(now_ms, report, topics)
+    if reply.error is not ErrorCode.NONE:
+        return group, reply
+    _hand_over(group, upgraded_group, topics, now_ms)
+    return upgraded_group, reply
 
 
-def no_group(report: Report, text: str = "There is no such consumer group.") -> Order:
-    return Order(error=ErrorCode.GROUP_ID_NOT_FOUND, message=text, member_id=report.member_id)
+def no_group(
+    report: HeartbeatReport, text: str = "There is no such consumer group."
+) -> HeartbeatReply:
+    return HeartbeatReply(
+        error=ErrorCode.GROUP_ID_NOT_FOUND, message=text, member_id=report.member_id
+    )
 
 
 def joined_by_classic(group: Group, now_ms: int) -> Group:
@@ -141,9 +145,9 @@ def settled(group: Group, now_ms: int) -> Group:
 def upgraded(group: ClassicGroup, topics: Topics, now_ms: int) -> ConsumerGroup:
     """A consumer group with the members of the classic one, which is left as it is: a join that is
     refused changes nothing. CannotUpgrade where it is not allowed or not possible."""
-    made = ConsumerGroup(group.limits, epoch=group.epoch, now_ms=now_ms)
+    upgraded_group = ConsumerGroup(group.limits, epoch=group.epoch, now_ms=now_ms)
     if group.state is ClassicState.EMPTY:
-        return made
+        return upgraded_group
     if not group.limits.upgrades:
         raise CannotUpgrade("group.consumer.migration.policy forbids an upgrade.")
     if group.protocol_type != CONSUMER:
@@ -158,12 +162,12 @@ def upgraded(group: ClassicGroup, topics: Topics, now_ms: int) -> ConsumerGroup:
             members.append(member)
     except ProtocolError:
         raise CannotUpgrade("a subscription or an assignment in it is malformed.") from None
-    made.load(now_ms, members)
-    limit = group.limits.reached_by(group.size_bytes, made.size_bytes - group.size_bytes)
+    upgraded_group.load(now_ms, members)
+    limit = group.limits.reached_by(group.size_bytes, upgraded_group.size_bytes - group.size_bytes)
     if limit is not None:  # names take more memory than what they were read from
         raise CannotUpgrade(f"{limit} is reached.")
-    made.target.by_member = {member.member_id: member.assigned for member in members}
-    return made
+    upgraded_group.target.by_member = {member.member_id: member.assigned for member in members}
+    return upgraded_group
 
 
 def _upgraded_member(
@@ -182,7 +186,7 @@ def _upgraded_member(
         epoch=epoch,
         previous_epoch=epoch,
         assigned=read_assignment(member.assignment, topics) - taken,
-        classic=Classic(session_ms=member.session_ms, protocols=member.protocols),
+        classic=ClassicMemberMetadata(session_ms=member.session_ms, protocols=member.protocols),
     )
 
 
@@ -201,20 +205,23 @@ def _hand_over(group: ClassicGroup, to: ConsumerGroup, topics: Topics, now_ms: i
 
 
 def downgraded(group: ConsumerGroup, now_ms: int) -> ClassicGroup:
-    made = ClassicGroup(group.limits, epoch=group.epoch, now_ms=now_ms)
-    made.protocol_type, made.state = CONSUMER, ClassicState.STABLE
+    classic_group = ClassicGroup(group.limits, epoch=group.epoch, now_ms=now_ms)
+    classic_group.protocol_type, classic_group.state = CONSUMER, ClassicState.STABLE
     for one in group.members.values():
         assert one.classic is not None, "the caller has checked it"
-        made.roster.add(_downgraded_member(one, one.classic, group.target.topics, now_ms))
-    made.replies, made.changed = group.replies, True
-    made.rebalance(now_ms)
-    return made
+        classic_group.roster.add(_downgraded_member(one, one.classic, group.target.topics, now_ms))
+    classic_group.replies, classic_group.changed = group.replies, True
+    classic_group.rebalance(now_ms)
+    return classic_group
 
 
 def _downgraded_member(
-    member: ConsumerMember, classic: Classic, topics: Mapping[str, TopicInfo], now_ms: int
+    member: ConsumerMember,
+    classic: ClassicMemberMetadata,
+    topics: Mapping[str, TopicInfo],
+    now_ms: int,
 ) -> ClassicMember:
-    """The assignment is what nobody else may have yet, should the group be upgraded again."""
+    """The assignment is what no other member may have yet, should the group be upgraded again."""
     return ClassicMember(
         member_id=member.member_id,
         instance_id=member.instance_id,

@@ -34,8 +34,8 @@ _MISSING = PartitionProduceResponse(index=-1, base_offset=NOWHERE)
 
 
 class Unanswered(StrataError):
-    """A write that nobody waits for has failed. All we can do is to close the connection, so that
-    the producer looks at its metadata again."""
+    """A write whose client waits for no answer has failed. All we can do is close the connection,
+    so that the producer looks at its metadata again."""
 
     def __init__(self, why: str, code: int = ErrorCode.UNKNOWN_SERVER_ERROR) -> None:
         super().__init__(why)

@@ -99,7 +99,7 @@ class Produce(Family):
     # -- the short way: no coroutine -----------------------------------------------------------
 
     def begin(self, request: ProduceRequest, caller: Caller, answered: Answered) -> Cancel | None:
-        """Batches that nobody has to be asked about are with the engine when this returns."""
+        """Batches that need no further check are with the engine when this returns."""
         if request.acks not in BEGUN_ACKS or request.transactional_id is not None:
             return None
         allowance = self._checker.allowance()

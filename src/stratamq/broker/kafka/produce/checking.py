@@ -56,7 +56,7 @@ ZSTD_SINCE = 7
 
 
 class Batch(NamedTuple):
-    """A batch that may be written as far as its header tells, and where it goes."""
+    """A batch that may be written as far as its header says, and where it goes."""
 
     partition: ServedPartition
     shard: ShardHandle

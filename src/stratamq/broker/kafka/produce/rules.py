@@ -1,7 +1,7 @@
 """What a topic's configs say about the batches that producers send.
 
 Here is what only producers are held to; size, keys and the stamping of records are the engine's,
-which holds everybody to them.
+which holds all writers to them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CODECS = {"uncompressed": Compression.NONE} | {
 
 
 class RecordsRefused(Refused):
-    """Some records of a batch are at fault, by their places in it; none of the batch is stored."""
+    """Some records of a batch are at fault, by their indexes in it; none of the batch is stored."""
 
     def __init__(self, code: ErrorCode, why: str, at_fault: Sequence[int]) -> None:
         super().__init__(code, "One or more records have been rejected")
@@ -45,7 +45,7 @@ class ProduceRules(NamedTuple):
 
     config: TopicConfig
     replicas_min: int
-    """Who asks for all replicas asks for at least so many."""
+    """A producer that wants acks of all replicas wants at least so many."""
 
     after_ms: int
     before_ms: int

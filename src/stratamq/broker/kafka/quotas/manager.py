@@ -114,20 +114,16 @@ CLIENTS_MAX = 20_000
 PERCENT_PER_MS = 100 / 1000
 
 
-class RequestCost(Protocol):
+class RequestCost(NamedTuple):
     """What one request cost."""
 
-    @property
-    def api_key(self) -> int: ...
+    api_key: int
+    request_bytes: int
+    response_bytes: int
+    """Of records, in a Fetch; 0 otherwise."""
 
-    @property
-    def request_bytes(self) -> int: ...
-
-    @property
-    def response_bytes(self) -> int: ...
-
-    @property
-    def busy_ms(self) -> float: ...
+    busy_ms: float
+    """Of the event loop's time; 0 while no quota limits it."""
 
 
 class QuotaSource(Protocol):
@@ -169,18 +165,18 @@ class ClientQuotaManager:
         quotas = self._source.quotas()
         return bool(quotas) and any(BUSY in quota.limits for quota in quotas.values())
 
-    def charge(self, caller: Caller, usage: RequestCost) -> int:
+    def charge(self, caller: Caller, cost: RequestCost) -> int:
         """Count a request, and return for how many milliseconds the connection has to be quiet."""
         if not self._source.quotas():
             return 0
         limits = self._limits(caller.principal.removeprefix("User:"), caller.client_id)
         bytes_ms = busy_ms = 0
-        if usage.api_key == PRODUCE_KEY and limits.produced is not None:
-            bytes_ms = self._count(PRODUCED, limits.produced, usage.request_bytes)
-        elif usage.api_key == FETCH_KEY and limits.consumed is not None:
-            bytes_ms = self._count(CONSUMED, limits.consumed, usage.response_bytes)
+        if cost.api_key == PRODUCE_KEY and limits.produced is not None:
+            bytes_ms = self._count(PRODUCED, limits.produced, cost.request_bytes)
+        elif cost.api_key == FETCH_KEY and limits.consumed is not None:
+            bytes_ms = self._count(CONSUMED, limits.consumed, cost.response_bytes)
         if limits.busy is not None:
-            busy_ms = self._count(BUSY, limits.busy, usage.busy_ms * PERCENT_PER_MS)
+            busy_ms = self._count(BUSY, limits.busy, cost.busy_ms * PERCENT_PER_MS)
         return max(bytes_ms, min(busy_ms, self._windows.length_ms))
 
     def _count(self, kind: str, limit: QuotaLimit, amount: float) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stratamq.broker.kafka.contract import Family, Handled, Services
-from stratamq.broker.kafka.groups.consumer.members import Reader
+from stratamq.broker.kafka.groups.consumer.members import Subscriber
 from stratamq.broker.kafka.security.acls import AclApi
 from stratamq.broker.kafka.security.authorizer import AclAuthorizer, AllowEverything, Authorizer
 from stratamq.broker.kafka.security.guard import Guard
@@ -63,7 +63,7 @@ class Access(Family):
     def rules_version(self) -> int:
         return self.cache.rules_version if self._enforces else 0
 
-    def shows(self, reader: Reader, topic: str) -> bool:
+    def shows(self, reader: Subscriber, topic: str) -> bool:
         """Whether the reader may know of the topic."""
         authorizer = self._current() if self._enforces else AllowEverything()
         return authorizer.allows(*reader, Operation.DESCRIBE, ResourceKind.TOPIC, topic)

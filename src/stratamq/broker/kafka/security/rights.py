@@ -8,6 +8,7 @@ at once and the others in turns.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields as dataclass_fields
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -139,6 +140,18 @@ def whole(
     return judge
 
 
+def error_in(response: type, **fields: object) -> Callable[[Any, ErrorCode], Any]:
+    """A whole response with the code of the refusal, and its text where the API has a field for it.
+    `fields` are those without a default."""
+    texts = "error_message" in {field.name for field in dataclass_fields(response)}
+
+    def refuse(request: object, code: ErrorCode) -> Any:
+        text = {"error_message": code.text} if texts else {}
+        return response(error_code=code, **text, **fields)
+
+    return refuse
+
+
 def each(
     items: str,
     allows: Callable[[Any, Rights], bool],
@@ -152,38 +165,38 @@ def each(
         asked: Sequence[Any] | None = getattr(request, items)
         if asked is None:
             return None
-        kept, others = yield from split(asked, lambda one: allows(one, rights))
-        if not others:
+        allowed, denied = yield from split(asked, lambda one: allows(one, rights))
+        if not denied:
             return None
-        refusals = yield from listed(refuse(one) for one in others)
-        return parted(request, items, kept, refusals, response, answers)
+        refusals = yield from listed(refuse(one) for one in denied)
+        return parted(request, items, allowed, refusals, response, answers)
 
     return judge
 
 
 def split(items: Iterable[T], allows: Callable[[T], bool]) -> Steps[tuple[list[T], list[T]]]:
-    """Those that are allowed, and the others."""
-    kept: list[T] = []
-    others: list[T] = []
+    """The items that are allowed, and those that are denied."""
+    allowed: list[T] = []
+    denied: list[T] = []
     for one in items:
-        (kept if allows(one) else others).append(one)
+        (allowed if allows(one) else denied).append(one)
         yield
-    return kept, others
+    return allowed, denied
 
 
 def listed(items: Iterable[T]) -> Steps[list[T]]:
     """The items of a generator, each in a step of its own."""
-    made: list[T] = []
+    results: list[T] = []
     for one in items:
-        made.append(one)
+        results.append(one)
         yield
-    return made
+    return results
 
 
 def parted(
     request: Any,
     items: str,
-    kept: Sequence[Any],
+    allowed: Sequence[Any],
     refusals: Sequence[Any],
     response: type,
     answers: str,
@@ -196,4 +209,4 @@ def parted(
         setattr(answer, answers, [*getattr(answer, answers), *refusals])
         return answer
 
-    return Verdict(replace(request, **{items: kept}) if kept else None, finish)
+    return Verdict(replace(request, **{items: allowed}) if allowed else None, finish)

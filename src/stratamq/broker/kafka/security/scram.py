@@ -74,7 +74,7 @@ def credential_of(
 def unknown_user_credential(
     secret: bytes, user: str, mechanism: Mechanism, iterations: int, entropy: Entropy = os.urandom
 ) -> Credential:
-    """For users who do not exist: always the same for the same name, so that asking twice tells
+    """For users who do not exist: always the same for the same name, so that asking twice reveals
     nothing, and fulfilled by no password."""
     name = f"{mechanism}\0{user}".encode("utf-8", "surrogatepass")
     noise = hmac.digest(secret, name, "sha512")

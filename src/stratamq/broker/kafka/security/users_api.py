@@ -85,19 +85,15 @@ class UsersApi(Family):
             revision = await self._meta.submit(*commands_of(changes))
             await self._cache.wait_for_revision(revision, CACHE_S)
         except StrataError as error:
-            code = _code(error)
+            code = code_of(error)
+            if isinstance(error, NotFound):
+                code = ErrorCode.RESOURCE_NOT_FOUND
+            elif isinstance(error, InvalidInput):
+                code = ErrorCode.UNACCEPTABLE_CREDENTIAL
             return AlterUserScramCredentialsResult(
                 user=user, error_code=code, error_message=str(error)
             )
         return AlterUserScramCredentialsResult(user=user)
-
-
-def _code(error: StrataError) -> ErrorCode:
-    if isinstance(error, NotFound):
-        return ErrorCode.RESOURCE_NOT_FOUND
-    if isinstance(error, InvalidInput):
-        return ErrorCode.UNACCEPTABLE_CREDENTIAL
-    return code_of(error)
 
 
 def commands_of(changes: Sequence[Change]) -> list[DeleteCredential | SaveCredential]:

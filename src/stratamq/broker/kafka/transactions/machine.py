@@ -1,7 +1,7 @@
 """What a request does to a transactional id: the id as it is and the request give the id as it
 will be, or a refusal.
 
-Pure: no clock, no disk. Whoever calls these stores the result before anybody is told of it.
+Pure: no clock, no disk. The caller stores the result before it answers.
 
 Producers come in two kinds. Older ones keep their epoch from transaction to transaction; newer ones
 (EndTxn 5 and later) get a new epoch with every end, so that nothing late of one transaction can
@@ -37,7 +37,7 @@ GROUPS_MAX = 1000
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """Who a request says it comes from."""
+    """The producer that a request says it comes from."""
 
     producer_id: int
     epoch: int
@@ -79,7 +79,9 @@ def initialize(
     now_ms: TimestampMs,
 ) -> Initialized:
     """A producer begins, or goes on after an error: then it says what it was (`expected`)."""
-    if expected is not None and not _may_go_on(old, expected):
+    if expected is not None and not (
+        _is_now(old, expected) or _was_before(old, expected) or _is_next(old, expected)
+    ):
         raise Refused(ErrorCode.PRODUCER_FENCED)
     if old.state in DECIDED:
         raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -91,10 +93,6 @@ def initialize(
     if repeats and old.producer_epoch < EPOCH_MAX:
         return Initialized(old, True)  # what it asks for was done: the same answer
     return Initialized(_renewed(old, expected, timeout_ms, new_id, now_ms), True)
-
-
-def _may_go_on(old: TransactionMeta, expected: ProducerIdAndEpoch) -> bool:
-    return _is_now(old, expected) or _was_before(old, expected) or _is_next(old, expected)
 
 
 def _is_now(old: TransactionMeta, who: ProducerIdAndEpoch) -> bool:
@@ -138,7 +136,7 @@ def _renewed(
 
 
 def fence(old: TransactionMeta, now_ms: TimestampMs, *, by_itself: bool = False) -> TransactionMeta:
-    """Whoever has the transaction open may not go on with it, and it is aborted.
+    """The producer that has the transaction open may not go on with it, and it is aborted.
 
     `by_itself`: it asked for that, and may ask again with the epoch it has.
     """
@@ -248,7 +246,7 @@ def end(
 
 
 def _is_spent(old: TransactionMeta) -> bool:
-    """At the epoch that is for fencing only: nobody may be told of it, so it has to begin anew."""
+    """At the epoch that is for fencing only: it is never answered, so the producer starts again."""
     return old.producer_epoch == EPOCH_MAX and old.next_producer_id == NO_PRODUCER_ID
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from stratamq.broker.kafka.cluster import FoundShard, ShardLookup
 from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.errors import coordinator_code
 from stratamq.broker.kafka.groups.classic.members import Identity
+from stratamq.broker.kafka.groups.family import Groups
 from stratamq.broker.kafka.transactions.api import check_id
 from stratamq.broker.kafka.transactions.coordinator import TransactionCoordinator
 from stratamq.broker.kafka.transactions.machine import ProducerIdAndEpoch
@@ -32,17 +32,9 @@ ADDS_SINCE = 5
 CheckedPartition = tuple[TxnOffsetCommitRequestPartition, FoundShard]
 
 
-class PendingGroupOffsets(Protocol):
-    """What is needed of `Groups`."""
-
-    async def add_pending(
-        self, group: str, who: Identity, producer_id: int, offsets: Sequence[CommitOffset]
-    ) -> ErrorCode: ...
-
-
 class TransactionOffsetsApi:
     def __init__(
-        self, services: Services, coordinator: TransactionCoordinator, groups: PendingGroupOffsets
+        self, services: Services, coordinator: TransactionCoordinator, groups: Groups
     ) -> None:
         self._services = services
         self._coordinator = coordinator
@@ -87,27 +79,29 @@ class TransactionOffsetsApi:
     async def _commit(
         self, request: TxnOffsetCommitRequest, entries: Sequence[CommitOffset], version: int
     ) -> ErrorCode:
-        try:
-            return await self._add(request, entries, version)
-        except StrataError as error:
-            return _as_offsets(coordinator_code(error), version)
-
-    async def _add(
-        self, request: TxnOffsetCommitRequest, entries: Sequence[CommitOffset], version: int
-    ) -> ErrorCode:
         producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
         member = Identity(request.member_id, request.group_instance_id, request.generation_id)
         transactional_id, group = request.transactional_id, request.group_id
-        check_id(transactional_id)
-        check_group_name(group)
-        if version >= ADDS_SINCE:
-            await self._coordinator.add(transactional_id, producer, groups=[group])
-        return await self._coordinator.within(
-            transactional_id,
-            producer,
-            group,
-            lambda: self._groups.add_pending(group, member, producer.producer_id, entries),
-        )
+        try:
+            check_id(transactional_id)
+            check_group_name(group)
+            if version >= ADDS_SINCE:
+                await self._coordinator.add(transactional_id, producer, groups=[group])
+            return await self._coordinator.within(
+                transactional_id,
+                producer,
+                group,
+                lambda: self._groups.add_pending(group, member, producer.producer_id, entries),
+            )
+        except StrataError as error:
+            code = coordinator_code(error)
+        if code is ErrorCode.PRODUCER_FENCED:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if code is ErrorCode.INVALID_TXN_STATE and version >= ABORTABLE_SINCE:
+            return ErrorCode.TRANSACTION_ABORTABLE
+        if code is ErrorCode.CONCURRENT_TRANSACTIONS and version < ADDS_SINCE:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE  # older producers retry after this one
+        return code
 
 
 async def _topic_result(
@@ -122,13 +116,3 @@ async def _topic_result(
             async for one, checked in paced(some)
         ],
     )
-
-
-def _as_offsets(code: ErrorCode, version: int) -> ErrorCode:
-    if code is ErrorCode.PRODUCER_FENCED:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    if code is ErrorCode.INVALID_TXN_STATE and version >= ABORTABLE_SINCE:
-        return ErrorCode.TRANSACTION_ABORTABLE
-    if code is ErrorCode.CONCURRENT_TRANSACTIONS and version < ADDS_SINCE:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE  # older producers retry after this one
-    return code

@@ -29,7 +29,7 @@ class ProducerIdSource:
     async def _take(self) -> None:
         async with self._taking:
             if self._left:
-                return  # somebody else took a block while we waited
+                return  # another request took a block while this one waited
             first = self._meta.state.next_producer_id
             try:
                 await self._meta.submit(TakeProducerIds(first_id=first, count=BLOCK))

@@ -1,4 +1,4 @@
-"""May this batch be written in this transaction?
+"""Whether a batch may be written in a transaction.
 
 Answered from what the Meta Service holds, without waiting, so that batches stay in order: a batch
 of a transaction that is open is handed to its shard before the transaction's end can be.
@@ -26,7 +26,7 @@ ABORTABLE_SINCE = 11
 """Produce versions that know the code TRANSACTION_ABORTABLE."""
 
 ADDS_SINCE = 12
-"""Produce versions of producers that leave it to us to add partitions to their transactions."""
+"""Produce versions of producers that do not add partitions to their transactions themselves."""
 
 _Key = tuple[str, ProducerIdAndEpoch]
 
@@ -54,11 +54,18 @@ class TransactionVerifier:
         who = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
         try:
             if not self._is_in(transactional_id, who, shard):
+                if version < ABORTABLE_SINCE:
+                    raise Refused(ErrorCode.INVALID_TXN_STATE)
                 if version < ADDS_SINCE:
-                    raise Refused(_not_added(version))
+                    raise Refused(ErrorCode.TRANSACTION_ABORTABLE)
                 await self._add(transactional_id, who, shard)
         except Refused as refusal:
-            raise Refused(_as_produce(refusal.code, version)) from None
+            code = refusal.code
+            if code is ErrorCode.PRODUCER_FENCED:
+                code = ErrorCode.INVALID_PRODUCER_EPOCH
+            if code is ErrorCode.CONCURRENT_TRANSACTIONS and version < ADDS_SINCE:
+                code = ErrorCode.NOT_ENOUGH_REPLICAS  # older producers retry after this one
+            raise Refused(code) from None
 
     def _is_in(self, transactional_id: str, who: ProducerIdAndEpoch, shard: ShardName) -> bool:
         if (transactional_id, who) in self._waiting:
@@ -80,7 +87,7 @@ class TransactionVerifier:
         await turn.admitted
 
     async def _serve(self, key: _Key) -> None:
-        """Whatever goes wrong is the answer of all that wait for it: none waits for ever."""
+        """An error is the answer of all batches that wait for it: none waits for ever."""
         turns: list[_Turn] = []
         try:
             while turns := self._waiting[key]:
@@ -111,17 +118,3 @@ def _answer(turns: Iterable[_Turn], failure: Exception | None) -> None:
             admitted.set_result(None)
         else:
             admitted.set_exception(failure)
-
-
-def _not_added(version: int) -> ErrorCode:
-    if version < ABORTABLE_SINCE:
-        return ErrorCode.INVALID_TXN_STATE
-    return ErrorCode.TRANSACTION_ABORTABLE
-
-
-def _as_produce(code: ErrorCode, version: int) -> ErrorCode:
-    if code is ErrorCode.PRODUCER_FENCED:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    if code is ErrorCode.CONCURRENT_TRANSACTIONS and version < ADDS_SINCE:
-        return ErrorCode.NOT_ENOUGH_REPLICAS  # the one that older producers just try again after
-    return code

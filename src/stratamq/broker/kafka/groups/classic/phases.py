@@ -3,7 +3,7 @@
 Empty       it has no members; it may still have offsets
 Preparing   members have to join; those that do not in time are removed
 Completing  all have joined and wait for the leader's assignment
-Stable      everyone has an assignment
+Stable      all members have an assignment
 Dead        deleted; a request that still holds it looks it up again
 """
 
@@ -48,10 +48,10 @@ def step(state: ClassicState, event: ClassicEvent) -> ClassicState:
 
 
 class JoinTimer:
-    """Ends when everyone has joined or time is up.
+    """Ends when all members have joined or time is up.
 
     The first rebalance of an empty group is different: more members are probably on their way, so
-    it waits a while even when everyone it knows is there, and a while longer when a member came.
+    it waits a while even when all it knows have joined, and a while longer when a member came.
     """
 
     def __init__(self) -> None:

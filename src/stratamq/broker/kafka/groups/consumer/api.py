@@ -11,11 +11,11 @@ from stratamq.broker.kafka.groups.consumer.group import over_limit
 from stratamq.broker.kafka.groups.consumer.members import (
     JOINING,
     LEAVING_FOR_NOW,
-    Order,
+    HeartbeatReply,
+    HeartbeatReport,
     Partition,
     Partitions,
-    Reader,
-    Report,
+    Subscriber,
 )
 from stratamq.broker.kafka.groups.consumer.regex import BadPattern, compile_pattern
 from stratamq.broker.kafka.groups.coordinator import GroupCoordinator
@@ -36,7 +36,7 @@ OWN_ID_FROM = 1
 """From this version on clients make their member ids themselves."""
 
 PARTITION_BYTES = 16
-"""Of what a member says it owns, which is not kept. With the usual limit, 65,000 fit."""
+"""Of what a member says it owns, which is not stored. With the usual limit, 65,000 fit."""
 
 
 class ConsumerApi:
@@ -62,7 +62,9 @@ class ConsumerApi:
             else Assignment(topic_partitions=by_topic_id(assigned)),
         )
 
-    async def _order(self, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> Order:
+    async def _order(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller
+    ) -> HeartbeatReply:
         if _weight(request) > self._coordinator.limits.member_bytes_max:
             return over_limit(request.member_id, GroupLimit.MEMBER)
         report = _report(request, caller, self._coordinator.services.entropy)
@@ -71,11 +73,11 @@ class ConsumerApi:
                 request.group_id, report
             )
         except StrataError as error:
-            return Order(
+            return HeartbeatReply(
                 error=coordinator_code(error), message=str(error), member_id=report.member_id
             )
 
-    async def _heartbeat(self, name: str, report: Report) -> Order:
+    async def _heartbeat(self, name: str, report: HeartbeatReport) -> HeartbeatReply:
         joins = report.epoch == JOINING
         state = self._coordinator.find(name)
         if state is None and joins:
@@ -83,7 +85,7 @@ class ConsumerApi:
         if state is None:
             return no_group(report)
 
-        def act(now_ms: int) -> Order:
+        def act(now_ms: int) -> HeartbeatReply:
             topics = self._coordinator.topics()
             state.group, order = consumer_heartbeat(state.group, now_ms, report, topics)
             return order
@@ -97,18 +99,20 @@ def _weight(request: ConsumerGroupHeartbeatRequest) -> int:
     return owned + weight(*(request.subscribed_topic_names or ()))
 
 
-def _report(request: ConsumerGroupHeartbeatRequest, caller: Caller, entropy: Entropy) -> Report:
+def _report(
+    request: ConsumerGroupHeartbeatRequest, caller: Caller, entropy: Entropy
+) -> HeartbeatReport:
     made_here = caller.version < OWN_ID_FROM and request.member_epoch == JOINING
     names, owned = request.subscribed_topic_names, request.topic_partitions
     rebalance_ms = request.rebalance_timeout_ms
-    return Report(
+    return HeartbeatReport(
         member_id=request.member_id or (str(random_uuid(entropy)) if made_here else ""),
         epoch=request.member_epoch,
         instance_id=request.instance_id,
         rack_id=request.rack_id,
         client_id=caller.client_id,
         client_host=f"/{caller.host}",
-        reader=Reader(caller.principal, caller.host),
+        reader=Subscriber(caller.principal, caller.host),
         rebalance_ms=None if rebalance_ms == -1 else rebalance_ms,
         names=None if names is None else frozenset(names),
         regex=request.subscribed_topic_regex,
@@ -123,7 +127,7 @@ def _report(request: ConsumerGroupHeartbeatRequest, caller: Caller, entropy: Ent
     )
 
 
-def complaint(group: str, report: Report) -> Order | None:
+def complaint(group: str, report: HeartbeatReport) -> HeartbeatReply | None:
     """The refusal of a heartbeat that makes no sense in any group, or None."""
     text = _nonsense(group, report)
     if text is not None:
@@ -140,7 +144,7 @@ def complaint(group: str, report: Report) -> Order | None:
     return None
 
 
-def _nonsense(group: str, report: Report) -> str | None:
+def _nonsense(group: str, report: HeartbeatReport) -> str | None:
     if not group:
         return "GroupId can't be empty."
     if report.member_id == "":
@@ -164,8 +168,8 @@ def _nonsense(group: str, report: Report) -> str | None:
     return None
 
 
-def _refusal(report: Report, error: ErrorCode, text: str) -> Order:
-    return Order(error=error, message=text, member_id=report.member_id)
+def _refusal(report: HeartbeatReport, error: ErrorCode, text: str) -> HeartbeatReply:
+    return HeartbeatReply(error=error, message=text, member_id=report.member_id)
 
 
 def by_topic_id(partitions: Partitions) -> Sequence[TopicPartitions]:

@@ -15,14 +15,14 @@ from stratamq.model.types import TopicId
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class MemberWish:
     """What a member subscribes to, and what it was to have so far."""
 
     topics: frozenset[TopicId]
     had: Partitions = NOTHING
 
 
-Wishes = Mapping[str, Wish]
+Wishes = Mapping[str, MemberWish]
 Counts = Mapping[TopicId, int]
 """Partitions of each topic."""
 
@@ -37,8 +37,8 @@ def range_(wishes: Wishes, counts: Counts) -> Result:
             continue
         each, more = divmod(count, len(readers))
         start = 0
-        for place, member in enumerate(readers):
-            end = start + each + (place < more)
+        for index, member in enumerate(readers):
+            end = start + each + (index < more)
             given[member].update(Partition(topic, number) for number in range(start, end))
             start = end
     return _frozen(given)
@@ -71,7 +71,8 @@ def _kept(wishes: Wishes, counts: Counts) -> dict[str, set[Partition]]:
 
 
 def _trim(given: dict[str, set[Partition]], total: int) -> None:
-    """All want the same: nobody keeps more than a fair share. Who has more keeps the odd ones."""
+    """All want the same: no member keeps more than a fair share. Those with more keep the odd
+    ones."""
     each, more = divmod(total, len(given))
     for member in sorted(given, key=lambda one: (-len(given[one]), one)):
         share = each + (more > 0)
@@ -81,7 +82,7 @@ def _trim(given: dict[str, set[Partition]], total: int) -> None:
 
 
 def _fill(given: dict[str, set[Partition]], wishes: Wishes, counts: Counts) -> None:
-    """What nobody has goes to whoever has least; topics with few readers first."""
+    """Partitions without a member go to the one that has least; topics with few readers first."""
     taken = frozenset().union(*given.values())
     readers = {
         topic: [member for member, wish in wishes.items() if topic in wish.topics]

@@ -24,7 +24,7 @@ from stratamq.broker.kafka.groups.classic.members import (
 )
 from stratamq.broker.kafka.groups.consumer.group import ConsumerGroup
 from stratamq.broker.kafka.groups.consumer.members import (
-    Classic,
+    ClassicMemberMetadata,
     ConsumerMember,
     MemberState,
     Partition,
@@ -244,7 +244,7 @@ def _updated(member: ConsumerMember, call: JoinCall, said: EmbeddedSubscription)
         client_host=call.client_host,
         rebalance_ms=call.rebalance_ms,
         wants=TopicSubscription(names=said.names),
-        classic=Classic(session_ms=call.session_ms, protocols=call.protocols),
+        classic=ClassicMemberMetadata(session_ms=call.session_ms, protocols=call.protocols),
     )
 
 

@@ -1,4 +1,4 @@
-"""A consumer group (KIP-848) as a state machine: heartbeats and the time go in, orders come out.
+"""A consumer group (KIP-848) as a state machine: heartbeats and the time go in, replies come out.
 
 Like the classic one it never waits: the caller passes `now_ms` and the topics there are, calls
 `tick` at `next_ms`, and stores the group whenever `changed` is set, before it sends the answer.
@@ -26,11 +26,11 @@ from stratamq.broker.kafka.groups.consumer.members import (
     LEAVING_FOR_NOW,
     NOTHING,
     ConsumerMember,
+    HeartbeatReply,
+    HeartbeatReport,
     Membership,
     MemberState,
-    Order,
     Partitions,
-    Report,
     Topics,
     TopicSubscription,
 )
@@ -79,26 +79,29 @@ class ConsumerGroup:
 
     # -- heartbeat -----------------------------------------------------------------------------
 
-    def heartbeat(self, now_ms: int, report: Report, topics: Topics) -> Order:
+    def heartbeat(self, now_ms: int, report: HeartbeatReport, topics: Topics) -> HeartbeatReply:
         """Join, or go on. The report was checked for sense before (`consumer.validation`)."""
         error = self._error(report)
         if error is not ErrorCode.NONE:
-            return Order(error=error, member_id=report.member_id, message=error.text)
-        limit = self._limit(report)
+            return HeartbeatReply(error=error, member_id=report.member_id, message=error.text)
+        known = self.membership.by_instance(report.instance_id)
+        known = known or self.members.get(report.member_id)
+        after = _updated(known or ConsumerMember(member_id=report.member_id), report)
+        limit = self.limit_reached(known, after)
         if limit is not None:
             return over_limit(report.member_id, limit)
         before = self.admit(report.member_id, report.instance_id)
         owned = NOTHING if report.epoch == JOINING else report.owned
         member = self.advance(now_ms, before, _updated(before, report), owned, topics)
         lost = report.epoch in (JOINING, before.previous_epoch)  # or never sent: no answer came
-        told = lost or report.is_full or member.assigned != before.assigned
-        return Order(
+        answered = lost or report.is_full or member.assigned != before.assigned
+        return HeartbeatReply(
             member_id=member.member_id,
             epoch=member.epoch,
-            assigned=member.assigned if told else None,
+            assigned=member.assigned if answered else None,
         )
 
-    def _error(self, report: Report) -> ErrorCode:
+    def _error(self, report: HeartbeatReport) -> ErrorCode:
         if self.is_dead:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         joins = report.epoch == JOINING
@@ -112,12 +115,6 @@ class ConsumerGroup:
         if member is None or (report.instance_id is not None and holder is None):
             return ErrorCode.NONE if joins else ErrorCode.UNKNOWN_MEMBER_ID
         return ErrorCode.NONE if joins else _epoch_error(member, report)
-
-    def _limit(self, report: Report) -> GroupLimit | None:
-        known = self.membership.by_instance(report.instance_id)
-        known = known or self.members.get(report.member_id)
-        after = _updated(known or ConsumerMember(member_id=report.member_id), report)
-        return self.limit_reached(known, after)
 
     def limit_reached(
         self, known: ConsumerMember | None, after: ConsumerMember
@@ -216,11 +213,11 @@ class ConsumerGroup:
 
     # -- leave ---------------------------------------------------------------------------------
 
-    def leave(self, now_ms: int, report: Report) -> Order:
+    def leave(self, now_ms: int, report: HeartbeatReport) -> HeartbeatReply:
         """For good, or (static members, epoch -2) for as long as a session lasts."""
         error = self._leave_error(report)
         if error is not ErrorCode.NONE:
-            return Order(error=error, member_id=report.member_id, message=error.text)
+            return HeartbeatReply(error=error, member_id=report.member_id, message=error.text)
         member = self.members[report.member_id]
         if report.epoch == LEAVING_FOR_NOW:
             self._put(
@@ -230,9 +227,9 @@ class ConsumerGroup:
             self.heard(now_ms, member)
         else:
             self.remove(now_ms, member.member_id)
-        return Order(member_id=report.member_id, epoch=report.epoch)
+        return HeartbeatReply(member_id=report.member_id, epoch=report.epoch)
 
-    def _leave_error(self, report: Report) -> ErrorCode:
+    def _leave_error(self, report: HeartbeatReport) -> ErrorCode:
         if report.instance_id is not None:
             holder = self.membership.by_instance(report.instance_id)
             if holder is None:
@@ -298,7 +295,7 @@ class ConsumerGroup:
                 self.remove(now_ms, member_id)
 
     def load(self, now_ms: int, members: Iterable[ConsumerMember]) -> None:
-        """As after a restart: everyone has all its time again."""
+        """As after a restart: all members have their whole time again."""
         self.membership.load(members)
         for member in self.members.values():
             self.heard(now_ms, member)
@@ -321,9 +318,11 @@ class ConsumerGroup:
         self._due_ms.pop(member_id, None)
 
 
-def over_limit(member_id: str, limit: GroupLimit) -> Order:
+def over_limit(member_id: str, limit: GroupLimit) -> HeartbeatReply:
     error = ErrorCode.INVALID_REQUEST if limit is GroupLimit.MEMBER else limit.error
-    return Order(error=error, message=f"{limit} is reached.", member_id=member_id, limit=limit)
+    return HeartbeatReply(
+        error=error, message=f"{limit} is reached.", member_id=member_id, limit=limit
+    )
 
 
 def _stale(member: ConsumerMember, epoch: int) -> ErrorCode:
@@ -333,8 +332,8 @@ def _stale(member: ConsumerMember, epoch: int) -> ErrorCode:
     return ErrorCode.ILLEGAL_GENERATION if classic else ErrorCode.STALE_MEMBER_EPOCH
 
 
-def _epoch_error(member: ConsumerMember, report: Report) -> ErrorCode:
-    """A member may be one epoch behind: then the answer to its last heartbeat got lost."""
+def _epoch_error(member: ConsumerMember, report: HeartbeatReport) -> ErrorCode:
+    """A member may be at the previous epoch: then the answer to its last heartbeat got lost."""
     if report.epoch == member.epoch:
         return ErrorCode.NONE
     repeats = report.epoch == member.previous_epoch and report.owned is not None
@@ -343,7 +342,7 @@ def _epoch_error(member: ConsumerMember, report: Report) -> ErrorCode:
     return ErrorCode.FENCED_MEMBER_EPOCH
 
 
-def _updated(member: ConsumerMember, report: Report) -> ConsumerMember:
+def _updated(member: ConsumerMember, report: HeartbeatReport) -> ConsumerMember:
     regex = member.wants.regex if report.regex is None else report.regex
     wants = TopicSubscription(
         names=member.wants.names if report.names is None else report.names,

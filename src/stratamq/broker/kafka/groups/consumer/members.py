@@ -32,7 +32,7 @@ class TopicInfo(NamedTuple):
     partitions: int
 
 
-class Reader(NamedTuple):
+class Subscriber(NamedTuple):
     """Whose rights decide what a member may see."""
 
     principal: str
@@ -45,7 +45,7 @@ class Topics:
 
     revision: Hashable
     by_name: Mapping[str, TopicInfo]
-    shows: Callable[[Reader, str], bool] = lambda reader, name: True
+    shows: Callable[[Subscriber, str], bool] = lambda reader, name: True
 
 
 class MemberState(StrEnum):
@@ -63,12 +63,12 @@ class TopicSubscription:
     names: frozenset[str] = frozenset()
     regex: str = ""
     assignor: str | None = None
-    reader: Reader | None = None
+    reader: Subscriber | None = None
     """Whose rights decide which topics the regex finds. None: of a row that did not have it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Classic:
+class ClassicMemberMetadata:
     """What a member that speaks the classic protocol said when it joined, for as long as it does:
     see `groups.migration`. Its generation is its member epoch."""
 
@@ -92,7 +92,7 @@ class ConsumerMember:
     previous_epoch: int = -1
     assigned: Partitions = NOTHING
     revoking: Partitions = NOTHING
-    classic: Classic | None = None
+    classic: ClassicMemberMetadata | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -113,7 +113,7 @@ class ConsumerMember:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class HeartbeatReport:
     """A heartbeat. None: the same as in the one before."""
 
     member_id: str
@@ -122,7 +122,7 @@ class Report:
     rack_id: str | None = None
     client_id: str = ""
     client_host: str = ""
-    reader: Reader | None = None
+    reader: Subscriber | None = None
     rebalance_ms: int | None = None
     names: frozenset[str] | None = None
     regex: str | None = None
@@ -137,7 +137,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class HeartbeatReply:
     """The answer. `assigned` is None when it is as before."""
 
     error: ErrorCode = ErrorCode.NONE

@@ -40,7 +40,7 @@ class Match(NamedTuple):
 
 
 class Split(NamedTuple):
-    """Go on at both places, given relative to this step."""
+    """Go on at both steps, given relative to this one."""
 
     ways: tuple[int, ...]
 
@@ -57,10 +57,10 @@ Program = list[Step]
 
 @dataclass(slots=True)
 class _State:
-    """All places that the pattern may be at after some characters, and where each next one leads.
+    """All steps that the pattern may be at after some characters, and where each next one leads.
     `accepts`: a name may end here."""
 
-    places: frozenset[int]
+    positions: frozenset[int]
     accepts: bool
     after: dict[str, _State]
 
@@ -83,53 +83,50 @@ class Pattern:
         state = self._start
         for char in name:
             state = state.after.get(char) or self._step(state, char)
-            if not state.places:
+            if not state.positions:
                 return False
         return state.accepts
 
     def _step(self, state: _State, char: str) -> _State:
-        self.work += len(state.places)
-        after = frozenset(place + 1 for place in state.places if self._takes(place, char))
+        self.work += len(state.positions)
+        after = frozenset(at + 1 for at in state.positions if self._takes(at, char))
         found = self._states.get(after)
         if found is None:
             if len(self._states) >= STATES_MAX:
-                self._forget()
+                for one in (self._start, *self._states.values()):
+                    one.after.clear()
+                self._states.clear()
             found = self._states[after] = self._state(after)
         state.after[char] = found
         return found
 
-    def _forget(self) -> None:
-        for state in (self._start, *self._states.values()):
-            state.after.clear()
-        self._states.clear()
-
-    def _state(self, places: Collection[int], *, at_start: bool = False) -> _State:
-        reached = self._closure(places, at_start=at_start)
+    def _state(self, positions: Collection[int], *, at_start: bool = False) -> _State:
+        reached = self._closure(positions, at_start=at_start)
         ends = self._closure(reached, at_start=at_start, at_end=True)
         return _State(reached, len(self._program) in ends, {})
 
-    def _takes(self, place: int, char: str) -> bool:
-        step = self._program[place] if place < len(self._program) else None
+    def _takes(self, at: int, char: str) -> bool:
+        step = self._program[at] if at < len(self._program) else None
         if not isinstance(step, Match):
             return False
         return char != "\n" if step.chars is None else char in step.chars
 
     def _closure(
-        self, places: Collection[int], *, at_start: bool, at_end: bool = False
+        self, positions: Collection[int], *, at_start: bool, at_end: bool = False
     ) -> frozenset[int]:
-        """All places that can be reached without taking a character."""
+        """All steps that can be reached without taking a character."""
         found: set[int] = set()
-        waiting = list(places)
+        waiting = list(positions)
         while waiting:
-            place = waiting.pop()
-            if place in found:
+            at = waiting.pop()
+            if at in found:
                 continue
-            found.add(place)
-            step = self._program[place] if place < len(self._program) else None
+            found.add(at)
+            step = self._program[at] if at < len(self._program) else None
             if isinstance(step, Split):
-                waiting += [place + way for way in step.ways]
+                waiting += [at + way for way in step.ways]
             elif isinstance(step, Edge) and (at_end if step.at_end else at_start):
-                waiting.append(place + 1)
+                waiting.append(at + 1)
         self.work += len(found)
         return frozenset(found)
 

@@ -13,14 +13,14 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from stratamq.broker.kafka.groups.consumer.assignors import ASSIGNORS, DEFAULT_ASSIGNOR, Wish
+from stratamq.broker.kafka.groups.consumer.assignors import ASSIGNORS, DEFAULT_ASSIGNOR, MemberWish
 from stratamq.broker.kafka.groups.consumer.members import (
     NOTHING,
     ConsumerMember,
     MemberState,
     Partition,
     Partitions,
-    Reader,
+    Subscriber,
     TopicInfo,
     Topics,
     TopicSubscription,
@@ -38,7 +38,7 @@ that takes more goes on with the next request; until it is over, what was found 
 
 class _Search(NamedTuple):
     regex: str
-    reader: Reader | None
+    reader: Subscriber | None
 
 
 class _Scan:
@@ -51,7 +51,7 @@ class _Scan:
         self._names = iter(topics.by_name)
         self._pattern = pattern
 
-    def go_on(self, reader: Reader | None, topics: Topics, work_max: int) -> int:
+    def go_on(self, reader: Subscriber | None, topics: Topics, work_max: int) -> int:
         """Search until all is seen or so much is done; how much was done."""
         before = self._pattern.work
         while self._pattern.work - before <= work_max:
@@ -167,7 +167,7 @@ class Target:
         for member_id, member in members.items():
             had = self.of(member_id)
             ids = self._subscriptions.ids(member.wants, self.topics)
-            wishes[member_id] = Wish(
+            wishes[member_id] = MemberWish(
                 frozenset(one.topic_id for one in had) if ids is None else ids, had
             )
         self.by_member = ASSIGNORS[self.assignor](wishes, counts)
@@ -197,14 +197,14 @@ def reconcile(
         return member
     if member.state is MemberState.UNREVOKED and _still_has(owned, member.revoking):
         return member
-    kept = member.assigned & target
+    stays = member.assigned & target
     revoking = member.assigned - target
     if revoking and _still_has(owned, revoking):
-        return replace(member, state=MemberState.UNREVOKED, assigned=kept, revoking=revoking)
-    wanted = target - kept
+        return replace(member, state=MemberState.UNREVOKED, assigned=stays, revoking=revoking)
+    wanted = target - stays
     free = frozenset(one for one in wanted if is_free(one))
     state = MemberState.STABLE if free == wanted else MemberState.UNRELEASED
-    moved = replace(member, state=state, assigned=kept | free, revoking=NOTHING)
+    moved = replace(member, state=state, assigned=stays | free, revoking=NOTHING)
     if member.epoch != target_epoch:
         moved = replace(moved, epoch=target_epoch, previous_epoch=member.epoch)
     return moved

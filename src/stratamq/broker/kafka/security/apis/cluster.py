@@ -11,14 +11,8 @@ from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages import (
     acls,
     cluster_admin,
-    configs,
-    quorum,
     quotas,
     sasl,
-)
-from stratamq.wire.kafka.protocol.messages.cluster_admin import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
 )
 from stratamq.wire.kafka.protocol.messages.metadata import (
     DescribeClusterRequest,
@@ -36,10 +30,6 @@ def report_in_cluster(
         response.cluster_authorized_operations = cluster_operations(rights)
 
 
-def no_rules(request: acls.DescribeAclsRequest, code: ErrorCode) -> Any:
-    return acls.DescribeAclsResponse(error_code=code, error_message=code.text, resources=[])
-
-
 def no_rules_created(request: acls.CreateAclsRequest, code: ErrorCode) -> Any:
     one = acls.AclCreationResult(error_code=code, error_message=code.text)
     return acls.CreateAclsResponse(results=[one for _ in request.creations])
@@ -48,12 +38,6 @@ def no_rules_created(request: acls.CreateAclsRequest, code: ErrorCode) -> Any:
 def no_rules_deleted(request: acls.DeleteAclsRequest, code: ErrorCode) -> Any:
     one = acls.DeleteAclsFilterResult(error_code=code, error_message=code.text, matching_acls=[])
     return acls.DeleteAclsResponse(filter_results=[one for _ in request.filters])
-
-
-def no_users(request: sasl.DescribeUserScramCredentialsRequest, code: ErrorCode) -> Any:
-    return sasl.DescribeUserScramCredentialsResponse(
-        error_code=code, error_message=code.text, results=[]
-    )
 
 
 def no_users_altered(request: sasl.AlterUserScramCredentialsRequest, code: ErrorCode) -> Any:
@@ -68,12 +52,6 @@ def no_users_altered(request: sasl.AlterUserScramCredentialsRequest, code: Error
     )
 
 
-def no_quotas(request: quotas.DescribeClientQuotasRequest, code: ErrorCode) -> Any:
-    return quotas.DescribeClientQuotasResponse(
-        error_code=code, error_message=code.text, entries=None
-    )
-
-
 def no_quotas_altered(request: quotas.AlterClientQuotasRequest, code: ErrorCode) -> Any:
     return quotas.AlterClientQuotasResponse(
         entries=[
@@ -83,10 +61,6 @@ def no_quotas_altered(request: quotas.AlterClientQuotasRequest, code: ErrorCode)
             for entry in request.entries
         ]
     )
-
-
-def no_disks(request: cluster_admin.DescribeLogDirsRequest, code: ErrorCode) -> Any:
-    return cluster_admin.DescribeLogDirsResponse(error_code=code, results=[])
 
 
 def not_moved(request: cluster_admin.AlterReplicaLogDirsRequest, code: ErrorCode) -> Any:
@@ -107,18 +81,6 @@ def not_moved(request: cluster_admin.AlterReplicaLogDirsRequest, code: ErrorCode
             for name, numbers in wanted.items()
         ]
     )
-
-
-def no_quorum(request: quorum.DescribeQuorumRequest, code: ErrorCode) -> Any:
-    return quorum.DescribeQuorumResponse(error_code=code, error_message=code.text, topics=[])
-
-
-def not_unregistered(request: quorum.UnregisterBrokerRequest, code: ErrorCode) -> Any:
-    return quorum.UnregisterBrokerResponse(error_code=code, error_message=code.text)
-
-
-def not_updated(request: quorum.UpdateFeaturesRequest, code: ErrorCode) -> Any:
-    return quorum.UpdateFeaturesResponse(error_code=code, error_message=code.text)
 
 
 def elect(request: cluster_admin.ElectLeadersRequest, rights: Rights) -> Verdict | None:
@@ -142,19 +104,3 @@ def _unelected(topic: cluster_admin.ElectLeadersTopic) -> cluster_admin.ReplicaE
             for one in topic.partitions
         ],
     )
-
-
-def no_reassignments(request: object, code: ErrorCode) -> Any:
-    return cluster_admin.ListPartitionReassignmentsResponse(
-        error_code=code, error_message=code.text, topics=[]
-    )
-
-
-def not_reassigned(request: AlterPartitionReassignmentsRequest, code: ErrorCode) -> Any:
-    return AlterPartitionReassignmentsResponse(
-        error_code=code, error_message=code.text, responses=[]
-    )
-
-
-def no_resources(request: configs.ListConfigResourcesRequest, code: ErrorCode) -> Any:
-    return configs.ListConfigResourcesResponse(error_code=code, config_resources=[])

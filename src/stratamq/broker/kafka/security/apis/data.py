@@ -58,16 +58,15 @@ def produce(request: ProduceRequest, rights: Rights) -> Steps[Verdict | None]:
     if transaction is not None and not rights.on_transaction(Operation.WRITE, transaction):
         answers = yield from listed(_unwritten(one, NO_TRANSACTION) for one in request.topic_data)
         return _unanswered(request, refused(ProduceResponse(responses=answers)))
-    kept, others = yield from split(request.topic_data, lambda one: _may_write(one, rights))
-    if not others:
+    allowed, denied = yield from split(
+        request.topic_data,
+        lambda one: rights.on_named_topic(Operation.WRITE, one.name, one.topic_id),
+    )
+    if not denied:
         return None
-    answers = yield from listed(_unwritten(one, NO_TOPIC) for one in others)
-    verdict = parted(request, "topic_data", kept, answers, ProduceResponse, "responses")
+    answers = yield from listed(_unwritten(one, NO_TOPIC) for one in denied)
+    verdict = parted(request, "topic_data", allowed, answers, ProduceResponse, "responses")
     return _unanswered(request, verdict)
-
-
-def _may_write(topic: TopicProduceData, rights: Rights) -> bool:
-    return rights.on_named_topic(Operation.WRITE, topic.name, topic.topic_id)
 
 
 def _unwritten(topic: TopicProduceData, code: ErrorCode) -> TopicProduceResponse:
@@ -124,14 +123,10 @@ def fetch(request: FetchRequest, rights: Rights) -> Steps[Verdict]:
 
 
 def _may_read(request: FetchRequest, name: str, topic_id: bytes, rights: Rights) -> bool:
-    if _is_replica(request):
+    state = request.replica_state
+    if request.replica_id >= 0 or (state is not None and state.replica_id >= 0):
         return rights.on_cluster(Operation.CLUSTER_ACTION)
     return rights.on_named_topic(Operation.READ, name, topic_id)
-
-
-def _is_replica(request: FetchRequest) -> bool:
-    state = request.replica_state
-    return request.replica_id >= 0 or (state is not None and state.replica_id >= 0)
 
 
 def _hide(answer: FetchablePartitionResponse) -> None:

@@ -45,16 +45,6 @@ def member(refuse: Callable[[Any, ErrorCode], Any]) -> Judge:
     return whole(Operation.READ, GROUP, refuse, lambda request: request.group_id)
 
 
-def not_joined(request: groups.JoinGroupRequest, code: ErrorCode) -> groups.JoinGroupResponse:
-    return groups.JoinGroupResponse(
-        error_code=code, protocol_name="", leader="", member_id="", members=[]
-    )
-
-
-def not_synced(request: groups.SyncGroupRequest, code: ErrorCode) -> groups.SyncGroupResponse:
-    return groups.SyncGroupResponse(error_code=code, assignment=b"")
-
-
 # -- FindCoordinator -------------------------------------------------------------------------------
 
 
@@ -66,8 +56,8 @@ def find_coordinator(
         return None
     batched = rights.caller.version >= BATCHED_COORDINATORS_FROM
     keys = request.coordinator_keys if batched else [request.key]
-    kept, others = yield from split(keys, lambda key: rights.may(Operation.DESCRIBE, kind, key))
-    if not others:
+    allowed, denied = yield from split(keys, lambda key: rights.may(Operation.DESCRIBE, kind, key))
+    if not denied:
         return None
     code, answer = REFUSAL[kind], groups.FindCoordinatorResponse
     if not batched:
@@ -76,9 +66,9 @@ def find_coordinator(
         groups.Coordinator(
             key=key, node_id=-1, host="", port=-1, error_code=code, error_message=code.text
         )
-        for key in others
+        for key in denied
     )
-    return parted(request, "coordinator_keys", kept, unknown, answer, "coordinators")
+    return parted(request, "coordinator_keys", allowed, unknown, answer, "coordinators")
 
 
 # -- KIP-848 ---------------------------------------------------------------------------------------
@@ -122,14 +112,14 @@ def without_hidden_members(
     rights: Rights,
 ) -> Steps[None]:
     """A group whose members read a topic that the caller may not see is not described at all."""
-    shown: list[Any] = []
+    visible: list[Any] = []
     for one in response.groups:
         yield
         _, hidden = yield from split(
             _topics_of(one), lambda name: rights.on_topic(Operation.DESCRIBE, name)
         )
-        shown.append(undescribed_consumers(one.group_id, NO_TOPIC) if hidden else one)
-    response.groups = shown
+        visible.append(undescribed_consumers(one.group_id, NO_TOPIC) if hidden else one)
+    response.groups = visible
 
 
 def _topics_of(group: consumer_groups.DescribedConsumerGroup) -> Iterable[str]:
@@ -186,13 +176,13 @@ def commit(request: group_offsets.OffsetCommitRequest, rights: Rights) -> Steps[
     if not rights.on_group(Operation.READ, request.group_id):
         refusals = yield from listed(_uncommitted(one, NO_GROUP) for one in request.topics)
         return refused(answer(topics=refusals))
-    kept, others = yield from split(
+    allowed, denied = yield from split(
         request.topics, lambda one: rights.on_named_topic(Operation.READ, one.name, one.topic_id)
     )
-    if not others:
+    if not denied:
         return None
-    refusals = yield from listed(_uncommitted(one, NO_TOPIC) for one in others)
-    return parted(request, "topics", kept, refusals, answer, "topics")
+    refusals = yield from listed(_uncommitted(one, NO_TOPIC) for one in denied)
+    return parted(request, "topics", allowed, refusals, answer, "topics")
 
 
 def _uncommitted(topic: group_offsets.OffsetCommitRequestTopic, code: ErrorCode) -> Any:
@@ -244,13 +234,13 @@ def fetch_offsets(
         named = topics if rights.caller.version < GROUP_ERROR_FROM else ()
         refusals = yield from listed(_unfetched(one, NO_GROUP) for one in named)
         return refused(answer(error_code=NO_GROUP, topics=refusals))
-    kept, others = yield from split(
+    allowed, denied = yield from split(
         topics, lambda one: rights.on_topic(Operation.DESCRIBE, one.name)
     )
-    if not others:
+    if not denied:
         return None
-    refusals = yield from listed(_unfetched(one, NO_TOPIC) for one in others)
-    return parted(request, "topics", kept, refusals, answer, "topics")
+    refusals = yield from listed(_unfetched(one, NO_TOPIC) for one in denied)
+    return parted(request, "topics", allowed, refusals, answer, "topics")
 
 
 def _unfetched(topic: group_offsets.OffsetFetchRequestTopic, code: ErrorCode) -> Any:
@@ -267,7 +257,7 @@ def _fetch_of_groups(
     request: group_offsets.OffsetFetchRequest, rights: Rights
 ) -> Steps[Verdict | None]:
     """From version 8: many groups, each with its own topics."""
-    kept: list[Any] = []
+    allowed: list[Any] = []
     refusals: list[Any] = []
     hidden: dict[str, list[Any]] = {}
     for group in request.groups:
@@ -279,12 +269,14 @@ def _fetch_of_groups(
                 )
             )
             continue
-        seen, others = yield from _parted_topics(group.topics, rights)
-        hidden[group.group_id] = others
-        kept.append(replace(group, topics=seen) if others else group)
+        seen, denied = yield from _parted_topics(group.topics, rights)
+        hidden[group.group_id] = denied
+        allowed.append(replace(group, topics=seen) if denied else group)
     if not refusals and not any(hidden.values()):
         return None
-    verdict = parted(request, "groups", kept, refusals, group_offsets.OffsetFetchResponse, "groups")
+    verdict = parted(
+        request, "groups", allowed, refusals, group_offsets.OffsetFetchResponse, "groups"
+    )
 
     def finish(answer: Any | None) -> Any:
         whole_answer = verdict.finish(answer)
@@ -298,10 +290,10 @@ def _fetch_of_groups(
 def _parted_topics(topics: Sequence[Any] | None, rights: Rights) -> Steps[tuple[Any, list[Any]]]:
     if topics is None:
         return None, []
-    seen, others = yield from split(
+    seen, denied = yield from split(
         topics, lambda one: rights.on_named_topic(Operation.DESCRIBE, one.name, one.topic_id)
     )
-    return seen, (yield from listed(_unfetched_of_group(one) for one in others))
+    return seen, (yield from listed(_unfetched_of_group(one) for one in denied))
 
 
 def _unfetched_of_group(topic: group_offsets.OffsetFetchRequestTopics) -> Any:

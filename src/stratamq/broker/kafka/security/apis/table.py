@@ -13,7 +13,7 @@ from stratamq.broker.kafka.security.apis import data as on_data
 from stratamq.broker.kafka.security.apis import groups as on_groups
 from stratamq.broker.kafka.security.apis import topics as on_topics
 from stratamq.broker.kafka.security.apis import transactions as on_transactions
-from stratamq.broker.kafka.security.rights import ApiRights, Judge, Rights, each, whole
+from stratamq.broker.kafka.security.rights import ApiRights, Judge, Rights, each, error_in, whole
 from stratamq.model.access import Operation, ResourceKind
 from stratamq.wire.kafka.protocol.messages import (
     acls,
@@ -54,10 +54,6 @@ def _groups(items: str, operation: Operation, refuse: Any, response: type, answe
         return rights.on_group(operation, name)
 
     return each(items, allows, refuse, response, answers)
-
-
-def _error_only(response: type) -> Any:
-    return lambda request, code: response(error_code=code)
 
 
 BEFORE_ALL: Mapping[type, ApiRights] = {
@@ -116,7 +112,12 @@ TOPICS: Mapping[type, ApiRights] = {
     topics.DeleteTopicsRequest: ApiRights(needs="DELETE topic", judge=on_topics.delete_topics),
     topics.CreatePartitionsRequest: ApiRights(
         needs="ALTER topic",
-        judge=_topics(O.ALTER, on_topics.not_widened, topics.CreatePartitionsResponse, "results"),
+        judge=_topics(
+            O.ALTER,
+            on_topics.topic_error(topics.CreatePartitionsTopicResult),
+            topics.CreatePartitionsResponse,
+            "results",
+        ),
     ),
     configs.DescribeConfigsRequest: ApiRights(
         needs="DESCRIBE_CONFIGS topic, group or cluster",
@@ -149,16 +150,22 @@ GROUPS: Mapping[type, ApiRights] = {
         needs="DESCRIBE group or transactional id", judge=on_groups.find_coordinator
     ),
     groups.JoinGroupRequest: ApiRights(
-        needs="READ group", judge=on_groups.member(on_groups.not_joined)
+        needs="READ group",
+        judge=on_groups.member(
+            error_in(
+                groups.JoinGroupResponse, protocol_name="", leader="", member_id="", members=[]
+            )
+        ),
     ),
     groups.SyncGroupRequest: ApiRights(
-        needs="READ group", judge=on_groups.member(on_groups.not_synced)
+        needs="READ group",
+        judge=on_groups.member(error_in(groups.SyncGroupResponse, assignment=b"")),
     ),
     groups.HeartbeatRequest: ApiRights(
-        needs="READ group", judge=on_groups.member(_error_only(groups.HeartbeatResponse))
+        needs="READ group", judge=on_groups.member(error_in(groups.HeartbeatResponse))
     ),
     groups.LeaveGroupRequest: ApiRights(
-        needs="READ group", judge=on_groups.member(_error_only(groups.LeaveGroupResponse))
+        needs="READ group", judge=on_groups.member(error_in(groups.LeaveGroupResponse))
     ),
     consumer_groups.ConsumerGroupHeartbeatRequest: ApiRights(
         needs="READ group, DESCRIBE topic", judge=on_groups.consumer_heartbeat
@@ -230,7 +237,7 @@ TRANSACTIONS: Mapping[type, ApiRights] = {
         judge=whole(
             O.WRITE,
             TRANSACTION,
-            _error_only(transactions.EndTxnResponse),
+            error_in(transactions.EndTxnResponse),
             lambda request: str(request.transactional_id),
         ),
     ),
@@ -268,15 +275,15 @@ TRANSACTIONS: Mapping[type, ApiRights] = {
 LAKE: Mapping[type, ApiRights] = {
     lake.DescribeLakeRequest: ApiRights(
         needs="READ topic",
-        judge=_topics(O.READ, on_topics.lake_not_described, lake.DescribeLakeResponse),
+        judge=_topics(O.READ, on_topics.topic_error(lake.DescribedLake), lake.DescribeLakeResponse),
     ),
     lake.FlushLakeRequest: ApiRights(
         needs="ALTER topic",
-        judge=_topics(O.ALTER, on_topics.lake_not_flushed, lake.FlushLakeResponse),
+        judge=_topics(O.ALTER, on_topics.topic_error(lake.FlushedLake), lake.FlushLakeResponse),
     ),
     lake.CommitLakeRequest: ApiRights(
         needs="ALTER topic",
-        judge=_topics(O.ALTER, on_topics.lake_not_committed, lake.CommitLakeResponse),
+        judge=_topics(O.ALTER, on_topics.topic_error(lake.CommittedLake), lake.CommitLakeResponse),
     ),
 }
 
@@ -286,7 +293,8 @@ ADMINISTRATION: Mapping[type, ApiRights] = {
         reports=on_cluster.report_in_cluster,
     ),
     acls.DescribeAclsRequest: ApiRights(
-        needs="DESCRIBE cluster", judge=whole(O.DESCRIBE, CLUSTER, on_cluster.no_rules)
+        needs="DESCRIBE cluster",
+        judge=whole(O.DESCRIBE, CLUSTER, error_in(acls.DescribeAclsResponse, resources=[])),
     ),
     acls.CreateAclsRequest: ApiRights(
         needs="ALTER cluster", judge=whole(O.ALTER, CLUSTER, on_cluster.no_rules_created)
@@ -295,14 +303,19 @@ ADMINISTRATION: Mapping[type, ApiRights] = {
         needs="ALTER cluster", judge=whole(O.ALTER, CLUSTER, on_cluster.no_rules_deleted)
     ),
     sasl.DescribeUserScramCredentialsRequest: ApiRights(
-        needs="DESCRIBE cluster", judge=whole(O.DESCRIBE, CLUSTER, on_cluster.no_users)
+        needs="DESCRIBE cluster",
+        judge=whole(
+            O.DESCRIBE, CLUSTER, error_in(sasl.DescribeUserScramCredentialsResponse, results=[])
+        ),
     ),
     sasl.AlterUserScramCredentialsRequest: ApiRights(
         needs="ALTER cluster", judge=whole(O.ALTER, CLUSTER, on_cluster.no_users_altered)
     ),
     quotas.DescribeClientQuotasRequest: ApiRights(
         needs="DESCRIBE_CONFIGS cluster",
-        judge=whole(O.DESCRIBE_CONFIGS, CLUSTER, on_cluster.no_quotas),
+        judge=whole(
+            O.DESCRIBE_CONFIGS, CLUSTER, error_in(quotas.DescribeClientQuotasResponse, entries=None)
+        ),
     ),
     quotas.AlterClientQuotasRequest: ApiRights(
         needs="ALTER_CONFIGS cluster",
@@ -310,29 +323,49 @@ ADMINISTRATION: Mapping[type, ApiRights] = {
     ),
     configs.ListConfigResourcesRequest: ApiRights(
         needs="DESCRIBE_CONFIGS cluster",
-        judge=whole(O.DESCRIBE_CONFIGS, CLUSTER, on_cluster.no_resources),
+        judge=whole(
+            O.DESCRIBE_CONFIGS,
+            CLUSTER,
+            error_in(configs.ListConfigResourcesResponse, config_resources=[]),
+        ),
     ),
     cluster_admin.DescribeLogDirsRequest: ApiRights(
-        needs="DESCRIBE cluster", judge=whole(O.DESCRIBE, CLUSTER, on_cluster.no_disks)
+        needs="DESCRIBE cluster",
+        judge=whole(
+            O.DESCRIBE, CLUSTER, error_in(cluster_admin.DescribeLogDirsResponse, results=[])
+        ),
     ),
     cluster_admin.AlterReplicaLogDirsRequest: ApiRights(
         needs="ALTER cluster", judge=whole(O.ALTER, CLUSTER, on_cluster.not_moved)
     ),
     cluster_admin.ElectLeadersRequest: ApiRights(needs="ALTER cluster", judge=on_cluster.elect),
     cluster_admin.AlterPartitionReassignmentsRequest: ApiRights(
-        needs="ALTER cluster", judge=whole(O.ALTER, CLUSTER, on_cluster.not_reassigned)
+        needs="ALTER cluster",
+        judge=whole(
+            O.ALTER,
+            CLUSTER,
+            error_in(cluster_admin.AlterPartitionReassignmentsResponse, responses=[]),
+        ),
     ),
     cluster_admin.ListPartitionReassignmentsRequest: ApiRights(
-        needs="DESCRIBE cluster", judge=whole(O.DESCRIBE, CLUSTER, on_cluster.no_reassignments)
+        needs="DESCRIBE cluster",
+        judge=whole(
+            O.DESCRIBE,
+            CLUSTER,
+            error_in(cluster_admin.ListPartitionReassignmentsResponse, topics=[]),
+        ),
     ),
     quorum.DescribeQuorumRequest: ApiRights(
-        needs="DESCRIBE cluster", judge=whole(O.DESCRIBE, CLUSTER, on_cluster.no_quorum)
+        needs="DESCRIBE cluster",
+        judge=whole(O.DESCRIBE, CLUSTER, error_in(quorum.DescribeQuorumResponse, topics=[])),
     ),
     quorum.UnregisterBrokerRequest: ApiRights(
-        needs="ALTER cluster", judge=whole(O.ALTER, CLUSTER, on_cluster.not_unregistered)
+        needs="ALTER cluster",
+        judge=whole(O.ALTER, CLUSTER, error_in(quorum.UnregisterBrokerResponse)),
     ),
     quorum.UpdateFeaturesRequest: ApiRights(
-        needs="ALTER cluster", judge=whole(O.ALTER, CLUSTER, on_cluster.not_updated)
+        needs="ALTER cluster",
+        judge=whole(O.ALTER, CLUSTER, error_in(quorum.UpdateFeaturesResponse)),
     ),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -21,13 +22,6 @@ from stratamq.wire.kafka.protocol.messages.configs import (
     AlterConfigsResourceResponse,
     DescribeConfigsResult,
 )
-from stratamq.wire.kafka.protocol.messages.lake import (
-    CommitLakeTopic,
-    CommittedLake,
-    DescribedLake,
-    FlushedLake,
-    LakeTopic,
-)
 from stratamq.wire.kafka.protocol.messages.metadata import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -41,8 +35,6 @@ from stratamq.wire.kafka.protocol.messages.metadata import (
 from stratamq.wire.kafka.protocol.messages.topics import (
     CreatableTopic,
     CreatableTopicResult,
-    CreatePartitionsTopic,
-    CreatePartitionsTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeletableTopicResult,
@@ -61,17 +53,17 @@ NULL_NAME_FROM = 12
 def metadata(request: MetadataRequest, rights: Rights) -> Steps[Verdict | None]:
     if request.topics is None or _asks_for_all(request, rights):
         return None
-    kept, others = yield from split(request.topics, lambda one: _may_see(one, request, rights))
-    if not others:
+    allowed, denied = yield from split(request.topics, lambda one: _may_see(one, request, rights))
+    if not denied:
         return None
-    hidden = yield from listed(_hidden(one, rights.caller.version) for one in others)
+    hidden = yield from listed(_hidden(one, rights.caller.version) for one in denied)
 
     def finish(answer: Any) -> Any:
         # Without a topic left, a request of version 0 would ask for all of them.
-        answer.topics = [*answer.topics, *hidden] if kept else hidden
+        answer.topics = [*answer.topics, *hidden] if allowed else hidden
         return answer
 
-    return Verdict(replace(request, topics=kept), finish)
+    return Verdict(replace(request, topics=allowed), finish)
 
 
 def _asks_for_all(request: MetadataRequest, rights: Rights) -> bool:
@@ -207,10 +199,9 @@ def _not_deleted(name: str | None, topic_id: bytes = NO_UUID) -> DeletableTopicR
     )
 
 
-def not_widened(topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
-    return CreatePartitionsTopicResult(
-        name=topic.name, error_code=NO_TOPIC, error_message=NO_TOPIC.text
-    )
+def topic_error(result: type) -> Callable[[Any], Any]:
+    """Refuse a topic in a result that has its name and the error, and nothing else."""
+    return lambda topic: result(name=topic.name, error_code=NO_TOPIC, error_message=NO_TOPIC.text)
 
 
 # -- configs ---------------------------------------------------------------------------------------
@@ -253,18 +244,3 @@ def _refusal(resource: Any) -> dict[str, Any]:
         "resource_type": resource.resource_type,
         "resource_name": resource.resource_name,
     }
-
-
-# -- history and tables ----------------------------------------------------------------------------
-
-
-def lake_not_described(topic: LakeTopic) -> DescribedLake:
-    return DescribedLake(name=topic.name, error_code=NO_TOPIC, error_message=NO_TOPIC.text)
-
-
-def lake_not_committed(topic: CommitLakeTopic) -> CommittedLake:
-    return CommittedLake(name=topic.name, error_code=NO_TOPIC, error_message=NO_TOPIC.text)
-
-
-def lake_not_flushed(topic: LakeTopic) -> FlushedLake:
-    return FlushedLake(name=topic.name, error_code=NO_TOPIC, error_message=NO_TOPIC.text)

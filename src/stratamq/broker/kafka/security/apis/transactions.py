@@ -51,11 +51,13 @@ def add_partitions(request: txn.AddPartitionsToTxnRequest, rights: Rights) -> St
     topics = request.v3_and_below_topics
     if not rights.on_transaction(Operation.WRITE, request.v3_and_below_transactional_id):
         return (yield from _not_added({one.name: NO_TRANSACTION for one in topics}, request))
-    kept, others = yield from split(topics, lambda one: rights.on_topic(Operation.WRITE, one.name))
-    if not others:
+    allowed, denied = yield from split(
+        topics, lambda one: rights.on_topic(Operation.WRITE, one.name)
+    )
+    if not denied:
         return None
-    codes = {one.name: ErrorCode.OPERATION_NOT_ATTEMPTED for one in kept}
-    codes.update((one.name, NO_TOPIC) for one in others)
+    codes = {one.name: ErrorCode.OPERATION_NOT_ATTEMPTED for one in allowed}
+    codes.update((one.name, NO_TOPIC) for one in denied)
     return (yield from _not_added(codes, request))
 
 
