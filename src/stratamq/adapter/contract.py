@@ -1,6 +1,6 @@
 """What a storage of messages must be able to do. The one interface brokers see.
 
-Everything is by shard. Whoever wants to keep topics elsewhere writes a StorageAdapter and registers
+Everything is by shard. To store topics elsewhere, a user writes a StorageAdapter and registers
 it with `StorageDriverManager.register`; the rest of the node does not notice.
 """
 

@@ -184,7 +184,12 @@ class StorageDriverManager:
     ) -> Placed:
         meta, driver = await self._route(topic)
         if partition is None:
-            partition = self._choose(meta, record.key)
+            if meta.partitions == 1:
+                partition = 0
+            elif record.key is not None:
+                partition = partition_for_key(record.key, meta.partitions)
+            else:
+                partition = next(self._message_seq) % meta.partitions
         shard = shard_of(meta, partition)
         return Placed(partition, await driver.write(shard, record, acks=acks))
 
@@ -220,13 +225,6 @@ class StorageDriverManager:
         number = partition or 0
         shard_of(topic, number)
         return {number: range(len(records))} if records else {}
-
-    def _choose(self, topic: Topic, key: bytes | None) -> int:
-        if topic.partitions == 1:
-            return 0
-        if key is not None:
-            return partition_for_key(key, topic.partitions)
-        return next(self._message_seq) % topic.partitions
 
     async def append_batch(
         self,

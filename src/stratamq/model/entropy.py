@@ -6,7 +6,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 Entropy = Callable[[int], bytes]
-"""Gives so many bytes that nobody can guess; `os.urandom` is one."""
+"""Returns that many bytes that cannot be guessed; `os.urandom` is one."""
 
 UUID_BYTES = 16
 

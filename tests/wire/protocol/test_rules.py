@@ -172,7 +172,7 @@ def test_broken_unknown_tagged_fields_are_refused(tags: str, reason: str) -> Non
 def test_the_generated_source_can_be_read() -> None:
     text = source(Thing, 3)
     compile(text, "generated", "exec")
-    assert "def decode(buf, pos, room):" in text
+    assert "def decode(buf, pos, elements_left):" in text
     assert "def encode(m, head):" in text
     assert "o_1.name = " in text
 

@@ -4,7 +4,7 @@ What it writes is straight-line code over `buf`, the whole frame as bytes; a mes
 records is read from a view as well. Neighbouring fields of fixed width are read by one call of
 struct, together with the length of what follows them. Reading past the end of `buf` shows itself
 (IndexError, struct.error); every length and count is held against the bytes that are left before
-anything is made from it, and `room` bounds the elements of all arrays together.
+anything is made from it, and `elements_left` bounds the elements of all arrays together.
 
 In steps, the same code is a generator: it yields after every `STEP_ELEMENTS` elements, so that a
 large message need not be read without a pause.
@@ -57,8 +57,8 @@ _HELPERS = {
 def decoder_source(
     message: MessageSpec, version: int, *, exact: bool = True, steps: bool = False
 ) -> FunctionSource:
-    """`decode(buf, pos, room)`: the message, and how many more elements it could have had. Unless
-    `exact`, bytes after the message are left alone."""
+    """`decode(buf, pos, elements_left)`: the message, and how many more elements it could have had.
+    Unless `exact`, bytes after the message are left alone."""
     return _Decoder(message, version, steps).write(message, exact)
 
 
@@ -72,7 +72,7 @@ class _Decoder:
 
     def write(self, message: MessageSpec, exact: bool) -> FunctionSource:
         out = self._out
-        with out.block("def decode(buf, pos, room):"):
+        with out.block("def decode(buf, pos, elements_left):"):
             out.line("size = len(buf)")
             out.begin_steps()
             if self._viewed:
@@ -82,7 +82,7 @@ class _Decoder:
                 self._flush()
                 if exact:
                     out.line("if pos != size: raise trailing(pos, size)")
-                out.line(f"return {root}, room")
+                out.line(f"return {root}, elements_left")
             with out.block("except (IndexError, StructError):"):
                 out.line(f"raise ended_early({out.title!r}, pos) from None")
             with out.block("except UnicodeDecodeError:"):
@@ -177,8 +177,8 @@ class _Decoder:
         out.line(
             f"if not 0 <= {count} <= (size - pos) // {smallest}: raise bad_count({count}, pos)"
         )
-        out.line(f"room -= {count}")
-        out.line(f"if room < 0: raise bad_count({count}, pos)")
+        out.line(f"elements_left -= {count}")
+        out.line(f"if elements_left < 0: raise bad_count({count}, pos)")
         if isinstance(element, Fixed):
             unpack = out.bind(f"unpack_{element.name}s", runtime.unpackers[element.code])
             out.line(f"{target} = list({unpack}[{count}](buf, pos))")

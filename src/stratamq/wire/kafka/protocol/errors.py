@@ -70,7 +70,7 @@ FINAL = False
 
 
 class ErrorCode(IntEnum):
-    """An int on the wire; `retriable` and `text` beside it."""
+    """An int on the wire, with `retriable` and `text`."""
 
     retriable: bool
     text: str
@@ -94,7 +94,7 @@ class ErrorCode(IntEnum):
     REPLICA_NOT_AVAILABLE = 9, RETRY, "that replica cannot be reached"
     MESSAGE_TOO_LARGE = 10, FINAL, "a batch is over the topic's limit"
     STALE_CONTROLLER_EPOCH = 11, FINAL, "another controller has taken over"
-    OFFSET_METADATA_TOO_LARGE = 12, FINAL, "the text beside a committed offset is too long"
+    OFFSET_METADATA_TOO_LARGE = 12, FINAL, "the metadata of a committed offset is too long"
     NETWORK_EXCEPTION = 13, RETRY, "the connection broke before the answer"
     COORDINATOR_LOAD_IN_PROGRESS = 14, RETRY, "the coordinator is still reading its state"
     COORDINATOR_NOT_AVAILABLE = 15, RETRY, "there is no coordinator at the moment"
@@ -192,7 +192,7 @@ class ErrorCode(IntEnum):
     INELIGIBLE_REPLICA = 107, FINAL, "a replica cannot be in the ISR now"
     NEW_LEADER_ELECTED = 108, FINAL, "done, and a new leader was elected by it"
     OFFSET_MOVED_TO_TIERED_STORAGE = 109, FINAL, "the offset is in the cold tier"
-    FENCED_MEMBER_EPOCH = 110, FINAL, "the coordinator is past this member epoch; join anew"
+    FENCED_MEMBER_EPOCH = 110, FINAL, "the coordinator is past this member epoch; join again"
     UNRELEASED_INSTANCE_ID = 111, FINAL, "a member with this instance id has not left yet"
     UNSUPPORTED_ASSIGNOR = 112, FINAL, "the group has no such assignor"
     STALE_MEMBER_EPOCH = 113, FINAL, "a newer member epoch is on its way; then try again"

@@ -78,7 +78,7 @@ def decode_request(
     """One request, with what it repeats put together (`repeats`). Raises UnknownApi,
     UnsupportedVersion or MalformedMessage, nothing else.
 
-    Unless `exact`, bytes may be left over behind it: librdkafka's Metadata request for all topics
+    Unless `exact`, bytes may be left over after it: librdkafka's Metadata request for all topics
     has some, and Kafka does not mind. Records are views of the frame.
     """
     header, kind, frame, at = _decode_head(frame, served)
@@ -163,8 +163,10 @@ def decode_response(
     """
     api = APIS[api_key]
     correlation_id, at = decode_response_header(frame, _response_header_version(api.key, version))
-    if api_key == API_VERSIONS_KEY and _is_fallback(frame, at):
-        version = _FALLBACK_VERSION
+    if api_key == API_VERSIONS_KEY:
+        # A server that does not know our version of ApiVersions answers in version 0.
+        code = int.from_bytes(frame[at : at + 2], "big")
+        version = _FALLBACK_VERSION if code == ErrorCode.UNSUPPORTED_VERSION else version
     body: object = decode(api.response, version, frame, at, elements_max=elements_max)
     return Response(correlation_id, body)
 
@@ -176,11 +178,6 @@ def framed(buffers: list[Buffer]) -> list[Buffer]:
         raise UnsendableValue(f"a frame of {size} bytes")
     buffers[0] = SIZE.pack(size) + bytes(buffers[0])
     return buffers
-
-
-def _is_fallback(frame: Frame, at: int) -> bool:
-    """Whether a server that does not know our version of ApiVersions answered in version 0."""
-    return int.from_bytes(frame[at : at + 2], "big") == ErrorCode.UNSUPPORTED_VERSION
 
 
 @cache

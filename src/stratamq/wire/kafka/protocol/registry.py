@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from types import ModuleType
+from collections.abc import Mapping, Sequence
 
 from stratamq.model.dataclass import dataclass
 from stratamq.wire.kafka.protocol.errors import ErrorCode
@@ -80,33 +79,27 @@ class Api:
         return self.flexible.first <= version <= self.flexible.last
 
 
-def _messages(families: Sequence[ModuleType]) -> Iterator[MessageSpec]:
-    for family in families:
-        yield from declared_in(family.__name__)
-
-
 def _table() -> dict[int, Api]:
     by_role: dict[tuple[int, Role], MessageSpec] = {}
-    for message in _messages(_FAMILIES):
-        by_role[message.key, message.role] = message
-    return {
-        key: _row(message, by_role[key, Role.RESPONSE])
-        for (key, role), message in sorted(by_role.items())
-        if role is Role.REQUEST
-    }
-
-
-def _row(request: MessageSpec, response: MessageSpec) -> Api:
-    assert request.versions == response.versions, f"{request.name}: its response differs"
-    assert request.flexible == response.flexible, f"{request.name}: its response differs"
-    return Api(
-        key=request.key,
-        name=request.name.removesuffix("Request"),
-        versions=request.versions,
-        flexible=request.flexible,
-        request=request.type,
-        response=response.type,
-    )
+    for family in _FAMILIES:
+        for message in declared_in(family.__name__):
+            by_role[message.key, message.role] = message
+    table = {}
+    for (key, role), request in sorted(by_role.items()):
+        if role is not Role.REQUEST:
+            continue
+        response = by_role[key, Role.RESPONSE]
+        assert request.versions == response.versions, f"{request.name}: its response differs"
+        assert request.flexible == response.flexible, f"{request.name}: its response differs"
+        table[key] = Api(
+            key=key,
+            name=request.name.removesuffix("Request"),
+            versions=request.versions,
+            flexible=request.flexible,
+            request=request.type,
+            response=response.type,
+        )
+    return table
 
 
 APIS: Mapping[int, Api] = _table()

@@ -40,7 +40,7 @@ from stratamq.wire.kafka.protocol.source import STEP_ELEMENTS
 
 
 class Named(NamedTuple):
-    """A list whose elements are told apart by `key`; None where they are plain values."""
+    """A list whose elements differ by `key`; None where they are plain values."""
 
     field: str
     key: Callable[[Any], Any] | None

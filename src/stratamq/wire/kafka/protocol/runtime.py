@@ -55,7 +55,7 @@ def uvarint(buf: Frame, pos: int) -> tuple[int, int]:
 
 
 def skip_tags(buf: Frame, pos: int, first: int) -> int:
-    """Pass over tagged fields that nobody here knows; `first` is the byte that counts them."""
+    """Pass over tagged fields that are not known here; `first` is the byte that counts them."""
     count, pos = uvarint_tail(buf, pos, first) if first > 0x7F else (first, pos)
     if count > (len(buf) - pos) // 2:
         raise bad_count(count, pos)

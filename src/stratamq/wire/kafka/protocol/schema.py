@@ -224,7 +224,12 @@ class _LibraryFields:
     name its fields."""
 
     def __get__(self, message: object, owner: type) -> dict[str, Any]:
-        body: dict[str, Any] = {each.name: _library_field(each) for each in _fields[owner]}
+        body: dict[str, Any] = {}
+        for each in _fields[owner]:
+            is_list = each.default == ()
+            body[each.name] = (
+                field(default_factory=list) if is_list else field(default=each.default)
+            )
         body["__annotations__"] = _annotations(owner)
         twin: type = dataclass(init=False, eq=False, repr=False, kw_only=True)(
             type("Twin", (), body)
@@ -232,12 +237,6 @@ class _LibraryFields:
         made: dict[str, Any] = getattr(twin, FIELDS)
         setattr(owner, FIELDS, made)
         return made
-
-
-def _library_field(declared: FieldSpec) -> Any:
-    if declared.default == ():
-        return field(default_factory=list)
-    return field(default=declared.default)
 
 
 def _built_first(self: object, **given: Any) -> None:

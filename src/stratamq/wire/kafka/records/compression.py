@@ -15,7 +15,7 @@ from stratamq.wire.kafka.records.layout import CODEC_MASK, Buffer
 
 
 class Compression(IntEnum):
-    """As numbered in a batch's attributes. 5, 6 and 7 are nobody's."""
+    """As numbered in a batch's attributes. 5, 6 and 7 are not in use."""
 
     NONE = 0
     GZIP = 1
@@ -39,8 +39,8 @@ GZIP_LEVEL = 6
 ZSTD_LEVEL = 3
 """Kafka's defaults. The library's own default for zstd, 11, takes ten times as long."""
 
-FIRST_ROOM_BYTES = 1 << 16
-ROOM_FACTOR = 8
+FIRST_CAPACITY_BYTES = 1 << 16
+CAPACITY_FACTOR = 8
 """Most batches shrink by less than eight; those that shrank more cost further attempts."""
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
@@ -50,7 +50,7 @@ XERIAL_BLOCK_BYTES = 1 << 15
 """snappy-java frames raw snappy in blocks; Java's default block size."""
 
 SCRATCH_BYTES_MAX = 16 << 20
-"""Room that is kept for the next batch. What needs more gets it for once."""
+"""Buffer that stays for the next batch. A batch that needs more gets a buffer of its own."""
 
 LZ4_PIECE_BYTES = 1 << 18
 
@@ -59,20 +59,20 @@ _MARK = token_bytes(16)
 
 
 class Scratch:
-    """Room to unpack into, for somebody who looks at one batch at a time and keeps nothing of it:
+    """A buffer to unpack into, for callers that read one batch at a time and keep nothing of it:
     new memory for each would cost as much as the unpacking."""
 
-    __slots__ = ("_room",)
+    __slots__ = ("_buffer",)
 
     def __init__(self) -> None:
-        self._room = bytearray()
+        self._buffer = bytearray()
 
-    def room(self, size: int) -> memoryview:
+    def buffer(self, size: int) -> memoryview:
         if size > SCRATCH_BYTES_MAX:
             return memoryview(unfilled(size))
-        if len(self._room) < size:
-            self._room = unfilled(size)
-        return memoryview(self._room)[:size]
+        if len(self._buffer) < size:
+            self._buffer = unfilled(size)
+        return memoryview(self._buffer)[:size]
 
 
 def compress(codec: Compression, data: Buffer) -> bytes:
@@ -125,12 +125,12 @@ _FRAMED: dict[Compression, Callable[[Buffer, memoryview], int]] = {
 def _decompress_framed(
     codec: Compression, data: Buffer, limit: int, scratch: Scratch
 ) -> memoryview:
-    room = min(limit, max(FIRST_ROOM_BYTES, len(data) * ROOM_FACTOR))
+    capacity = min(limit, max(FIRST_CAPACITY_BYTES, len(data) * CAPACITY_FACTOR))
     try:
-        while (unpacked := _attempt(codec, data, scratch.room(room + len(_MARK)))) is None:
-            if room >= limit:
+        while (unpacked := _attempt(codec, data, scratch.buffer(capacity + len(_MARK)))) is None:
+            if capacity >= limit:
                 raise _too_large(codec, limit)
-            room = min(limit, room * ROOM_FACTOR)
+            capacity = min(limit, capacity * CAPACITY_FACTOR)
     except InvalidInput:
         del scratch  # as in _attempt
         raise
@@ -138,24 +138,24 @@ def _decompress_framed(
 
 
 def _attempt(codec: Compression, data: Buffer, out: memoryview) -> memoryview | None:
-    """What `data` unpacks to, or None when `out` has no room for that and the mark.
+    """What `data` unpacks to, or None when `out` is too small for that and the mark.
 
     The library fails with the same error for damage and for a full buffer. It fills the buffer
     first, though: a mark at its end tells which it was.
     """
-    room = len(out) - len(_MARK)
-    if codec is Compression.LZ4 and (unpacked := unpack_frame(data, out[:room])) is not None:
+    capacity = len(out) - len(_MARK)
+    if codec is Compression.LZ4 and (unpacked := unpack_frame(data, out[:capacity])) is not None:
         return out[:unpacked]
-    out[room:] = _MARK
+    out[capacity:] = _MARK
     try:
         size = _FRAMED[codec](data, out)
     except cramjam.DecompressionError as error:
-        damaged = out[room:] == _MARK
-        del out  # whoever keeps the error must not keep the buffer with it
+        damaged = out[capacity:] == _MARK
+        del out  # code that keeps the error must not keep the buffer with it
         if damaged:
             raise CorruptBatch(f"the {codec.name.lower()} data is damaged: {error}") from error
         return None
-    return out[:size] if size <= room else None
+    return out[:size] if size <= capacity else None
 
 
 def _too_large(codec: Compression, limit: int) -> BatchTooLarge:

@@ -85,7 +85,7 @@ class JoinGroupResponseMember:
 
 @response(key=11, versions="0-9", flexible="6+")
 class JoinGroupResponse:
-    """Only the leader is told the members."""
+    """Only the leader gets the members."""
 
     throttle_time_ms: int = wire(INT32, versions="2+", default=0, ignorable=True)
     error_code: int = wire(INT16, default=0)

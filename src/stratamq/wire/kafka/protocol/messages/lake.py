@@ -80,8 +80,8 @@ class LakePartition:
 @struct
 class DescribedLake:
     """`table` is the Iceberg table's name, where there is one; `trouble` what went wrong last with
-    the store, if something did. Where an S3 store is stands beside its URL; what opens it is never
-    told. `log_append_time`: the nodes stamp records, as the topic is set now."""
+    the store, if something did. Where an S3 store is comes with its URL; its secrets are never
+    sent. `log_append_time`: the nodes stamp records, as the topic is set now."""
 
     error_code: int = wire(INT16, default=0)
     error_message: str | None = wire(STRING, nullable=True, default=None)
@@ -132,7 +132,7 @@ class FlushLakeResponse:
 
 @struct
 class MadeFile:
-    """What somebody made of a partition's records and put into the object store: a Parquet file, a
+    """What a client wrote of a partition's records to the object store: a Parquet file, a
     raw log (`log`), or both.
 
     `end` and `index` are the Parquet file's footer and what lies before that; sums are CRC32C. It

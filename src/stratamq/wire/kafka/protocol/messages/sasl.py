@@ -1,4 +1,4 @@
-"""Authentication, and the SCRAM credentials behind it."""
+"""Authentication, and SCRAM credentials."""
 
 from __future__ import annotations
 
