@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from stratamq.client import TopicPartition
 from stratamq.pipelines.culprit import halved, ranges_in
-from stratamq.pipelines.steps import Step, Steps
+from stratamq.pipelines.steps import PipelineStep, PipelineSteps
 
 FAILED = """Flow 'spark_catalog.default.cleaned' has FAILED.
 Error: [STREAM_FAILED] Query [id = 7, runId = 8] terminated with exception: [DIVIDE_BY_ZERO]
@@ -22,28 +22,28 @@ Current Available Offsets: {stratamq: {"orders":{"0":90,"1":4,"2":3}}}
 
 
 def test_steps_follow_events() -> None:
-    steps = Steps()
+    steps = PipelineSteps()
     steps.note("Flow spark_catalog.default.cleaned is QUEUED.")
     steps.note("Run is RUNNING.")
     steps.note("Flow spark_catalog.default.cleaned is RUNNING.")
     steps.progress("spark_catalog.default.cleaned", 10, 5)
     steps.progress("spark_catalog.default.cleaned", 5, 0)
-    assert steps.note("Flow spark_catalog.default.cleaned has COMPLETED.") == Step(
+    assert steps.note("Flow spark_catalog.default.cleaned has COMPLETED.") == PipelineStep(
         "cleaned", "COMPLETED", 15, 0
     )
-    assert list(steps) == [Step("cleaned", "COMPLETED", 15, 0)]
+    assert list(steps) == [PipelineStep("cleaned", "COMPLETED", 15, 0)]
     assert steps.failed == []
 
 
 def test_a_failure_is_told_in_a_line() -> None:
-    steps = Steps()
+    steps = PipelineSteps()
     steps.note(FAILED)
     (failed,) = steps.failed
     assert failed.error == "[DIVIDE_BY_ZERO] Division by zero."
 
 
 def test_what_failed_is_not_completed_until_it_starts_again() -> None:
-    steps = Steps()
+    steps = PipelineSteps()
     steps.note("Flow spark_catalog.default.cleaned has COMPLETED.")
     steps.note(FAILED)
     assert steps.note("Flow spark_catalog.default.cleaned has COMPLETED.") is None

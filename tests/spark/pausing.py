@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from stratamq.spark import epochs, sink
-from stratamq.spark.sink import StreamWriter, Written
+from stratamq.spark.sink import StreamWriter, TaskWritten
 from stratamq.spark.source import StrataMQSource
 from tests.waiting import wait_until
 
@@ -66,7 +66,7 @@ class PausingWriter(StreamWriter):
         super().__init__(options, schema)
         self._stop = stop
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
         done = super().write(iterator)
         context = TaskContext.get()
         assert context is not None, "Spark calls this in a task"

@@ -12,7 +12,7 @@ from stratamq.client import TopicPartition
 from stratamq.model.record import Record
 from stratamq.spark.columns import SCHEMA
 from stratamq.spark.failing import HIDE, StrataMQError
-from stratamq.spark.planning import Task
+from stratamq.spark.planning import ReadTask
 from stratamq.spark.progress import StoredOffsets
 from stratamq.spark.stream import StreamReader
 from tests.spark.conftest import Talk
@@ -40,7 +40,7 @@ def stream(talk: Talk) -> Callable[..., StreamReader]:
 
 def read(reader: DataSourceStreamReader, start: StoredOffsets, end: StoredOffsets) -> list[str]:
     tasks = reader.partitions(start, end)
-    assert all(isinstance(task, Task) for task in tasks)
+    assert all(isinstance(task, ReadTask) for task in tasks)
     return sorted(
         value.as_py().decode()
         for task in tasks

@@ -21,7 +21,7 @@ from stratamq.spark.options import read_options
 from stratamq.spark.reading import reading_of
 from stratamq.spark.union.chunks import Chunks
 from stratamq.spark.union.columns import flat_names, struct_of
-from stratamq.spark.union.pieces import Pieces, Wanted, task_of
+from stratamq.spark.union.pieces import Pieces, WantedColumn, task_of
 from stratamq.spark.union.places import explained, path_of
 from stratamq.spark.union.reading import timestamp_ms
 from stratamq.spark.union.snapshot import Range
@@ -94,7 +94,7 @@ def test_functions_say_what_they_want_when_they_arrive(monkeypatch: pytest.Monke
         value_format="none",
         value_schema="",
     )
-    wanted = [Wanted(pieces, name, pa.int64()) for name in ("offset", "data.id")]
+    wanted = [WantedColumn(pieces, name, pa.int64()) for name in ("offset", "data.id")]
     assert [pickle.loads(pickle.dumps(one)) for one in wanted] == wanted
     assert task_of().wanted == wanted
     number = 2

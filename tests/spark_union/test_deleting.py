@@ -19,7 +19,7 @@ from stratamq.spark.jobs import (
     convert_backlog,
     partitioned_copy,
 )
-from stratamq.spark.jobs.plan import Rewrite, with_deletions
+from stratamq.spark.jobs.plan import FileRewrite, with_deletions
 from stratamq.spark.jobs.running import _run
 from stratamq.wire.kafka.protocol.messages.lake import DescribedLake
 from tests.spark_union.deleting import DeletingNode, deleting_node
@@ -91,7 +91,7 @@ def test_the_start_moves_on_while_a_job_runs(topic: NewTopic, is_past: bool) -> 
     _, second, *_ = one.told().files
     one.delete(one.within(second)[0])
 
-    def planned(lake: DescribedLake) -> list[Rewrite]:
+    def planned(lake: DescribedLake) -> list[FileRewrite]:
         wanted = with_deletions(lake)
         one.trim(second.end_offset + 3 if is_past else second.end_offset - 3)
         return wanted

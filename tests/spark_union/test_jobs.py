@@ -15,7 +15,7 @@ from stratamq.model.record import Record
 from stratamq.model.transaction import AbortedTxn
 from stratamq.model.types import Offset
 from stratamq.spark.jobs import compact_files, convert_backlog, partitioned_copy
-from stratamq.spark.jobs.plan import Rewrite, backlog, small_files, with_deletions
+from stratamq.spark.jobs.plan import FileRewrite, backlog, small_files, with_deletions
 from stratamq.spark.jobs.task import aborted_spans
 from stratamq.wire.kafka.protocol.messages.lake import (
     CommitLakeTopic,
@@ -61,7 +61,7 @@ def lake(*files: LakeFile, start: int = 0, deleted: tuple[int, ...] = ()) -> Des
 
 def test_raw_segments_are_a_backlog() -> None:
     told = lake(file(0, 5, raw=True), file(5, 9), file(9, 12, raw=True), start=6)
-    assert backlog(told) == [Rewrite(3, 9, 12, (9,), ("l",), start=6)]
+    assert backlog(told) == [FileRewrite(3, 9, 12, (9,), ("l",), start=6)]
 
 
 def test_small_neighbours_become_one_file() -> None:
@@ -71,24 +71,24 @@ def test_small_neighbours_become_one_file() -> None:
         *(file(15, 20), file(30, 35), file(35, 40, 25), file(40, 41, final=False)),
     )
     two = ("k", "k")
-    assert small_files(told, 20) == [Rewrite(3, 0, 9, (0, 5), two)]
-    assert small_files(told, 30) == [Rewrite(3, 0, 12, (0, 5, 9), (*two, "k"))]
-    assert small_files(told, 35)[1:] == [Rewrite(3, 30, 40, (30, 35), two)]
-    assert small_files(told, 1000)[1:] == [Rewrite(3, 30, 40, (30, 35), two)], "only final ones"
+    assert small_files(told, 20) == [FileRewrite(3, 0, 9, (0, 5), two)]
+    assert small_files(told, 30) == [FileRewrite(3, 0, 12, (0, 5, 9), (*two, "k"))]
+    assert small_files(told, 35)[1:] == [FileRewrite(3, 30, 40, (30, 35), two)]
+    assert small_files(told, 1000)[1:] == [FileRewrite(3, 30, 40, (30, 35), two)], "only final ones"
     assert small_files(told, 5) == []
 
 
 def test_files_with_deleted_records_are_made_anew() -> None:
     told = lake(file(0, 5), file(5, 9), file(9, 12, raw=True), deleted=(6, 8, 9))
-    parquet = Rewrite(3, 5, 9, (5,), ("k",), deleted=2)
-    raw = Rewrite(3, 9, 12, (9,), ("l",), deleted=1, parquet=False, log=True)
+    parquet = FileRewrite(3, 5, 9, (5,), ("k",), deleted=2)
+    raw = FileRewrite(3, 9, 12, (9,), ("l",), deleted=1, parquet=False, log=True)
     assert with_deletions(told) == [parquet, raw]
     assert with_deletions(lake(file(5, 9, deleted=2), deleted=(6, 8))) == [], "it was made so"
 
 
 def test_files_with_records_below_the_start_are_made_anew() -> None:
     told = lake(file(0, 5), file(5, 9), file(9, 12), start=7)
-    assert with_deletions(told) == [Rewrite(3, 5, 9, (5,), ("k",), start=7)]
+    assert with_deletions(told) == [FileRewrite(3, 5, 9, (5,), ("k",), start=7)]
     assert with_deletions(lake(file(5, 9, start=7), start=7)) == [], "it was made so"
     assert len(with_deletions(lake(file(5, 9, start=7), start=8))) == 1
 

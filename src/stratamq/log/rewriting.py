@@ -76,7 +76,7 @@ class StaleRows:
 
 
 @dataclass(slots=True)
-class Rewrite:
+class SegmentRewrite:
     """What is left of a segment, ready to take its place. `new` is there once it has."""
 
     old: SealedSegment
@@ -87,7 +87,7 @@ class Rewrite:
     new: SealedSegment | None = None
 
     @classmethod
-    def prepare(cls, old: SealedSegment, rewriter: Rewriter, indexing: Indexing) -> Rewrite:
+    def prepare(cls, old: SealedSegment, rewriter: Rewriter, indexing: Indexing) -> SegmentRewrite:
         """Under a name of its own: two may be at it at once, and the first in force wins."""
         if old.cut_short:
             raise _refusal(old, Damage(Position(old.size), None))

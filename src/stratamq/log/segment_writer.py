@@ -16,7 +16,7 @@ from stratamq.log.file_list import FileList, added
 from stratamq.log.guard import WriteGuard
 from stratamq.log.index import ShardIndex
 from stratamq.log.kv import KVBatch
-from stratamq.log.rewriting import Rewrite
+from stratamq.log.rewriting import SegmentRewrite
 from stratamq.log.sealed_segment import SealedSegment
 from stratamq.log.segment import LostSegment, Segment
 from stratamq.log.segment_list import SegmentList
@@ -216,7 +216,7 @@ class SegmentWriter:
             self._files.note(removed)
         self.write_rows(rows)
 
-    def put_in_force(self, prepared: Rewrite) -> None:
+    def put_in_force(self, prepared: SegmentRewrite) -> None:
         """Let a rewritten segment take the place of the old one, or drop one that became empty."""
         old = prepared.old
         self._settle_index()

@@ -47,7 +47,7 @@ from stratamq.log.guard import WriteGuard
 from stratamq.log.index import IndexStore, ShardIndex
 from stratamq.log.kv import KVBatch
 from stratamq.log.recovery import recover
-from stratamq.log.rewriting import Rewrite
+from stratamq.log.rewriting import SegmentRewrite
 from stratamq.log.sealed_segment import SealedSegment
 from stratamq.log.segment_list import SegmentList, offsets_by_key, offsets_by_tag
 from stratamq.log.segment_recovery import Indexing
@@ -433,7 +433,7 @@ class FileShardLog:
             return []
         with self._guard.disk_errors():
             try:
-                prepared = Rewrite.prepare(old, rewriter, self._indexing)
+                prepared = SegmentRewrite.prepare(old, rewriter, self._indexing)
             except OSError:
                 if old in self._segments.all:
                     raise
@@ -441,7 +441,7 @@ class FileShardLog:
         swap = partial(self._finish_rewrite, prepared, marks)
         return [swap, *(partial(self._remove_stale, prepared, rows) for rows in prepared.stale)]
 
-    def _finish_rewrite(self, prepared: Rewrite, marks: Set[Offset]) -> None:
+    def _finish_rewrite(self, prepared: SegmentRewrite, marks: Set[Offset]) -> None:
         self._check_writable()
         old = prepared.old
         with self._guard.disk_errors():
@@ -453,7 +453,7 @@ class FileShardLog:
                 self._writer.put_in_force(prepared)
             self._deletions.forget(lambda at: at in marks and old.base <= at < end)
 
-    def _remove_stale(self, prepared: Rewrite, rows: KVBatch) -> None:
+    def _remove_stale(self, prepared: SegmentRewrite, rows: KVBatch) -> None:
         """Remove rows of records that compaction dropped, unless the segment was cut since: other
         records may have their offsets by now."""
         if prepared.new in self._segments.all:

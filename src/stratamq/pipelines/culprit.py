@@ -110,14 +110,14 @@ class _Session:
         self._spark, self._ranges = spark, ranges
 
     @property
-    def readStream(self) -> _Reader:
-        return _Reader(self._spark, self._ranges)
+    def readStream(self) -> _StreamReader:
+        return _StreamReader(self._spark, self._ranges)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._spark, name)
 
 
-class _Reader:
+class _StreamReader:
     """A reader of streams, as far as a step uses it before `load`."""
 
     def __init__(self, spark: SparkSession, ranges: Ranges) -> None:
@@ -125,21 +125,21 @@ class _Reader:
         self._reader = spark.read
         self._is_topic = False
 
-    def format(self, name: str) -> _Reader:
+    def format(self, name: str) -> _StreamReader:
         self._is_topic = name == FORMAT
         self._reader = self._reader.format(name)
         return self
 
-    def schema(self, schema: Any) -> _Reader:
+    def schema(self, schema: Any) -> _StreamReader:
         self._reader = self._reader.schema(schema)
         return self
 
-    def option(self, name: str, value: Any) -> _Reader:
+    def option(self, name: str, value: Any) -> _StreamReader:
         if name.lower() not in {one.lower() for one in STREAMING}:
             self._reader = self._reader.option(name, value)
         return self
 
-    def options(self, **given: Any) -> _Reader:
+    def options(self, **given: Any) -> _StreamReader:
         for name, value in given.items():
             self.option(name, value)
         return self

@@ -29,14 +29,14 @@ from pyspark.sql.streaming.listener import (
 from stratamq.model.errors import InvalidConfig, StrataError
 from stratamq.pipelines.culprit import Culprit, find
 from stratamq.pipelines.session import connect
-from stratamq.pipelines.steps import Step, Steps, reason, short
+from stratamq.pipelines.steps import PipelineStep, PipelineSteps, reason, short
 from stratamq.spark.packages import packages
 from stratamq.spark.progress import lag
 from stratamq.spark.union.reading import SERVERS_CONF
 
 COUNTED = "UNKNOWN_RESPONSE"
 
-OnChange = Callable[[Step], None]
+OnChange = Callable[[PipelineStep], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,9 @@ class StepFailed(StrataError):
         self.step, self.culprit = step, culprit
 
 
-def run(spec_path: Path, options: RunOptions, on_change: OnChange = lambda step: None) -> Steps:
+def run(
+    spec_path: Path, options: RunOptions, on_change: OnChange = lambda step: None
+) -> PipelineSteps:
     """All steps, once, with what there is to be read. StepFailed names the first that failed."""
     spec = _spec(spec_path)
     own = {SERVERS_CONF: options.servers} if options.servers else {}
@@ -71,7 +73,7 @@ def run(spec_path: Path, options: RunOptions, on_change: OnChange = lambda step:
         settings={**asked, **_jars(options, asked)},
     )
     try:
-        return _Run(session, spec_path, spec, settings, on_change).all(options.full_refresh)
+        return _PipelineRun(session, spec_path, spec, settings, on_change).all(options.full_refresh)
     except PySparkException as error:
         raise StrataError(f"{spec.name}: {_first_line(error)}") from None
     finally:
@@ -108,7 +110,7 @@ class _Flows(SparkConnectGraphElementRegistry):
         super().register_flow(flow)
 
 
-class _Run:
+class _PipelineRun:
     def __init__(
         self,
         spark: SparkSession,
@@ -119,10 +121,10 @@ class _Run:
     ) -> None:
         self._spark, self._path, self._spec = spark, path, spec
         self._settings, self._on_change = settings, on_change
-        self._steps = Steps()
+        self._steps = PipelineSteps()
         self._said: dict[str, str] = {}
 
-    def all(self, full_refresh: bool) -> Steps:
+    def all(self, full_refresh: bool) -> PipelineSteps:
         graph = create_dataflow_graph(
             self._spark, self._spec.catalog, self._spec.database, dict(self._settings)
         )
@@ -180,7 +182,7 @@ def _messages(events: Iterator[dict[str, Any]]) -> Iterator[str]:
 
 
 class _Listener(StreamingQueryListener):
-    def __init__(self, steps: Steps, on_change: OnChange) -> None:
+    def __init__(self, steps: PipelineSteps, on_change: OnChange) -> None:
         self._steps, self._on_change = steps, on_change
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
@@ -204,7 +206,7 @@ class _Listener(StreamingQueryListener):
 
 
 @contextlib.contextmanager
-def _listening(spark: SparkSession, steps: Steps, on_change: OnChange) -> Iterator[None]:
+def _listening(spark: SparkSession, steps: PipelineSteps, on_change: OnChange) -> Iterator[None]:
     listener = _Listener(steps, on_change)
     spark.streams.addListener(listener)
     try:

@@ -16,7 +16,7 @@ DONE = ("COMPLETED", "FAILED", "SKIPPED", "EXCLUDED", "STOPPED", "IDLE")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PipelineStep:
     """`rows` were read by it; `lag` is how many records of topics are still ahead of it."""
 
     name: str
@@ -30,22 +30,22 @@ class Step:
         return self.state in DONE
 
 
-class Steps:
+class PipelineSteps:
     """Of one run, in the order in which they came up."""
 
     def __init__(self) -> None:
-        self._found: dict[str, Step] = {}
+        self._found: dict[str, PipelineStep] = {}
 
-    def __iter__(self) -> Iterator[Step]:
+    def __iter__(self) -> Iterator[PipelineStep]:
         return iter(list(self._found.values()))
 
-    def note(self, message: str) -> Step | None:
+    def note(self, message: str) -> PipelineStep | None:
         """An event of the pipeline; the step it changed."""
         found = _FLOW.match(message)
         if found is None:
             return None
         name, state = short(found["name"]), found["state"]
-        before = self._found.get(name, Step(name))
+        before = self._found.get(name, PipelineStep(name))
         if (before.state, state) == ("FAILED", "COMPLETED"):
             return None  # Spark says both of a flow that failed, in any order
         after = replace(before, state=state, error=reason(found["rest"]) or before.error)
@@ -54,7 +54,7 @@ class Steps:
 
     def progress(self, name: str, rows: int, lag: int | None) -> None:
         """A micro-batch of a step was done."""
-        before = self._found.get(short(name), Step(short(name)))
+        before = self._found.get(short(name), PipelineStep(short(name)))
         self._found[before.name] = replace(before, rows=(before.rows or 0) + rows, lag=lag)
 
     def count(self, name: str, rows: int) -> None:
@@ -62,11 +62,11 @@ class Steps:
         self._found[name] = replace(self._found[name], rows=rows)
 
     @property
-    def failed(self) -> list[Step]:
+    def failed(self) -> list[PipelineStep]:
         return [step for step in self._found.values() if step.state == "FAILED"]
 
     @property
-    def suspects(self) -> list[Step]:
+    def suspects(self) -> list[PipelineStep]:
         """Of a run that failed: those that did, or else those that did once and were not heard of
         again. Spark may end a run before it has told why."""
         return self.failed or [step for step in self._found.values() if step.error]

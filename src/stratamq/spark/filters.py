@@ -101,7 +101,7 @@ def conditions_of(options: ReadOptions) -> tuple[Condition, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class FilterScope:
     """What the conditions leave to be read: offsets in start..stop - 1, nothing before a time."""
 
     start: int = 0
@@ -109,8 +109,8 @@ class Scope:
     since_ms: int | None = None
 
 
-def scope_of(conditions: Sequence[Condition]) -> Scope:
-    scope = Scope()
+def scope_of(conditions: Sequence[Condition]) -> FilterScope:
+    scope = FilterScope()
     for one in conditions:
         if one.column == "offset" and one.values:
             scope = _with_offsets(scope, one)
@@ -160,7 +160,7 @@ def _compute() -> Any:
     return pyarrow.compute
 
 
-def _with_offsets(scope: Scope, one: Condition) -> Scope:
+def _with_offsets(scope: FilterScope, one: Condition) -> FilterScope:
     least, most = min(one.values), max(one.values)
     match one.kind.__name__:
         case "GreaterThan":

@@ -32,7 +32,7 @@ class OffsetRange:
         return self.count * self.offset_bytes
 
 
-class Task(InputPartition):
+class ReadTask(InputPartition):
     """What Spark sends to an executor; `value` is the range to be read."""
 
     value: OffsetRange

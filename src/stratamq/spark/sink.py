@@ -64,7 +64,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
 
 
 @dataclass
-class Written(WriterCommitMessage):
+class TaskWritten(WriterCommitMessage):
     """What a task tells the driver. `query` is None when it had no rows to write."""
 
     query: str | None = None
@@ -83,7 +83,7 @@ class BatchWriter(DataSourceArrowWriter):
             raise InvalidConfig("a topic can only be appended to: use mode('append')")
         self._name = f"{self._options.prefix}-{uuid.uuid4().hex}"
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
         return write_task(self._options, self._name, None, iterator)
 
     @plainly
@@ -106,7 +106,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._options = write_options(options)
         check_schema(schema, self._options.topic)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
         context = TaskContext.get()
         assert context is not None, "Spark calls this in a task"
         query, epoch = context.getLocalProperty(QUERY_ID), context.getLocalProperty(EPOCH)
@@ -117,7 +117,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     @plainly
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         client = shared_client(self._options.client)
-        written = [one for one in messages if isinstance(one, Written)]
+        written = [one for one in messages if isinstance(one, TaskWritten)]
         parts, losses = parts_of(messages), self._options.losses
         for query in {one.query for one in written if one.query}:
             if parts:
@@ -133,12 +133,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def parts_of(messages: Sequence[WriterCommitMessage | None]) -> list[Part]:
-    return [one.part for one in messages if isinstance(one, Written) and one.part is not None]
+    return [one.part for one in messages if isinstance(one, TaskWritten) and one.part is not None]
 
 
 def write_task(
     options: WriteOptions, name: str, epoch: int | None, batches: Iterator[pa.RecordBatch]
-) -> Written:
+) -> TaskWritten:
     """Write all rows in one transaction, and leave it open. Nothing at all if there are none."""
     try:
         return _write_task(options, name, epoch, batches)
@@ -148,7 +148,7 @@ def write_task(
 
 def _write_task(
     options: WriteOptions, name: str, epoch: int | None, batches: Iterator[pa.RecordBatch]
-) -> Written:
+) -> TaskWritten:
     client = shared_client(options.client)
     writer: TransactionWriter | None = None
     context = TaskContext.get()
@@ -161,18 +161,18 @@ def _write_task(
             if writer is None:
                 if epoch is not None and _is_decided(client, name, epoch):
                     _drain(batches)
-                    return Written(query=name, was_decided=True)
+                    return TaskWritten(query=name, was_decided=True)
                 writer = _begin(client, options, epochs.task_id(name, task, attempt))
             writer.add(batch, options.topic)
         if writer is None:
-            return Written()
+            return TaskWritten()
         writer.flush()
     except BaseException:
         if writer is not None:
             _give_up(client, writer)
         raise
     part = Part(writer.transaction.handle, task, attempt, writer.topics)
-    return Written(query=name, part=part, rows=writer.rows)
+    return TaskWritten(query=name, part=part, rows=writer.rows)
 
 
 def _begin(client: BlockingClient, options: WriteOptions, name: str) -> TransactionWriter:

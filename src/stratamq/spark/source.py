@@ -24,7 +24,7 @@ from stratamq.spark.filters import Condition, condition_of, conditions_of, is_wa
 from stratamq.spark.looking import SeenTopics, ask_steady, cut, densities
 from stratamq.spark.names import FORMAT
 from stratamq.spark.options import ReadOptions, read_options
-from stratamq.spark.planning import OffsetRange, Task, split
+from stratamq.spark.planning import OffsetRange, ReadTask, split
 from stratamq.spark.reading import read, reading_of, shared_client
 from stratamq.spark.refused import RefusedStream
 from stratamq.spark.stream import StreamReader
@@ -88,7 +88,8 @@ class BatchReader(DataSourceReader):
         ranges = client.call(ranges_of(client.asyncio, self._options, self._conditions))
         options = self._options
         return [
-            Task(one) for one in split(ranges, options.partition_bytes_max, options.partitions_min)
+            ReadTask(one)
+            for one in split(ranges, options.partition_bytes_max, options.partitions_min)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

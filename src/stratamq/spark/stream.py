@@ -35,7 +35,7 @@ from stratamq.spark.looking import (
 )
 from stratamq.spark.losses import DataLoss, recreated, warn_once
 from stratamq.spark.options import read_options, trigger_limits
-from stratamq.spark.planning import OffsetRange, Task, split
+from stratamq.spark.planning import OffsetRange, ReadTask, split
 from stratamq.spark.progress import StoredOffsets, StreamOffsets
 from stratamq.spark.reading import read, reading_of, shared_client
 from stratamq.wire.kafka.protocol import NO_UUID
@@ -109,7 +109,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ranges = self._ask(lambda client, seen: self._ranges(client, seen, begin, stop))
         options = self._options
         return [
-            Task(one) for one in split(ranges, options.partition_bytes_max, options.partitions_min)
+            ReadTask(one)
+            for one in split(ranges, options.partition_bytes_max, options.partitions_min)
         ]
 
     def _ask(self, ask: Callable[[Client, SeenTopics], Coroutine[Any, Any, T]]) -> T:

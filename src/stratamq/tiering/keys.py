@@ -39,7 +39,7 @@ _FILE = re.compile(
 )
 
 
-class Kind(StrEnum):
+class ObjectKind(StrEnum):
     PARQUET = "parquet"
     LOG = "log"
     INDEX = "index"
@@ -51,7 +51,7 @@ class FileKey(NamedTuple):
 
     shard: ShardName
     base_offset: Offset
-    kind: Kind
+    kind: ObjectKind
     owner: str
 
 
@@ -114,4 +114,4 @@ def parse(key: str) -> FileKey | None:
     else:
         partition, base, kind = found["log"], found["first"], found["kind"]
         owner = found["log_owner"]
-    return FileKey(shard_name(topic_id, int(partition)), Offset(int(base)), Kind(kind), owner)
+    return FileKey(shard_name(topic_id, int(partition)), Offset(int(base)), ObjectKind(kind), owner)

@@ -21,7 +21,7 @@ from stratamq.tiering.context import TierContext
 from stratamq.tiering.stores.contract import ObjectStore
 
 CACHE_TIMEOUT_S = 10.0
-SIDECARS = (keys.Kind.INDEX, keys.Kind.TIMEINDEX)
+SIDECARS = (keys.ObjectKind.INDEX, keys.ObjectKind.TIMEINDEX)
 
 
 async def commit_made(
@@ -74,8 +74,8 @@ def object_keys(file: TierFile) -> Iterator[str]:
         yield from map(partial(_sidecar_key, file.log), SIDECARS)
 
 
-def _sidecar_key(log: TierObject, kind: keys.Kind) -> str:
-    return f"{log.key.removesuffix(keys.Kind.LOG)}{kind}"
+def _sidecar_key(log: TierObject, kind: keys.ObjectKind) -> str:
+    return f"{log.key.removesuffix(keys.ObjectKind.LOG)}{kind}"
 
 
 async def _sidecars(store: ObjectStore, file: TierFile) -> list[TierObject | None]:
@@ -116,6 +116,10 @@ def _check_key(file: TierFile, key: str, owner: str) -> None:
     name = keys.parse(key)
     if name is None or (name.shard, name.base_offset) != (file.shard, file.base_offset):
         raise InvalidInput(f"{file.shard}: the key is not that of a file at {file.base_offset}")
-    kind = keys.Kind.LOG if file.log is not None and key == file.log.key else keys.Kind.PARQUET
+    kind = (
+        keys.ObjectKind.LOG
+        if file.log is not None and key == file.log.key
+        else keys.ObjectKind.PARQUET
+    )
     if name.kind is not kind or name.owner != owner:
         raise InvalidInput(f"{file.shard}: the key is not one of this cluster's files")

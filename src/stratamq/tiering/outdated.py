@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 Mark = TypeVar("Mark", bound=int)
 
 
-class Stretch(Protocol):
+class FileStretch(Protocol):
     """What a file says of itself: a TierFile does, and so does what clients are told of one."""
 
     @property
@@ -30,16 +30,16 @@ class Stretch(Protocol):
     def start(self) -> int: ...
 
 
-def within(file: Stretch, deleted: Sequence[Mark]) -> Sequence[Mark]:
+def within(file: FileStretch, deleted: Sequence[Mark]) -> Sequence[Mark]:
     """The marks (all of a shard's, in their order) that lie in the file."""
     return deleted[bisect_left(deleted, file.base_offset) : bisect_left(deleted, file.end_offset)]
 
 
-def is_outdated(file: Stretch, deleted: Sequence[int], start: int) -> bool:
+def is_outdated(file: FileStretch, deleted: Sequence[int], start: int) -> bool:
     marks = within(file, deleted)
     return len(marks) > file.deleted or (bool(marks) and is_cut_into(file, start))
 
 
-def is_cut_into(file: Stretch, start: int) -> bool:
+def is_cut_into(file: FileStretch, start: int) -> bool:
     """Whether it has, besides what counts, records below the shard's start."""
     return max(file.base_offset, file.start) < start < file.end_offset

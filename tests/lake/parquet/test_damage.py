@@ -11,7 +11,7 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratamq.lake.parquet.blocks import Kind, with_crc
+from stratamq.lake.parquet.blocks import BatchOrigin, with_crc
 from stratamq.lake.parquet.reading import ColdFile
 from stratamq.lake.parquet.sources import BytesSource
 from stratamq.lake.parquet.writing import FileLayout, FileWriter
@@ -101,7 +101,7 @@ def test_the_summary_tells_the_checksums() -> None:
 class Forgetful(FileWriter):
     """Notes wrong checksums of batches: as if rows had changed on their way into the file."""
 
-    def _add_rows(self, header: BatchHeader, data: memoryview) -> tuple[bytes, Kind]:
+    def _add_rows(self, header: BatchHeader, data: memoryview) -> tuple[bytes, BatchOrigin]:
         head, kind = super()._add_rows(header, data)
         return with_crc(head, header.crc ^ 1), kind
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from stratamq.lake.parquet import reading as reading_module
 from stratamq.lake.parquet._columns import Rows, read_thrift
 from stratamq.lake.parquet.buffers import Buffers
-from stratamq.lake.parquet.pages import Page, ValuePages, index_places, pages_of
+from stratamq.lake.parquet.pages import ParquetPage, ValuePages, index_places, pages_of
 from stratamq.lake.parquet.reading import ColdFile
 from stratamq.lake.parquet.sources import BytesSource
 from stratamq.lake.parquet.writing import FileLayout, FileSummary, write_file
@@ -65,7 +65,7 @@ class Counting(BytesSource):
         return super().read_at(position, size)
 
 
-def pages_in(file: ColdFile) -> list[list[Page]]:
+def pages_in(file: ColdFile) -> list[list[ParquetPage]]:
     return [file._pages(place) for place in file.places]
 
 

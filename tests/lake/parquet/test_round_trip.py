@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratamq.lake.parquet.blocks import Kind
+from stratamq.lake.parquet.blocks import BatchOrigin
 from stratamq.lake.parquet.writing import FileLayout, FileWriter, read_chunks, write_file
 from stratamq.model.errors import BatchTooLarge, CorruptBatch
 from stratamq.model.record import Record
@@ -119,7 +119,7 @@ def test_headers_are_read_without_rows(history: list[Spec], group_bytes: int) ->
         facts(read_header(batch)) for batch in batches
     ]
     for entry, batch in zip(entries, batches, strict=True):
-        if entry.kind is Kind.KEPT:
+        if entry.kind is BatchOrigin.KEPT:
             assert bytes(entry.kept) == batch
 
 
@@ -164,7 +164,7 @@ def test_compacted_batches_keep_their_gaps_and_empty_ones_their_place() -> None:
     back = batches_in(file.read(0, EVERYTHING, EVERYTHING))
     assert meaning(back[0]) == meaning(thinned)
     assert back[1] == empty
-    assert [entry.kind for entry in file.entries()] == [Kind.ROWS, Kind.ROWS]
+    assert [entry.kind for entry in file.entries()] == [BatchOrigin.ROWS, BatchOrigin.ROWS]
 
 
 def test_marks_come_back_and_are_no_rows() -> None:
@@ -278,4 +278,4 @@ def test_records_that_columns_cannot_keep_are_kept_whole() -> None:
     odd = assemble(0, 0, tuple(read_header(batch)[5:]), bytes(body))
     file = opened(written([odd])[0])
     assert file.read(0, EVERYTHING, EVERYTHING) == odd
-    assert next(file.entries()).kind is Kind.ROWS_KEPT
+    assert next(file.entries()).kind is BatchOrigin.ROWS_KEPT

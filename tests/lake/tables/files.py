@@ -11,7 +11,7 @@ from stratamq.lake.declared import columns_of, columns_text, declared
 from stratamq.lake.parquet.values import value_columns
 from stratamq.lake.parquet.writing import FileLayout, write_file
 from stratamq.lake.tables.blobs import Blobs
-from stratamq.lake.tables.iceberg import Wanted
+from stratamq.lake.tables.iceberg import WantedTable
 from stratamq.lake.tables.manifest import table_columns
 from stratamq.meta.tier.files import ParquetEnd, TierFile, TierObject
 from stratamq.model.record import Record
@@ -95,8 +95,8 @@ def wanted(
     topic: str = "orders",
     topic_id: TopicId = TOPIC_ID,
     columns: str | None = None,
-) -> Wanted:
-    return Wanted(
+) -> WantedTable:
+    return WantedTable(
         name=topic,
         topic_id=topic_id,
         folder=keys.topic_folder(topic, topic_id),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.lake.parquet.groups import Group
+from stratamq.lake.parquet.groups import RowGroup
 from stratamq.lake.parquet.pages import ValuePages
 from stratamq.lake.parquet.reading import ColdFile
 from stratamq.meta.tier.files import TierFile
@@ -45,7 +45,7 @@ class Watch:
         self.threads: set[str] = set()
         group, add = ColdFile.group, ValuePages._add
 
-        def counted_group(file: ColdFile, number: int) -> Group:
+        def counted_group(file: ColdFile, number: int) -> RowGroup:
             self.opened[number] += 1
             return group(file, number)
 

@@ -21,10 +21,10 @@ from stratamq.model.transaction import AbortedTxn
 from stratamq.model.types import Offset, TimestampMs
 from stratamq.tiering.mover.conversion import (
     Conversion,
+    ConversionFailure,
+    ConversionProgress,
     Converted,
-    Failure,
     FileSums,
-    Progress,
     decode_answer,
     decode_request,
     encode_answer,
@@ -239,8 +239,8 @@ def test_requests_and_answers_as_lines(tmp_path: Path) -> None:
     for answer in (
         Converted(rows=5, sums=(FileSums(1, 2),), parquet=FileSums(3, 4)),
         Converted(log=FileSums(1, 2)),
-        Failure("CorruptBatch", "two\nlines"),
-        Progress(7),
+        ConversionFailure("CorruptBatch", "two\nlines"),
+        ConversionProgress(7),
     ):
         line = encode_answer(answer)
         assert line.count(b"\n") == 1

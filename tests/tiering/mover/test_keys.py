@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from stratamq.model.shard import shard_name
 from stratamq.model.types import Offset, TopicId
 from stratamq.tiering import keys
-from stratamq.tiering.keys import FileKey, Kind
+from stratamq.tiering.keys import FileKey, ObjectKind
 from stratamq.tiering.stores.keys import checked
 
 ID = TopicId("0123456789abcdef" * 2)
@@ -25,9 +25,13 @@ def test_made_and_parsed(name: str, partition: int, base: Offset, end: Offset) -
     folder, token = keys.topic_folder(name, ID), keys.new_token(OWNER)
     shard = shard_name(ID, partition)
     data = keys.data_key(folder, partition, base, end, token)
-    assert keys.parse(checked(data)) == FileKey(shard, base, Kind.PARQUET, OWNER)
+    assert keys.parse(checked(data)) == FileKey(shard, base, ObjectKind.PARQUET, OWNER)
     raw = keys.log_keys(folder, partition, base, token)
-    made = {raw.log: Kind.LOG, raw.index: Kind.INDEX, raw.timeindex: Kind.TIMEINDEX}
+    made = {
+        raw.log: ObjectKind.LOG,
+        raw.index: ObjectKind.INDEX,
+        raw.timeindex: ObjectKind.TIMEINDEX,
+    }
     for key, kind in made.items():
         assert keys.parse(checked(key)) == FileKey(shard, base, kind, OWNER)
     for other in (keys.manifest_key(folder), f"{keys.metadata_prefix(folder)}v1.json"):

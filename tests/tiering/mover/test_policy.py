@@ -19,8 +19,8 @@ from stratamq.tiering.mover.policy import (
     Drop,
     LocalLimits,
     Offload,
+    SegmentUpload,
     ShardState,
-    Upload,
     decide,
     local_limits,
 )
@@ -69,7 +69,7 @@ def carried_out(now: ShardState, actions: Sequence[Action]) -> ShardState:
                 files = [file for file in files if file.end_offset > below]
             case Offload(end):
                 segments = [one for one in segments if one.end_offset > end]
-            case Upload(one, base, end, replaced, early):
+            case SegmentUpload(one, base, end, replaced, early):
                 gone = {*replaced, *early}
                 files = [file for file in files if file.base_offset not in gone]
                 files.append(tier_file(base, end, log_bytes=one.size_bytes))
@@ -85,8 +85,8 @@ def finished(now: ShardState, limits: LocalLimits) -> ShardState:
         actions = decide(now, limits, NOW)
         if not actions:
             return now
-        uploads = [action for action in actions if isinstance(action, Upload)]
-        others = [action for action in actions if not isinstance(action, Upload)]
+        uploads = [action for action in actions if isinstance(action, SegmentUpload)]
+        others = [action for action in actions if not isinstance(action, SegmentUpload)]
         now = carried_out(now, [*others, *uploads[:1]])
     raise AssertionError("it goes on for ever")
 
@@ -132,7 +132,7 @@ def test_only_sealed_and_stable_segments_move_oldest_first(
     now: ShardState, limit: LocalLimits
 ) -> None:
     actions = decide(now, limit, NOW)
-    uploads = [action for action in actions if isinstance(action, Upload)]
+    uploads = [action for action in actions if isinstance(action, SegmentUpload)]
     for upload in uploads:
         assert not upload.segment.active
         assert upload.segment.end_offset <= now.stable
@@ -201,7 +201,9 @@ def test_a_rewritten_segment_is_uploaded_again() -> None:
     segments = [segment(0, 10, size=80), segment(10, 20, active=True)]
     now = state(segments, [tier_file(0, 10, log_bytes=100)])
     limit = LocalLimits(5, None)
-    assert decide(now, limit, NOW) == (Upload(segments[0], Offset(0), Offset(10), (Offset(0),)),)
+    assert decide(now, limit, NOW) == (
+        SegmentUpload(segments[0], Offset(0), Offset(10), (Offset(0),)),
+    )
     assert [one.base_offset for one in finished(now, limit).segments] == [10]
 
 
@@ -210,7 +212,7 @@ def test_a_segment_that_took_its_neighbours_place_is_uploaded_again() -> None:
     segments = [segment(0, 20), segment(20, 30, active=True)]
     now = state(segments, [tier_file(0, 10)])
     actions = decide(now, LocalLimits(5, None), NOW)
-    assert actions == (Upload(segments[0], Offset(0), Offset(20), (Offset(0),)),)
+    assert actions == (SegmentUpload(segments[0], Offset(0), Offset(20), (Offset(0),)),)
 
 
 def test_early_files_make_room() -> None:
@@ -218,7 +220,7 @@ def test_early_files_make_room() -> None:
     early = [tier_file(0, 4, final=False), tier_file(4, 9, final=False)]
     now = state(segments, [*early, tier_file(20, 25, final=False)])
     (upload,) = decide(now, LocalLimits(5, None), NOW)
-    assert upload == Upload(segments[0], Offset(0), Offset(20), (), (Offset(0), Offset(4)))
+    assert upload == SegmentUpload(segments[0], Offset(0), Offset(20), (), (Offset(0), Offset(4)))
 
 
 def test_an_undecided_transaction_holds_everything_behind_it() -> None:
@@ -226,7 +228,7 @@ def test_an_undecided_transaction_holds_everything_behind_it() -> None:
     assert [
         action.segment.base_offset
         for action in decide(state(segments, stable=19), LocalLimits(5, None), NOW)
-        if isinstance(action, Upload)
+        if isinstance(action, SegmentUpload)
     ] == [0]
 
 

@@ -24,7 +24,7 @@ from stratamq.tiering.stores.deadline import Deadline
 from stratamq.tiering.stores.hdfs_errors import Standby, remote_error
 from stratamq.tiering.stores.opening import open_store
 from stratamq.tiering.stores.options import StoreOptions
-from stratamq.tiering.stores.source import Source
+from stratamq.tiering.stores.source import UploadSource
 from stratamq.tiering.stores.sums import sum_bytes
 from stratamq.tiering.stores.urls import parse_url
 from stratamq.tiering.stores.webhdfs import WebHdfs
@@ -132,7 +132,7 @@ async def test_wrong_bytes_are_found_on_both_ways(hdfs_options: StoreOptions, fa
 async def test_what_a_crash_leaves_is_not_seen_and_is_swept_after_its_time(
     hdfs_options: StoreOptions,
 ) -> None:
-    half = Source(
+    half = UploadSource(
         content=b"half", sums=sum_bytes(b"half"), start=0, stop=4, deadline=Deadline(9_000, 4)
     )
     url = parse_url(hdfs_options.url)

@@ -35,7 +35,7 @@ ZSTD_LEVEL = 3
 RAW_BYTES_MAX = 1 << 31
 
 
-class Kind(IntEnum):
+class BatchOrigin(IntEnum):
     """How a batch comes back."""
 
     ROWS = 0
@@ -48,9 +48,9 @@ class Kind(IntEnum):
     """From its own bytes. It has no rows: nothing in it is a message."""
 
 
-class Entry(NamedTuple):
+class BlockEntry(NamedTuple):
     header: BatchHeader
-    kind: Kind
+    kind: BatchOrigin
     first_row: int
     kept: memoryview
 
@@ -83,10 +83,10 @@ class BlockBuilder:
     def size_bytes(self) -> int:
         return len(self._entries) * ENTRY.size + self._kept_bytes
 
-    def add(self, head: bytes, kind: Kind, first_row: int, batch: Buffer) -> None:
+    def add(self, head: bytes, kind: BatchOrigin, first_row: int, batch: Buffer) -> None:
         """`head` is the header to come back with; `batch` is kept when its kind says so."""
         self._entries.append(ENTRY.pack(head, kind, first_row, self._kept_bytes))
-        if kind is not Kind.ROWS:
+        if kind is not BatchOrigin.ROWS:
             self._kept.append(bytes(batch))
             self._kept_bytes += len(batch)
 
@@ -133,11 +133,11 @@ class Block:
     def __len__(self) -> int:
         return self._count
 
-    def __getitem__(self, index: int) -> Entry:
+    def __getitem__(self, index: int) -> BlockEntry:
         head, kind, first_row, at = ENTRY.unpack_from(self.table, index * ENTRY.size)
         header = read_header(head)
         size = header.size_bytes if kind else 0
-        return Entry(header, Kind(kind), first_row, self._kept[at : at + size])
+        return BlockEntry(header, BatchOrigin(kind), first_row, self._kept[at : at + size])
 
     @property
     def size_bytes(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from stratamq.lake.parquet._columns import Rows, reach
-from stratamq.lake.parquet.blocks import Block, BlockPlace, Entry, Kind
+from stratamq.lake.parquet.blocks import BatchOrigin, Block, BlockEntry, BlockPlace
 from stratamq.lake.parquet.pages import ValuePages
 from stratamq.model.errors import CorruptBatch, CorruptRecord, InvalidInput
 from stratamq.wire.crc import crc32c
@@ -25,14 +25,14 @@ class Packing(NamedTuple):
     decompressed_max: int
 
 
-class Answer(NamedTuple):
+class GroupBatches(NamedTuple):
     """Batches in order. `ended`: the group has none behind them."""
 
     parts: list[bytes]
     ended: bool
 
 
-class Group:
+class RowGroup:
     """A row group, open. Values are unpacked as they are asked for, and stay. For several threads
     at once. `name` is the file's, for messages."""
 
@@ -64,7 +64,7 @@ class Group:
         if self._values:
             self._values.ensure_all()
 
-    def read(self, offset: int, room: int, end: int, *, first: bool = True) -> Answer:
+    def read(self, offset: int, room: int, end: int, *, first: bool = True) -> GroupBatches:
         """Batches from the one that holds `offset` on, wholly below `end`, up to `room` bytes; with
         `first`, one however large. CorruptRecord when the first one is damaged; damage further on
         ends the answer before it."""
@@ -75,17 +75,17 @@ class Group:
                 must = first and not parts
                 data, count = self._run(index, room, end, must)
                 if not count or (len(data) > room and not must):
-                    return Answer(parts, False)
+                    return GroupBatches(parts, False)
                 parts.append(data)
                 room -= len(data)
                 index += count
                 if room <= 0:
-                    return Answer(parts, index == len(self.block))
+                    return GroupBatches(parts, index == len(self.block))
         except CorruptRecord:
             if not parts and first:
                 raise
-            return Answer(parts, False)
-        return Answer(parts, True)
+            return GroupBatches(parts, False)
+        return GroupBatches(parts, True)
 
     def _run(self, index: int, room: int, end: int, must: bool) -> tuple[bytes, int]:
         """The batches of entries `index`.., as far as they are alike and fit, and how many they
@@ -94,7 +94,7 @@ class Group:
         known = entry.header.size_bytes if not entry.header.attributes & CODEC_MASK else 0
         if entry.header.last_offset >= end or (known > room and not must):
             return b"", 0
-        if entry.kind is not Kind.ROWS:
+        if entry.kind is not BatchOrigin.ROWS:
             return bytes(entry.kept), 1
         repacked = self._packing.recompressed and bool(entry.header.attributes & CODEC_MASK)
         stop, first_row, stop_row = reach(
@@ -106,7 +106,7 @@ class Group:
         return data, count
 
     def _made(
-        self, entry: Entry, index: int, run: tuple[int, int, int], room: int
+        self, entry: BlockEntry, index: int, run: tuple[int, int, int], room: int
     ) -> tuple[bytes, int]:
         """Of a run that is damaged further on only the first batch is made: what follows is looked
         at when it is asked for."""
@@ -132,7 +132,7 @@ class Group:
         data, count = self._rows.batches(self.block.table, index, stop, room)
         return _intact(data, count)
 
-    def _recompressed(self, entry: Entry, batch: bytes) -> bytes:
+    def _recompressed(self, entry: BlockEntry, batch: bytes) -> bytes:
         codec = entry.header.compression
         return recompress(read_header(batch), batch, codec, self._packing.decompressed_max)
 

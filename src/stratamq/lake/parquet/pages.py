@@ -29,7 +29,7 @@ RUN_BYTES = 2 << 20
 """Packed pages are read together up to so many bytes."""
 
 
-class Page(NamedTuple):
+class ParquetPage(NamedTuple):
     """Where a page lies, header and all, and which rows of the row group it has."""
 
     position: int
@@ -71,7 +71,7 @@ def _is_ours(chunk: Any) -> bool:
     return bool(plain and set(chunk.encodings) == ENCODINGS)
 
 
-def pages_of(index: bytes, rows: int) -> list[Page]:
+def pages_of(index: bytes, rows: int) -> list[ParquetPage]:
     """An offset index: OffsetIndex.page_locations of (offset, compressed_page_size,
     first_row_index)."""
     try:
@@ -82,7 +82,7 @@ def pages_of(index: bytes, rows: int) -> list[Page]:
     stops = [*firsts[1:], rows]
     if firsts[:1] != [0] or any(a >= b for a, b in zip(firsts, stops, strict=True)):
         raise CorruptBatch("the pages of the values are not in order")
-    return [Page(*page, stop) for page, stop in zip(located, stops, strict=True)]
+    return [ParquetPage(*page, stop) for page, stop in zip(located, stops, strict=True)]
 
 
 class ValuePages:
@@ -92,7 +92,9 @@ class ValuePages:
     or none at all, and the loops that read pages trust nothing.
     """
 
-    def __init__(self, source: Source, pages: Sequence[Page], rows: Rows, buffers: Buffers) -> None:
+    def __init__(
+        self, source: Source, pages: Sequence[ParquetPage], rows: Rows, buffers: Buffers
+    ) -> None:
         self._source, self._pages, self._rows, self._buffers = source, pages, rows, buffers
         self._firsts = [page.first_row for page in pages]
         self._ready = [False] * len(pages)
@@ -172,7 +174,7 @@ class ValuePages:
                 self._changed.notify_all()
         self._buffers.give([packed])
 
-    def _add(self, page: Page, packed: memoryview) -> None:
+    def _add(self, page: ParquetPage, packed: memoryview) -> None:
         size, at = _page_size(page, packed)
         buffer = self._buffers.take(size)
         view = memoryview(buffer)[:size]
@@ -186,7 +188,7 @@ class ValuePages:
         self._held.append(buffer)
 
 
-def _page_size(page: Page, packed: memoryview) -> tuple[int, int]:
+def _page_size(page: ParquetPage, packed: memoryview) -> tuple[int, int]:
     """How large it is unpacked, and where its packed bytes begin. PageHeader: type,
     uncompressed_page_size, compressed_page_size, data_page_header (num_values, encoding,
     definition_level_encoding)."""

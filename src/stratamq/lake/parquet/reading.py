@@ -10,11 +10,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stratamq.lake.parquet.arrays import rows_of
-from stratamq.lake.parquet.blocks import Block, BlockPlace, Entry, places_from_text
+from stratamq.lake.parquet.blocks import Block, BlockEntry, BlockPlace, places_from_text
 from stratamq.lake.parquet.buffers import Buffers
-from stratamq.lake.parquet.groups import NO_ROWS, VALUE_FACT_BYTES, Group, Packing
+from stratamq.lake.parquet.groups import NO_ROWS, VALUE_FACT_BYTES, Packing, RowGroup
 from stratamq.lake.parquet.names import BLOCKS_KEY, FORMAT_KEY, FORMAT_VERSION
-from stratamq.lake.parquet.pages import VALUE_COLUMN, Page, ValuePages, index_places, pages_of
+from stratamq.lake.parquet.pages import (
+    VALUE_COLUMN,
+    ParquetPage,
+    ValuePages,
+    index_places,
+    pages_of,
+)
 from stratamq.lake.parquet.schema import BATCH_COLUMNS
 from stratamq.lake.parquet.sinks import PIECE_BYTES, Footer
 from stratamq.lake.parquet.sources import Source, Span, Window
@@ -58,7 +64,7 @@ class ColdFile:
         self.places: Sequence[BlockPlace] = self._read_places()
         self._last_offsets = [place.last_offset for place in self.places]
         self._index_places = index_places(self._tail[1][-footer.size :], self._metadata)
-        self._group: Group | None = None
+        self._group: RowGroup | None = None
         self._index: bytes | None = None
 
     @property
@@ -89,7 +95,7 @@ class ColdFile:
                 raise
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def entries(self, offset: int = 0) -> Iterator[Entry]:
+    def entries(self, offset: int = 0) -> Iterator[BlockEntry]:
         """The batches' headers from `offset` on, with the bytes of those that have no rows.
 
         No row is read. It is all that is needed to know producers, transactions and epochs.
@@ -122,28 +128,28 @@ class ColdFile:
         when there is none."""
         return bisect_left(self._last_offsets, offset)
 
-    def group(self, number: int) -> Group:
+    def group(self, number: int) -> RowGroup:
         """A row group, opened: its block and all its columns but the values are read."""
         place = self.places[number]
         block = self._read_block(number)
         if place.row_group < 0:
-            return Group(self.name, place, block, NO_ROWS, 0, None, self._packing)
+            return RowGroup(self.name, place, block, NO_ROWS, 0, None, self._packing)
         pages = self._pages(place)
         columns = tuple(name for name in BATCH_COLUMNS if name != VALUE_COLUMN or not pages)
         table = self._read_columns(place, block, columns)
         rows = rows_of(table)
         values = ValuePages(self._source, pages, rows, self._buffers) if pages else None
         size = table.nbytes + VALUE_FACT_BYTES * table.num_rows
-        return Group(self.name, place, block, rows, size, values, self._packing)
+        return RowGroup(self.name, place, block, rows, size, values, self._packing)
 
-    def _kept_group(self, number: int) -> Group:
+    def _kept_group(self, number: int) -> RowGroup:
         group = self._group
         if group is None or group.place is not self.places[number]:
             self._group = None  # one is let go before the next is made
             group = self._group = self.group(number)
         return group
 
-    def _pages(self, place: BlockPlace) -> list[Page]:
+    def _pages(self, place: BlockPlace) -> list[ParquetPage]:
         """Empty where Arrow has to read the values."""
         where = self._index_places[place.row_group]
         if where is None:

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 from stratamq.lake.parquet._columns import Columns
 from stratamq.lake.parquet.arrays import constant, least_ms, runs, take_arrays
 from stratamq.lake.parquet.blocks import (
+    BatchOrigin,
     BlockBuilder,
     BlockPlace,
-    Kind,
     places_to_text,
     with_crc,
 )
@@ -190,17 +190,17 @@ class FileWriter:
         if header.base_offset <= self._last_offset or header.last_offset_delta < 0:
             raise CorruptBatch(f"the batch at offset {header.base_offset} is out of order")
         first_row = self._columns.rows
-        head, kind = bytes(data[:HEADER_BYTES]), Kind.KEPT
+        head, kind = bytes(data[:HEADER_BYTES]), BatchOrigin.KEPT
         if header.record_count and not header.is_control:
             head, kind = self._add_rows(header, data)
         elif header.size_bytes == HEADER_BYTES and not header.attributes & CODEC_MASK:
-            kind = Kind.ROWS  # an empty batch: no rows is what it has
+            kind = BatchOrigin.ROWS  # an empty batch: no rows is what it has
         self._block.add(head, kind, first_row, data)
         self._note_run(header)
         self._pending.cover(header)
         self._last_offset = header.last_offset
 
-    def _add_rows(self, header: BatchHeader, data: memoryview) -> tuple[bytes, Kind]:
+    def _add_rows(self, header: BatchHeader, data: memoryview) -> tuple[bytes, BatchOrigin]:
         body = record_bytes(header, data, self._layout.decompressed_max)
         same = self._columns.add(
             body.data,
@@ -213,11 +213,11 @@ class FileWriter:
             header.max_timestamp if header.uses_log_append_time else None,
         )
         if not same:
-            return bytes(data[:HEADER_BYTES]), Kind.ROWS_KEPT
+            return bytes(data[:HEADER_BYTES]), BatchOrigin.ROWS_KEPT
         head = bytes(data[:HEADER_BYTES])
         if header.attributes & CODEC_MASK:
             head = with_crc(head, _unpacked_crc(header, body))
-        return head, Kind.ROWS
+        return head, BatchOrigin.ROWS
 
     def _note_run(self, header: BatchHeader) -> None:
         aborted = header.is_transactional and self._aborted.covers(header)

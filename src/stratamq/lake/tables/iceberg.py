@@ -41,7 +41,7 @@ Identifier = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class WantedTable:
     """What a table should be: a topic's files, and the columns of its values as a text."""
 
     name: str
@@ -85,7 +85,7 @@ class IcebergTables:
         self._limits = limits or SnapshotLimits()
         self._listings: dict[str, Listing] = {}
 
-    def sync(self, wanted: Wanted) -> Synced:
+    def sync(self, wanted: WantedTable) -> Synced:
         """Make the table what is wanted. TableError, or a store's error, when that fails."""
         with as_table_error(f"table {self._shown}.{wanted.name}"):
             for _ in range(ATTEMPTS_MAX):
@@ -130,7 +130,7 @@ class IcebergTables:
 
     # -- the table ---------------------------------------------------------------------------------
 
-    def _table(self, wanted: Wanted) -> Table:
+    def _table(self, wanted: WantedTable) -> Table:
         identifier = (*self._namespace, wanted.name)
         try:
             table = self._catalog.load_table(identifier)
@@ -146,7 +146,7 @@ class IcebergTables:
         self._catalog.drop_table(identifier)
         return self._create(identifier, wanted)
 
-    def _create(self, identifier: Identifier, wanted: Wanted) -> Table:
+    def _create(self, identifier: Identifier, wanted: WantedTable) -> Table:
         self._make_namespace()
         schema = new_schema(wanted.columns)
         return self._catalog.create_table(
@@ -166,7 +166,7 @@ class IcebergTables:
 
     # -- its files ---------------------------------------------------------------------------------
 
-    def _sync(self, wanted: Wanted, table: Table) -> Synced:
+    def _sync(self, wanted: WantedTable, table: Table) -> Synced:
         listing = self._listings.setdefault(wanted.name, Listing())
         there = listing.files(table)
         files = {f"{self._blobs.url}/{_key(file)}": file for file in in_table(wanted.files)}
@@ -184,7 +184,7 @@ class IcebergTables:
     def _commit(
         self,
         table: Table,
-        wanted: Wanted,
+        wanted: WantedTable,
         add: Sequence[TierFile],
         remove: Mapping[str, str],
         going: Sequence[Snapshot],
@@ -221,7 +221,7 @@ def _key(file: TierFile) -> str:
     return file.parquet.key
 
 
-def _properties(wanted: Wanted) -> dict[str, str]:
+def _properties(wanted: WantedTable) -> dict[str, str]:
     return {
         REVISION: str(wanted.revision),
         OFFSETS: json.dumps(offset_ranges(wanted.files), separators=(",", ":")),

@@ -72,7 +72,7 @@ def parse(data: bytes) -> Manifest:
     version = found.get("version") if isinstance(found, dict) else None
     if version != VERSION:
         raise InvalidInput(f"manifest: version {version!r}, and only {VERSION} is known")
-    top = _Reader(found, "manifest")
+    top = _JsonReader(found, "manifest")
     value = top.part("value")
     return Manifest(
         topic=top.text("topic"),
@@ -85,7 +85,7 @@ def parse(data: bytes) -> Manifest:
     )
 
 
-def _parse_file(file: _Reader) -> ManifestFile:
+def _parse_file(file: _JsonReader) -> ManifestFile:
     return ManifestFile(
         partition=file.number("partition"),
         base_offset=Offset(file.number("base_offset")),
@@ -101,7 +101,7 @@ def _parse_file(file: _Reader) -> ManifestFile:
     )
 
 
-class _Reader:
+class _JsonReader:
     """Takes fields of their types out of JSON, and says which one is missing or of another."""
 
     def __init__(self, found: Mapping[str, Any], where: str) -> None:
@@ -124,15 +124,15 @@ class _Reader:
     def flag(self, name: str) -> bool:
         return bool(self.take(name, bool))
 
-    def part(self, name: str) -> _Reader:
-        return _Reader(self.take(name, dict), f"{self._where}: {name}")
+    def part(self, name: str) -> _JsonReader:
+        return _JsonReader(self.take(name, dict), f"{self._where}: {name}")
 
-    def parts(self, name: str) -> list[_Reader]:
+    def parts(self, name: str) -> list[_JsonReader]:
         found = enumerate(self.take(name, list))
-        return [_Reader({name: one}, self._where).part(name)._at(at) for at, one in found]
+        return [_JsonReader({name: one}, self._where).part(name)._at(at) for at, one in found]
 
-    def _at(self, number: int) -> _Reader:
-        return _Reader(self._found, f"{self._where}[{number}]")
+    def _at(self, number: int) -> _JsonReader:
+        return _JsonReader(self._found, f"{self._where}[{number}]")
 
     def object(self, name: str) -> TierObject | None:
         if name not in self._found:

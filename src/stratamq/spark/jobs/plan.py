@@ -10,7 +10,7 @@ from stratamq.tiering.outdated import is_cut_into, is_outdated, within
 from stratamq.wire.kafka.protocol.messages.lake import DescribedLake, LakeFile, LakePartition
 
 
-class Rewrite(NamedTuple):
+class FileRewrite(NamedTuple):
     """One file with offsets `base..end - 1`, in place of those that begin at `replaced` and whose
     objects are `objects`: if they are others by then, somebody else was faster.
 
@@ -29,7 +29,7 @@ class Rewrite(NamedTuple):
     log: bool = False
 
 
-def backlog(lake: DescribedLake) -> list[Rewrite]:
+def backlog(lake: DescribedLake) -> list[FileRewrite]:
     """Segments that are there as raw logs only, and will be there as Parquet only."""
     return [
         _rewrite(part, [file])._replace(parquet=True, log=False)
@@ -39,7 +39,7 @@ def backlog(lake: DescribedLake) -> list[Rewrite]:
     ]
 
 
-def small_files(lake: DescribedLake, file_bytes: int) -> list[Rewrite]:
+def small_files(lake: DescribedLake, file_bytes: int) -> list[FileRewrite]:
     """Neighbours that together are no larger than `file_bytes`, two or more of them at a time."""
     return [
         _rewrite(part, run)
@@ -49,7 +49,7 @@ def small_files(lake: DescribedLake, file_bytes: int) -> list[Rewrite]:
     ]
 
 
-def with_deletions(lake: DescribedLake) -> list[Rewrite]:
+def with_deletions(lake: DescribedLake) -> list[FileRewrite]:
     """Files with records that were deleted since, one by one or all up to some offset."""
     return [
         _rewrite(part, [file])
@@ -85,9 +85,9 @@ def _runs(files: Sequence[LakeFile], file_bytes: int) -> Iterator[list[LakeFile]
         yield run
 
 
-def _rewrite(part: LakePartition, files: Sequence[LakeFile]) -> Rewrite:
+def _rewrite(part: LakePartition, files: Sequence[LakeFile]) -> FileRewrite:
     objects = (key for file in files for key in (file.parquet_key, file.log_key))
-    return Rewrite(
+    return FileRewrite(
         partition=part.partition_index,
         base=files[0].base_offset,
         end=files[-1].end_offset,

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from stratamq.client import BlockingClient, Client, options_of
 from stratamq.model.types import TopicId
 from stratamq.spark.jobs import plan
-from stratamq.spark.jobs.plan import Rewrite
+from stratamq.spark.jobs.plan import FileRewrite
 from stratamq.spark.jobs.task import Outcome, Work, do
 from stratamq.spark.union.reading import SERVERS, SERVERS_CONF
 from stratamq.tiering.keys import owner_mark
@@ -46,7 +46,7 @@ def apply_deletes(spark: SparkSession, name: str, **given: Any) -> Outcome:
 def _run(
     spark: SparkSession,
     name: str,
-    planned: Callable[[DescribedLake], list[Rewrite]],
+    planned: Callable[[DescribedLake], list[FileRewrite]],
     *,
     servers: str | None = None,
     options: Mapping[str, str] | None = None,
@@ -82,7 +82,7 @@ async def _told(client: Client, name: str) -> tuple[DescribedLake, str]:
     return await client.describe_lake(name), (await client.cluster()).cluster_id or ""
 
 
-def _done(spark: SparkSession, work: Work, wanted: Sequence[Rewrite]) -> list[Outcome]:
+def _done(spark: SparkSession, work: Work, wanted: Sequence[FileRewrite]) -> list[Outcome]:
     """A task for each."""
     if not wanted:
         return []

@@ -23,7 +23,7 @@ from stratamq.model.errors import OffsetOutOfRange, TimedOut
 from stratamq.model.transaction import AbortedTxn
 from stratamq.model.types import Offset, TopicId
 from stratamq.spark.fetching import EMPTY_MAX
-from stratamq.spark.jobs.plan import Rewrite
+from stratamq.spark.jobs.plan import FileRewrite
 from stratamq.spark.reading import shared_client
 from stratamq.tiering import keys
 from stratamq.tiering.mover.conversion import Conversion, Converted, FileSums
@@ -66,7 +66,7 @@ class Outcome:
     overtaken: int = 0
 
 
-def do(work: Work, wanted: Rewrite) -> Outcome:
+def do(work: Work, wanted: FileRewrite) -> Outcome:
     """Make the file, and put it in the place of those it is made of."""
     made = make_file(work, wanted)
     commit = CommitLakeTopic(
@@ -86,7 +86,7 @@ def do(work: Work, wanted: Rewrite) -> Outcome:
     return Outcome(len(wanted.replaced), 1, made.rows, made.size + made.log_size)
 
 
-def make_file(work: Work, wanted: Rewrite) -> MadeFile:
+def make_file(work: Work, wanted: FileRewrite) -> MadeFile:
     """The file, stored and read back. Nothing names it yet."""
     with tempfile.TemporaryDirectory(prefix="stratamq-job-") as folder:
         place = Path(folder)
@@ -98,7 +98,7 @@ def make_file(work: Work, wanted: Rewrite) -> MadeFile:
 
 
 def _conversion(
-    work: Work, wanted: Rewrite, aborted: Sequence[AbortedTxn], place: Path
+    work: Work, wanted: FileRewrite, aborted: Sequence[AbortedTxn], place: Path
 ) -> Conversion:
     return Conversion(
         source=place / SOURCE,
@@ -116,7 +116,7 @@ def _conversion(
     )
 
 
-def _fetched(work: Work, wanted: Rewrite, sink: BinaryIO) -> list[AbortedTxn]:
+def _fetched(work: Work, wanted: FileRewrite, sink: BinaryIO) -> list[AbortedTxn]:
     aborted: set[Aborted] = set()
     marks: list[tuple[int, int]] = []
     for answer in _answers(work, wanted):
@@ -142,7 +142,7 @@ def aborted_spans(
     return spans
 
 
-def _answers(work: Work, wanted: Rewrite) -> Iterator[Fetched]:
+def _answers(work: Work, wanted: FileRewrite) -> Iterator[Fetched]:
     """All batches of the range, in order, each once."""
     client = shared_client(work.client)
     place, limits = TopicPartition(work.topic, wanted.partition), FetchLimits(bytes_max=FETCH_BYTES)
@@ -174,7 +174,7 @@ class Stored(NamedTuple):
     log: TierObject | None = None
 
 
-async def _stored(work: Work, wanted: Rewrite, place: Path, made: Converted) -> Stored:
+async def _stored(work: Work, wanted: FileRewrite, place: Path, made: Converted) -> Stored:
     folder, token = keys.topic_folder(work.topic, work.topic_id), keys.new_token(work.owner)
     base, end = Offset(wanted.base), Offset(wanted.end)
     data_key = keys.data_key(folder, wanted.partition, base, end, token)
@@ -201,7 +201,7 @@ async def _stored(work: Work, wanted: Rewrite, place: Path, made: Converted) -> 
         await store.close()
 
 
-def _told(work: Work, wanted: Rewrite, stored: Stored, made: Converted) -> MadeFile:
+def _told(work: Work, wanted: FileRewrite, stored: Stored, made: Converted) -> MadeFile:
     parquet, log = (one or TierObject("", 0, 0) for one in stored)
     end = made.parquet_end or ParquetEnd(0, 0, 0, 0)
     columns = columns_text(columns_of(declared(work.value_format, work.value_schema)))

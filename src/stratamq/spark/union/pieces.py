@@ -47,7 +47,7 @@ class Pieces:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedColumn:
     """A column of some pieces, and the type of its values."""
 
     pieces: Pieces
@@ -60,7 +60,7 @@ class Wanted:
 
 def column_of(pieces: Pieces, name: str, kind: Any) -> Of:
     """A function from numbers of chunks to the column's values in each of them."""
-    wanted = Wanted(pieces, name, kind)
+    wanted = WantedColumn(pieces, name, kind)
 
     def of(numbers: pa.Array) -> pa.Array:
         return task_of().lists(wanted, numbers.to_pylist())
@@ -119,16 +119,16 @@ class Columns:
 
 
 @dataclass(slots=True)
-class Task:
+class PieceTask:
     """Not with those of another task: what was read for it may be deleted since."""
 
     number: int
-    wanted: list[Wanted] = field(default_factory=list)
+    wanted: list[WantedColumn] = field(default_factory=list)
     numbers: Sequence[int] = ()
     pieces: Pieces | None = None
     columns: Columns | None = None
 
-    def lists(self, wanted: Wanted, numbers: Sequence[int]) -> pa.Array:
+    def lists(self, wanted: WantedColumn, numbers: Sequence[int]) -> pa.Array:
         known = self.columns is not None and wanted.name in self.columns
         if not known or self.numbers != numbers or self.pieces != wanted.pieces:
             self.columns = None  # room for the next before they come
@@ -140,21 +140,21 @@ class Task:
         return self.columns.lists(wanted.name)
 
 
-_present = Task(-1)
+_present = PieceTask(-1)
 
 
-def task_of() -> Task:
+def task_of() -> PieceTask:
     """The one that is being worked on."""
     global _present
     context = TaskContext.get()
     number = -1 if context is None else context.taskAttemptId()
     if number != _present.number:
-        _present = Task(number)
+        _present = PieceTask(number)
     return _present
 
 
-def _arrived(pieces: Pieces, name: str, kind: Any) -> Wanted:
-    wanted = Wanted(pieces, name, kind)
+def _arrived(pieces: Pieces, name: str, kind: Any) -> WantedColumn:
+    wanted = WantedColumn(pieces, name, kind)
     task_of().wanted.append(wanted)
     return wanted
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from stratamq.lake.parquet.buffers import Buffers
-from stratamq.lake.parquet.groups import Group
+from stratamq.lake.parquet.groups import RowGroup
 from stratamq.lake.parquet.sources import Span
 from stratamq.meta.tier.files import TierFile, TierObject
 from stratamq.model.errors import CorruptObject, CorruptRecord
@@ -39,7 +39,7 @@ class ParquetReaders:
         self._objects, self._ahead, self._limits = objects, ahead, limits
         self._buffers = Buffers(limits.memory_bytes // 4)
         self._files: Shared[str, OpenFile] = Shared(lambda _: 1, limits.files_max)
-        self._groups: Shared[GroupKey, Group] = Shared(_size, limits.memory_bytes)
+        self._groups: Shared[GroupKey, RowGroup] = Shared(_size, limits.memory_bytes)
         self._streams: Streams[str, GroupKey] = Streams()
 
     def read(
@@ -131,7 +131,7 @@ class ParquetReaders:
                 raise
         return (parts[0] if len(parts) == 1 else b"".join(parts)), number
 
-    def _group(self, file: OpenFile, number: int) -> Group:
+    def _group(self, file: OpenFile, number: int) -> RowGroup:
         return self._groups.get((file.name, number), lambda: file.group(number))
 
     def _moves(self, file: OpenFile, number: int, offset: int, end: int) -> bool:
@@ -170,7 +170,7 @@ class ParquetReaders:
         self._ahead.submit(unpack)
 
 
-def _size(group: Group) -> int:
+def _size(group: RowGroup) -> int:
     return group.size_bytes
 
 

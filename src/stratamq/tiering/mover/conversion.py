@@ -70,20 +70,20 @@ class Converted:
     misfits: int = 0
 
 
-class Failure(NamedTuple):
+class ConversionFailure(NamedTuple):
     """An error, by the name of its class."""
 
     kind: str
     message: str
 
 
-class Progress(NamedTuple):
+class ConversionProgress(NamedTuple):
     """Bytes of the source that are done."""
 
     done_bytes: int
 
 
-Answer = Converted | Failure | Progress
+Answer = Converted | ConversionFailure | ConversionProgress
 
 
 def encode_request(work: Conversion) -> bytes:
@@ -110,9 +110,9 @@ def encode_answer(answer: Answer) -> bytes:
     match answer:
         case Converted():
             said: dict[str, Any] = {"converted": asdict(answer)}
-        case Failure():
+        case ConversionFailure():
             said = {"failure": list(answer)}
-        case Progress():
+        case ConversionProgress():
             said = {"progress": list(answer)}
     return json.dumps(said).encode() + b"\n"
 
@@ -120,9 +120,9 @@ def encode_answer(answer: Answer) -> bytes:
 def decode_answer(line: bytes) -> Answer:
     ((kind, said),) = json.loads(line).items()
     if kind == "progress":
-        return Progress(*said)
+        return ConversionProgress(*said)
     if kind == "failure":
-        return Failure(*said)
+        return ConversionFailure(*said)
     return Converted(
         **{
             **said,

@@ -56,7 +56,7 @@ class Offload(NamedTuple):
     end: Offset
 
 
-class Upload(NamedTuple):
+class SegmentUpload(NamedTuple):
     """Give a segment's offsets `base_offset..end_offset - 1` a final file.
 
     All of the segment, unless neighbours have some of it. `replace` are final files that lie within
@@ -70,7 +70,7 @@ class Upload(NamedTuple):
     early: tuple[Offset, ...] = ()
 
 
-Action = Drop | Offload | Upload
+Action = Drop | Offload | SegmentUpload
 
 
 def local_limits(config: TopicConfig) -> LocalLimits:
@@ -156,7 +156,7 @@ def _covered(segment: SegmentInfo, finals: Iterable[TierFile]) -> bool:
     return reached >= segment.end_offset
 
 
-def upload_of(segment: SegmentInfo, files: Iterable[TierFile]) -> Upload:
+def upload_of(segment: SegmentInfo, files: Iterable[TierFile]) -> SegmentUpload:
     """What a segment's upload has to be beside these files. Final ones that reach over an edge
     stay, and it keeps to what they leave."""
     base, end = segment.base_offset, segment.end_offset
@@ -167,7 +167,7 @@ def upload_of(segment: SegmentInfo, files: Iterable[TierFile]) -> Upload:
             base = file.end_offset
         elif file.end_offset > segment.end_offset:
             end = file.base_offset
-    return Upload(
+    return SegmentUpload(
         segment,
         base,
         end,

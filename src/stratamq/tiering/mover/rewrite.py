@@ -23,7 +23,7 @@ from stratamq.model.types import Offset, ShardName
 from stratamq.tiering import keys
 from stratamq.tiering.mover.conversion import Conversion, Converted, FileSums
 from stratamq.tiering.mover.progress import Step, Track
-from stratamq.tiering.mover.steps import REFUSALS, Overtaken, Steps, columns_for
+from stratamq.tiering.mover.steps import REFUSALS, SegmentOvertaken, Steps, columns_for
 from stratamq.tiering.outdated import is_outdated, within
 
 OLD, PARQUET, LOG = "old", "new.parquet", "new.log"
@@ -43,7 +43,7 @@ def outdated(files: Sequence[TierFile], gone: Gone) -> list[TierFile]:
     return [file for file in files if file.final and is_outdated(file, gone.deleted, gone.start)]
 
 
-class _Part(NamedTuple):
+class _RewrittenPart(NamedTuple):
     name: str
     path: Path
     sums: FileSums
@@ -51,7 +51,7 @@ class _Part(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Rewrite:
+class TierRewrite:
     steps: Steps
     engine: ShardTiering
     topic: Topic
@@ -97,21 +97,23 @@ class Rewrite:
         )
         return await self.steps.converters.convert(work, self.track.reached)
 
-    def _parts(self, folder: Path, made: Converted, token: str) -> Iterator[_Part]:
+    def _parts(self, folder: Path, made: Converted, token: str) -> Iterator[_RewrittenPart]:
         place = keys.topic_folder(self.topic.name, self.topic.topic_id)
         partition = split_shard_name(self.shard)[1]
         base, end = self.file.base_offset, self.file.end_offset
         if made.parquet:
             key = keys.data_key(place, partition, base, end, token)
-            yield _Part("parquet", folder / PARQUET, made.parquet, key)
+            yield _RewrittenPart("parquet", folder / PARQUET, made.parquet, key)
         if made.log:
             raw, log = keys.log_keys(place, partition, base, token), folder / LOG
             index, timeindex = made.sums
-            yield _Part("log", log, made.log, raw.log)
-            yield _Part("index", log.with_suffix(".index"), index, raw.index)
-            yield _Part("timeindex", log.with_suffix(".timeindex"), timeindex, raw.timeindex)
+            yield _RewrittenPart("log", log, made.log, raw.log)
+            yield _RewrittenPart("index", log.with_suffix(".index"), index, raw.index)
+            yield _RewrittenPart(
+                "timeindex", log.with_suffix(".timeindex"), timeindex, raw.timeindex
+            )
 
-    async def _put(self, made: Converted, parts: Sequence[_Part]) -> TierFile:
+    async def _put(self, made: Converted, parts: Sequence[_RewrittenPart]) -> TierFile:
         wanted = [part.key for part in parts]
         with self.steps.flights.of(wanted):
             try:
@@ -126,7 +128,7 @@ class Rewrite:
         self.steps.around.attach(self.shard)
         return command.add[0]
 
-    async def _ship(self, parts: Sequence[_Part]) -> dict[str, TierObject]:
+    async def _ship(self, parts: Sequence[_RewrittenPart]) -> dict[str, TierObject]:
         total_bytes, count = sum(part.sums.size for part in parts), self.track.count
         self._enter(Step.UPLOAD, total_bytes)
         stored = {
@@ -161,7 +163,7 @@ class Rewrite:
 
     def _command(self, new: TierFile) -> CommitFiles:
         if self.file not in self.steps.around.files.files(self.shard):
-            raise Overtaken(f"{self.shard}: the file at {self.file.base_offset} has changed")
+            raise SegmentOvertaken(f"{self.shard}: the file at {self.file.base_offset} has changed")
         return CommitFiles(
             shard=self.shard,
             add=(new,),
@@ -177,5 +179,5 @@ class Rewrite:
         except REFUSALS as error:
             await self.steps.shipper.discard(wanted)
             if isinstance(error, InvalidInput):
-                raise Overtaken(str(error)) from error
+                raise SegmentOvertaken(str(error)) from error
             raise

@@ -18,14 +18,14 @@ from stratamq.tiering.mover.policy import (
     Drop,
     LocalLimits,
     Offload,
+    SegmentUpload,
     ShardState,
-    Upload,
     decide,
     local_limits,
 )
 from stratamq.tiering.mover.progress import Progress, Step
-from stratamq.tiering.mover.rewrite import Gone, Rewrite, outdated
-from stratamq.tiering.mover.steps import Overtaken, Steps
+from stratamq.tiering.mover.rewrite import Gone, TierRewrite, outdated
+from stratamq.tiering.mover.steps import SegmentOvertaken, Steps
 
 OVERTAKEN_MAX = 3
 """A segment that changes again and again is left for the next round."""
@@ -62,7 +62,7 @@ class ShardMover:
 
     async def move(self, topic: Topic, shard: ShardName) -> Moved:
         """What is due, or a few segments of it. NotFound when the shard goes meanwhile."""
-        return await _Run(self, topic, shard, local_limits(topic.config)).all()
+        return await _ShardRun(self, topic, shard, local_limits(topic.config)).all()
 
     def keep(self, shards: set[ShardName]) -> None:
         """Forget all others: they are gone."""
@@ -80,7 +80,7 @@ class ShardMover:
 
 
 @dataclass(slots=True)
-class _Run:
+class _ShardRun:
     mover: ShardMover
     topic: Topic
     shard: ShardName
@@ -121,27 +121,27 @@ class _Run:
         deleted = await engine.deleted(self.shard, files[0].base_offset, files[-1].end_offset)
         gone = Gone(start, deleted)
         for file in outdated(files, gone):
-            with contextlib.suppress(Overtaken):
+            with contextlib.suppress(SegmentOvertaken):
                 await self._without(engine, file, gone)
 
     async def _without(self, engine: ShardTiering, file: TierFile, gone: Gone) -> None:
         topic, shard, progress = self.topic, self.shard, self.mover.progress
         with progress.track(topic.name, shard, file.base_offset) as track:
-            again = Rewrite(self.mover.steps, engine, topic, shard, file, gone, track)
+            again = TierRewrite(self.mover.steps, engine, topic, shard, file, gone, track)
             new = await again.run()
         progress.add(files_rewritten=1, object_bytes_stored=new.size_bytes)
 
-    async def _upkeep(self) -> list[Upload]:
+    async def _upkeep(self) -> list[SegmentUpload]:
         """Do what is quick, and say what is not. Nothing is dropped of which history does not
         have everything: the engine holds us to that."""
         while True:
             await self._engine().load_segments(self.shard)
             actions = self._decided()
-            quick = [action for action in actions if not isinstance(action, Upload)]
+            quick = [action for action in actions if not isinstance(action, SegmentUpload)]
             for action in quick:
                 await self._act(action)
             if not any(isinstance(action, Drop) for action in quick):
-                return [action for action in actions if isinstance(action, Upload)]
+                return [action for action in actions if isinstance(action, SegmentUpload)]
 
     def _decided(self) -> Sequence[Action]:
         engine, around = self._engine(), self.mover.around
@@ -153,7 +153,7 @@ class _Run:
             stable=min(committed, engine.last_stable_offset(self.shard)),
         )
         actions = decide(state, self.limits, around.clock.now_ms())
-        due = [action.segment for action in actions if isinstance(action, Upload)]
+        due = [action.segment for action in actions if isinstance(action, SegmentUpload)]
         self.mover.progress.due(self.shard, len(due), sum(one.size_bytes for one in due))
         return actions
 
@@ -170,13 +170,13 @@ class _Run:
             self.moved = self.moved._replace(freed_bytes=self.moved.freed_bytes + freed)
             self.mover.progress.add(local_bytes_freed=freed)
 
-    async def _try(self, upload: Upload) -> bool:
+    async def _try(self, upload: SegmentUpload) -> bool:
         """Whether to go on."""
         progress = self.mover.progress
         with progress.track(self.topic.name, self.shard, upload.base_offset) as track:
             try:
                 file = await self.mover.steps.move(self.topic, self.shard, upload, track)
-            except Overtaken:
+            except SegmentOvertaken:
                 self.overtaken += 1
                 return self.overtaken < OVERTAKEN_MAX
             except (CorruptBatch, CorruptRecord) as error:

@@ -39,7 +39,7 @@ from stratamq.model.types import EARLIEST, Offset, ShardName
 from stratamq.tiering import keys
 from stratamq.tiering.mover.contract import Surroundings
 from stratamq.tiering.mover.conversion import Conversion, Converted, FileSums
-from stratamq.tiering.mover.policy import Upload, upload_of
+from stratamq.tiering.mover.policy import SegmentUpload, upload_of
 from stratamq.tiering.mover.progress import Step, Track
 from stratamq.tiering.mover.ship import Flights, Shipper
 from stratamq.tiering.mover.workers import Converters
@@ -53,11 +53,11 @@ OnStep = Callable[[ShardName, Step], None]
 """Told before each step. Tests stop here."""
 
 
-class Overtaken(StrataError):
+class SegmentOvertaken(StrataError):
     """The segment is no longer what it was: compacted, trimmed, or otherwise moved. Decide anew."""
 
 
-REFUSALS = (InvalidInput, NotFound, CapacityExceeded, Overtaken)
+REFUSALS = (InvalidInput, NotFound, CapacityExceeded, SegmentOvertaken)
 """By these the Meta Service says that it has named nothing."""
 
 
@@ -68,7 +68,7 @@ def columns_for(topic: Topic) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _SegmentPart:
     """A file of the segment, and the object it becomes."""
 
     name: str
@@ -88,7 +88,9 @@ class Steps:
     flights: Flights
     on_step: OnStep = lambda shard, step: None
 
-    async def move(self, topic: Topic, shard: ShardName, upload: Upload, track: Track) -> TierFile:
+    async def move(
+        self, topic: Topic, shard: ShardName, upload: SegmentUpload, track: Track
+    ) -> TierFile:
         """Give a segment its final file. What fails leaves the segment as it was."""
         token = keys.new_token(self.around.owner)
         async with self.work(f"{shard}-{token}") as folder:
@@ -114,7 +116,7 @@ class _Move:
     steps: Steps
     topic: Topic
     shard: ShardName
-    upload: Upload
+    upload: SegmentUpload
     track: Track
     token: str
     folder: Path
@@ -164,9 +166,9 @@ class _Move:
             exported = await engine.export_segment(self.shard, base, self.folder)
         except NotFound as error:
             engine.offsets(self.shard)  # the whole shard may be gone
-            raise Overtaken(str(error)) from error
+            raise SegmentOvertaken(str(error)) from error
         if exported.segment != self.upload.segment:
-            raise Overtaken(f"{self.shard}: the segment at {base} has changed")
+            raise SegmentOvertaken(f"{self.shard}: the segment at {base} has changed")
         return exported
 
     async def _convert(
@@ -200,7 +202,7 @@ class _Move:
             return ()
         return exported.index, exported.timeindex
 
-    def _parts(self, exported: ExportedSegment, made: Converted) -> list[_Part]:
+    def _parts(self, exported: ExportedSegment, made: Converted) -> list[_SegmentPart]:
         folder = keys.topic_folder(self.topic.name, self.topic.topic_id)
         partition = split_shard_name(self.shard)[1]
         base, end = self.upload.base_offset, self.upload.end_offset
@@ -208,17 +210,17 @@ class _Move:
         parts = []
         if made.parquet:
             key = keys.data_key(folder, partition, base, end, self.token)
-            parts.append(_Part("parquet", self.folder / "file.parquet", made.parquet, key))
+            parts.append(_SegmentPart("parquet", self.folder / "file.parquet", made.parquet, key))
         if made.log:
-            parts.append(_Part("log", self.folder / "file.log", made.log, raw.log))
+            parts.append(_SegmentPart("log", self.folder / "file.log", made.log, raw.log))
             names = ("index", raw.index), ("timeindex", raw.timeindex)
             sidecars = zip(names, self._sidecars(exported), made.sums, strict=False)
-            parts += [_Part(name, path, sums, key) for (name, key), path, sums in sidecars]
+            parts += [_SegmentPart(name, path, sums, key) for (name, key), path, sums in sidecars]
         return parts
 
     # -- upload, verify, commit --------------------------------------------------------------------
 
-    async def _ship(self, parts: list[_Part]) -> dict[str, TierObject]:
+    async def _ship(self, parts: list[_SegmentPart]) -> dict[str, TierObject]:
         total_bytes = sum(part.sums.size for part in parts)
         self._enter(Step.UPLOAD, total_bytes)
         stored: dict[str, TierObject] = {}
@@ -264,10 +266,10 @@ class _Move:
         since it was exported, in which case the file is of no use."""
         now_ms, shard = file.created_ms, self.shard
         if self.upload.segment not in self._engine().segments(shard):
-            raise Overtaken(f"{shard}: the segment at {file.base_offset} has changed")
+            raise SegmentOvertaken(f"{shard}: the segment at {file.base_offset} has changed")
         now = upload_of(self.upload.segment, self.steps.around.files.files(shard))
         if (now.base_offset, now.end_offset) != (file.base_offset, file.end_offset):
-            raise Overtaken(f"{shard}: other files have offsets {file.base_offset}.. by now")
+            raise SegmentOvertaken(f"{shard}: other files have offsets {file.base_offset}.. by now")
         gone = CommitFiles(shard=shard, replace=now.early, now_ms=now_ms)
         add = CommitFiles(shard=shard, add=(file,), replace=now.replace, now_ms=now_ms)
         return (gone, add) if now.early else (add,)

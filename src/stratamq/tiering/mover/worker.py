@@ -20,8 +20,8 @@ from typing import BinaryIO
 from stratamq.tiering.mover.conversion import (
     Answer,
     Conversion,
-    Failure,
-    Progress,
+    ConversionFailure,
+    ConversionProgress,
     decode_request,
     encode_answer,
 )
@@ -68,11 +68,13 @@ def answer(line: bytes, out: BinaryIO) -> Answer:
     try:
         return _convert(decode_request(line), out)
     except MemoryError:
-        return Failure("CapacityExceeded", "the segment needs more memory than a converter has")
+        return ConversionFailure(
+            "CapacityExceeded", "the segment needs more memory than a converter has"
+        )
     except OSError as error:
-        return Failure("StorageError", f"{error.filename or 'file'}: {error.strerror}")
+        return ConversionFailure("StorageError", f"{error.filename or 'file'}: {error.strerror}")
     except Exception as error:
-        return Failure(type(error).__name__, str(error) or repr(error))
+        return ConversionFailure(type(error).__name__, str(error) or repr(error))
 
 
 def _convert(work: Conversion, out: BinaryIO) -> Answer:
@@ -84,7 +86,7 @@ def _convert(work: Conversion, out: BinaryIO) -> Answer:
         nonlocal told
         if time.monotonic() - told > PROGRESS_S:
             told = time.monotonic()
-            say(out, Progress(done_bytes))
+            say(out, ConversionProgress(done_bytes))
 
     return convert(work, tell)
 

@@ -14,9 +14,9 @@ from stratamq.model.errors import Closed
 from stratamq.tiering.background import Background, as_error
 from stratamq.tiering.mover.conversion import (
     Conversion,
+    ConversionFailure,
+    ConversionProgress,
     Converted,
-    Failure,
-    Progress,
     decode_answer,
     encode_request,
 )
@@ -72,7 +72,7 @@ class Converters:
                 patience.cancel()
                 self._busy.discard(process)
             self._keep(process)
-        if isinstance(made, Failure):
+        if isinstance(made, ConversionFailure):
             raise as_error(NAME, *made)
         return made
 
@@ -113,9 +113,11 @@ def _hurry(process: Background) -> None:
         let_compete(process.pid)
 
 
-def _run(process: Background, work: Conversion, on_progress: OnProgress) -> Converted | Failure:
+def _run(
+    process: Background, work: Conversion, on_progress: OnProgress
+) -> Converted | ConversionFailure:
     """Blocks, on a thread."""
     process.say(encode_request(work))
-    while isinstance(said := process.hear(decode_answer), Progress):
+    while isinstance(said := process.hear(decode_answer), ConversionProgress):
         on_progress(said.done_bytes)
     return said

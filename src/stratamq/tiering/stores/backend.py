@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from stratamq.tiering.stores.contract import Page
 from stratamq.tiering.stores.deadline import Deadline
-from stratamq.tiering.stores.source import Source
+from stratamq.tiering.stores.source import UploadSource
 
 
 class Tags(NamedTuple):
@@ -36,7 +36,7 @@ class Backend(Protocol):
     def window_bytes(self) -> int:
         """How much of an object is best read at a time, when all of it is."""
 
-    def put(self, key: str, source: Source, tags: Tags, *, if_absent: bool) -> None:
+    def put(self, key: str, source: UploadSource, tags: Tags, *, if_absent: bool) -> None:
         """Whole or not at all, and durable."""
 
     def head(self, key: str) -> Head: ...
@@ -60,7 +60,7 @@ class PartsBackend(Backend, Protocol):
     def begin(self, key: str, tags: Tags) -> str:
         """The new upload's id. Nothing is seen of it before `finish`."""
 
-    def part(self, key: str, upload: str, number: int, source: Source) -> str:
+    def part(self, key: str, upload: str, number: int, source: UploadSource) -> str:
         """A receipt for the part, which `finish` asks for. Numbers begin with 1."""
 
     def finish(self, key: str, upload: str, receipts: Sequence[str], *, if_absent: bool) -> None:

@@ -27,7 +27,7 @@ from stratamq.tiering.stores.attributes import read_attribute, write_attribute
 from stratamq.tiering.stores.backend import Head, Tags
 from stratamq.tiering.stores.contract import Page
 from stratamq.tiering.stores.deadline import Deadline
-from stratamq.tiering.stores.source import Source, read_range
+from stratamq.tiering.stores.source import UploadSource, read_range
 from stratamq.tiering.stores.sums import sum_file
 
 UPLOADS = ".uploads"
@@ -53,7 +53,7 @@ class DirectoryBackend:
             self._uploads.mkdir(parents=True, exist_ok=True)
             self._has_attributes = self._probe()
 
-    def put(self, key: str, source: Source, tags: Tags, *, if_absent: bool) -> None:
+    def put(self, key: str, source: UploadSource, tags: Tags, *, if_absent: bool) -> None:
         temporary = self._uploads / secrets.token_hex(16)
         with _translated(key, writing=True):
             try:
@@ -109,7 +109,7 @@ class DirectoryBackend:
         finally:
             probe.unlink()
 
-    def _write(self, path: Path, source: Source, tags: Tags) -> None:
+    def _write(self, path: Path, source: UploadSource, tags: Tags) -> None:
         """A store whose folder has gone (a disk not mounted) is down, and is not made anew."""
         try:
             file = path.open("xb")

@@ -22,7 +22,7 @@ from stratamq.tiering.stores import walk
 from stratamq.tiering.stores.backend import REMOTE_WINDOW_BYTES, Head, Tags
 from stratamq.tiering.stores.contract import Page
 from stratamq.tiering.stores.deadline import Deadline
-from stratamq.tiering.stores.source import Source
+from stratamq.tiering.stores.source import UploadSource
 from stratamq.tiering.stores.webhdfs import Json, WebHdfs
 from stratamq.wire.crc import crc32c
 
@@ -37,7 +37,7 @@ class HdfsBackend:
         self._hdfs = hdfs
         self._root = f"/{root}" if root else ""
 
-    def put(self, key: str, source: Source, tags: Tags, *, if_absent: bool) -> None:
+    def put(self, key: str, source: UploadSource, tags: Tags, *, if_absent: bool) -> None:
         temporary = f"{self._root}/{UPLOADS}/{secrets.token_hex(16)}"
         try:
             self._hdfs.create(temporary, source)
@@ -83,7 +83,7 @@ class HdfsBackend:
     def _path(self, key: str) -> str:
         return f"{self._root}/{key}"
 
-    def _compare(self, key: str, temporary: str, source: Source) -> None:
+    def _compare(self, key: str, temporary: str, source: UploadSource) -> None:
         """HDFS guards its own disks and wires; the way there has no checksum but this."""
         whole = 0
         if len(source):

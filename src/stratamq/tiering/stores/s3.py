@@ -22,7 +22,7 @@ from stratamq.tiering.stores.backend import REMOTE_WINDOW_BYTES, Head, Tags
 from stratamq.tiering.stores.contract import Listed, Page
 from stratamq.tiering.stores.deadline import Deadline
 from stratamq.tiering.stores.s3_errors import translated
-from stratamq.tiering.stores.source import Source
+from stratamq.tiering.stores.source import UploadSource
 
 SUMS, TOKEN = "stratamq-sums", "stratamq-put"
 
@@ -40,7 +40,7 @@ class S3Backend:
 
     # -- whole objects -----------------------------------------------------------------------------
 
-    def put(self, key: str, source: Source, tags: Tags, *, if_absent: bool) -> None:
+    def put(self, key: str, source: UploadSource, tags: Tags, *, if_absent: bool) -> None:
         data = source.read()
         digest = _md5(data)
         with translated(f"put {key}"):
@@ -110,7 +110,7 @@ class S3Backend:
             )
         return str(answer["UploadId"])
 
-    def part(self, key: str, upload: str, number: int, source: Source) -> str:
+    def part(self, key: str, upload: str, number: int, source: UploadSource) -> str:
         data = source.read()
         digest = _md5(data)
         with translated(f"part {number} of {key}"):

@@ -21,7 +21,7 @@ Content = bytes | Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class UploadSource:
     """A run of bytes of an object, for one attempt. A file that is no longer what it was when it
     was summed is refused: the object would not fit its sums."""
 

@@ -22,7 +22,7 @@ from stratamq.tiering.stores.deadline import Deadline
 from stratamq.tiering.stores.limits import StoreLimits
 from stratamq.tiering.stores.ranges import windows
 from stratamq.tiering.stores.retry import Retrier
-from stratamq.tiering.stores.source import Content, Source
+from stratamq.tiering.stores.source import Content, UploadSource
 from stratamq.tiering.stores.sums import Sums
 
 T = TypeVar("T")
@@ -69,8 +69,8 @@ class Upload:
         head = await self.run(lambda: self.backend.head(self.key))
         return head if head.tags else head._replace(tags=self._tags)
 
-    def _source(self, start: int, stop: int) -> Source:
-        return Source(
+    def _source(self, start: int, stop: int) -> UploadSource:
+        return UploadSource(
             content=self.content,
             sums=self.sums,
             start=start,

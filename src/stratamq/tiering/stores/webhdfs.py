@@ -20,7 +20,7 @@ from stratamq.tiering.stores.deadline import Deadline
 from stratamq.tiering.stores.hdfs_errors import Standby, remote_error
 from stratamq.tiering.stores.limits import StoreLimits
 from stratamq.tiering.stores.options import StoreOptions
-from stratamq.tiering.stores.source import Source
+from stratamq.tiering.stores.source import UploadSource
 from stratamq.tiering.stores.urls import StoreUrl
 
 HTTP_PORT = 9870
@@ -64,7 +64,7 @@ class WebHdfs:
             return found
         raise failure or StoreUnavailable("no NameNode")
 
-    def create(self, path: str, source: Source) -> None:
+    def create(self, path: str, source: UploadSource) -> None:
         where = self.ask("PUT", path, "CREATE", overwrite="true", noredirect="true")["Location"]
         headers = {"Content-Length": str(len(source)), "Content-Type": "application/octet-stream"}
         _checked(self._request("PUT", where, body=source.pieces(), headers=headers))

@@ -42,7 +42,7 @@ ROUNDS_MAX = 10
 CACHE_TIMEOUT_S = 10.0
 
 
-class Overtaken(StrataError):
+class FilesOvertaken(StrataError):
     """Others have changed the shard's files since this one was planned."""
 
 
@@ -148,7 +148,7 @@ class EarlyWriter:
         folder = self.work_folder / f"{shard}-{token}"
         try:
             file = await _Writing(self, topic, shard, early, token, folder).run()
-        except Overtaken:
+        except FilesOvertaken:
             return None
         finally:
             await asyncio.to_thread(clear_away, folder)
@@ -190,7 +190,7 @@ class _Writing:
             try:
                 await self.writer.shipper.upload(self._key(), self._parquet(), made.parquet)
                 await self._commit((file,))
-            except (StoreError, Overtaken):
+            except (StoreError, FilesOvertaken):
                 await self.writer.shipper.discard([self._key()])
                 raise
         return file
@@ -279,7 +279,7 @@ class _Writing:
             revision = await around.meta.submit(command)
         except (InvalidInput, NotFound) as error:
             await around.files.wait_for_revision(await around.meta.revision(), CACHE_TIMEOUT_S)
-            raise Overtaken(str(error)) from error
+            raise FilesOvertaken(str(error)) from error
         await around.files.wait_for_revision(revision, CACHE_TIMEOUT_S)
 
 

@@ -15,8 +15,8 @@ from stratamq.model.errors import Closed, TimedOut
 from stratamq.tiering.background import Background, as_error
 from stratamq.tiering.tables.requests import (
     NO_CATALOG,
-    Failure,
     Request,
+    TableFailure,
     TableOptions,
     Written,
     decode_answer,
@@ -64,7 +64,7 @@ class TableWriter:
                 self._timer.cancel()
             answer = await self._ask(request)
             self._timer = asyncio.get_running_loop().call_later(self._idle_s, self._retire)
-        if isinstance(answer, Failure):
+        if isinstance(answer, TableFailure):
             raise as_error(NAME, *answer, TableError)
         return answer
 
@@ -76,7 +76,7 @@ class TableWriter:
         self._end()
         await asyncio.to_thread(self._thread.shutdown)
 
-    async def _ask(self, request: Request) -> Written | Failure:
+    async def _ask(self, request: Request) -> Written | TableFailure:
         process = self._process = self._process or self._made()
         loop = asyncio.get_running_loop()
         try:
@@ -106,6 +106,6 @@ class TableWriter:
             self._thread.submit(process.kill)
 
 
-def _run(process: Background, request: Request) -> Written | Failure:
+def _run(process: Background, request: Request) -> Written | TableFailure:
     process.say(encode_request(request))
     return process.hear(decode_answer)

@@ -77,14 +77,14 @@ class Written(NamedTuple):
     rows: int = 0
 
 
-class Failure(NamedTuple):
+class TableFailure(NamedTuple):
     """An error, by the name of its class."""
 
     kind: str
     message: str
 
 
-Answer = Written | Failure
+Answer = Written | TableFailure
 
 
 def encode_options(options: TableOptions) -> bytes:
@@ -141,10 +141,10 @@ def _file(values: list[Any]) -> TierFile:
 
 
 def encode_answer(answer: Answer) -> bytes:
-    kind = "failure" if isinstance(answer, Failure) else "written"
+    kind = "failure" if isinstance(answer, TableFailure) else "written"
     return json.dumps({kind: list(answer)}).encode() + b"\n"
 
 
 def decode_answer(line: bytes) -> Answer:
     ((kind, said),) = json.loads(line).items()
-    return Failure(*said) if kind == "failure" else Written(*said)
+    return TableFailure(*said) if kind == "failure" else Written(*said)

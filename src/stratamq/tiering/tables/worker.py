@@ -17,7 +17,7 @@ import time
 from stratamq.lake.declared import columns_of, columns_text, declared, merged, parse_columns
 from stratamq.lake.tables.catalog import CatalogOptions, open_catalog
 from stratamq.lake.tables.expiry import SnapshotLimits
-from stratamq.lake.tables.iceberg import IcebergTables, Wanted
+from stratamq.lake.tables.iceberg import IcebergTables, WantedTable
 from stratamq.lake.tables.manifest import manifest_of, table_columns
 from stratamq.lake.tables.manifest_bytes import to_bytes
 from stratamq.model.types import TopicId
@@ -30,8 +30,8 @@ from stratamq.tiering.tables.requests import (
     NO_CATALOG,
     Answer,
     DropTable,
-    Failure,
     KeepTables,
+    TableFailure,
     TableOptions,
     WriteTable,
     Written,
@@ -75,7 +75,7 @@ class Tables:
                 case KeepTables() as request:
                     return self._keep(request)
         except Exception as error:
-            return Failure(type(error).__name__, str(error) or repr(error))
+            return TableFailure(type(error).__name__, str(error) or repr(error))
 
     # -- doing it ----------------------------------------------------------------------------------
 
@@ -97,7 +97,7 @@ class Tables:
         values = declared(str(config["lake.value.format"]), str(config["lake.value.schema"]))
         known = parse_columns(table_columns(request.files))
         done = self._tables().sync(
-            Wanted(
+            WantedTable(
                 name=request.topic.name,
                 topic_id=request.topic.topic_id,
                 folder=folder,
