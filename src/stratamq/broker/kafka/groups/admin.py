@@ -192,19 +192,16 @@ class GroupAdminApi:
     # -- DeleteGroups --------------------------------------------------------------------------
 
     async def delete(self, request: DeleteGroupsRequest, caller: Caller) -> DeleteGroupsResponse:
-        results = [
-            DeletableGroupResult(group_id=name, error_code=await self._delete(name))
-            async for name in paced(request.groups_names)
-        ]
+        results = []
+        async for name in paced(request.groups_names):
+            code = ErrorCode.INVALID_GROUP_ID
+            try:
+                if name:
+                    code = await self._coordinator.delete(name)
+            except StrataError as error:
+                code = coordinator_code(error)
+            results.append(DeletableGroupResult(group_id=name, error_code=code))
         return DeleteGroupsResponse(results=results)
-
-    async def _delete(self, name: str) -> ErrorCode:
-        if not name:
-            return ErrorCode.INVALID_GROUP_ID
-        try:
-            return await self._coordinator.delete(name)
-        except StrataError as error:
-            return coordinator_code(error)
 
 
 def _listed(name: str, group: Group | None) -> ListedGroup:

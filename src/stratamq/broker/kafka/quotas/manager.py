@@ -27,10 +27,6 @@ class QuotaWindows:
     count: int = 11
     length_ms: int = 1000
 
-    @property
-    def all_ms(self) -> int:
-        return self.count * self.length_ms
-
 
 class QuotaRate:
     """What was used over the windows. Times must not go back."""
@@ -59,7 +55,8 @@ class QuotaRate:
 
     def _total(self, now_ms: float) -> float:
         used = self._used
-        while used and now_ms - used[0][0] >= self._windows.all_ms:
+        all_ms = self._windows.count * self._windows.length_ms
+        while used and now_ms - used[0][0] >= all_ms:
             used.popleft()
         return sum(amount for _, amount in used)
 

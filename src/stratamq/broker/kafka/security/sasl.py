@@ -153,7 +153,11 @@ class SaslConnection:
         try:
             token = await self._step(bytes(request.auth_bytes))
         except AuthenticationFailed as error:
-            return await self._fail(str(error))
+            fields = {"host": self._host, "mechanism": self._mechanism, "reason": str(error)}
+            logger.info("authentication failed", extra={"fields": fields})
+            self._state, self._exchange = SaslState.FAILED, None
+            await asyncio.sleep(self._sasl.options.failure_delay_s)
+            return _refused_token(ErrorCode.SASL_AUTHENTICATION_FAILED, FAILED)
         session_ms = self._sasl.options.session_ms if self._is_done() else 0
         return SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=session_ms)
 
@@ -187,13 +191,6 @@ class SaslConnection:
         self._user, self._state, self._exchange = user, SaslState.DONE, None
         if session_ms:
             self._ends_at = self._loop.time() + session_ms / 1000
-
-    async def _fail(self, reason: str) -> SaslAuthenticateResponse:
-        fields = {"host": self._host, "mechanism": self._mechanism, "reason": reason}
-        logger.info("authentication failed", extra={"fields": fields})
-        self._state, self._exchange = SaslState.FAILED, None
-        await asyncio.sleep(self._sasl.options.failure_delay_s)
-        return _refused_token(ErrorCode.SASL_AUTHENTICATION_FAILED, FAILED)
 
 
 def _refused_token(code: ErrorCode, text: str) -> SaslAuthenticateResponse:

@@ -99,28 +99,28 @@ class UsersApi(Family):
 def commands_of(changes: Sequence[Change]) -> list[DeleteCredential | SaveCredential]:
     if len({change.mechanism for change in changes}) < len(changes):
         raise Refused(ErrorCode.DUPLICATE_RESOURCE)
-    return [_command(change) for change in changes]
-
-
-def _command(change: Change) -> DeleteCredential | SaveCredential:
-    mechanism = MECHANISMS.get(change.mechanism)
-    if not change.name:
-        raise InvalidInput("a user needs a name")
-    if mechanism is None:
-        raise Refused(ErrorCode.UNSUPPORTED_SASL_MECHANISM)
-    if isinstance(change, ScramCredentialDeletion):
-        return DeleteCredential(user=change.name, mechanism=mechanism)
-    if not change.salted_password:
-        raise InvalidInput("a salted password is empty")
-    credential = credential_of(
-        change.name,
-        mechanism,
-        change.iterations,
-        bytes(change.salt),
-        bytes(change.salted_password),
-    )
-    check_credential(credential)
-    return SaveCredential(credential=credential)
+    commands: list[DeleteCredential | SaveCredential] = []
+    for change in changes:
+        mechanism = MECHANISMS.get(change.mechanism)
+        if not change.name:
+            raise InvalidInput("a user needs a name")
+        if mechanism is None:
+            raise Refused(ErrorCode.UNSUPPORTED_SASL_MECHANISM)
+        if isinstance(change, ScramCredentialDeletion):
+            commands.append(DeleteCredential(user=change.name, mechanism=mechanism))
+            continue
+        if not change.salted_password:
+            raise InvalidInput("a salted password is empty")
+        credential = credential_of(
+            change.name,
+            mechanism,
+            change.iterations,
+            bytes(change.salt),
+            bytes(change.salted_password),
+        )
+        check_credential(credential)
+        commands.append(SaveCredential(credential=credential))
+    return commands
 
 
 def _described(

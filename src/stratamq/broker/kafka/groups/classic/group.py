@@ -384,7 +384,7 @@ class ClassicGroup:
     def _end_join(self, now_ms: int) -> None:
         """Dynamic members that did not join are removed; static ones stay for a session."""
         for member in self.roster:
-            if member.joining is None and not member.is_static:
+            if member.joining is None and member.instance_id is None:
                 self.roster.remove(member)
         joined = [one for one in self.roster if one.joining is not None]
         if len(self.roster) and not joined:

@@ -124,10 +124,6 @@ class ClassicMember:
         said = (self.member_id, self.instance_id, self.client_id, self.client_host)
         return weight(*said, self.assignment) + sum(weight(*one) for one in self.protocols)
 
-    @property
-    def is_static(self) -> bool:
-        return self.instance_id is not None
-
     def silent(self, now_ms: int) -> bool:
         """Whether its session is over. It lasts while the member waits for an answer."""
         waits = not self.is_new and (self.joining is not None or self.syncing is not None)

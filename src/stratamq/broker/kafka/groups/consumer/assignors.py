@@ -41,7 +41,7 @@ def range_(wishes: Wishes, counts: Counts) -> Result:
             end = start + each + (index < more)
             given[member].update(Partition(topic, number) for number in range(start, end))
             start = end
-    return _frozen(given)
+    return {member: frozenset(partitions) for member, partitions in given.items()}
 
 
 def uniform(wishes: Wishes, counts: Counts) -> Result:
@@ -52,7 +52,7 @@ def uniform(wishes: Wishes, counts: Counts) -> Result:
     _fill(given, wishes, counts)
     if len(topics) > 1:
         _even_out(given, wishes)
-    return _frozen(given)
+    return {member: frozenset(partitions) for member, partitions in given.items()}
 
 
 def _kept(wishes: Wishes, counts: Counts) -> dict[str, set[Partition]]:
@@ -123,10 +123,6 @@ def _next_move(
                 if topic in wishes[taker].topics:
                     return partition, giver, taker
     return None
-
-
-def _frozen(given: Mapping[str, set[Partition]]) -> Result:
-    return {member: frozenset(partitions) for member, partitions in given.items()}
 
 
 ASSIGNORS: dict[str, Callable[[Wishes, Counts], Result]] = {"uniform": uniform, "range": range_}
