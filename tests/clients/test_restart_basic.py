@@ -19,17 +19,17 @@ SECONDS_MAX = 20
 FLAGS = ("--topic-flush", "os", "--log-level", "warning")
 
 
-def put(kafka: str, *values: bytes, **config: object) -> None:
+def put(kafka: str, *values: bytes, topic: str = "t", **config: object) -> None:
     producer = Producer({"bootstrap.servers": kafka, "acks": "all", **config})
     for value in values:
-        producer.produce("t", value)
+        producer.produce(topic, value)
     assert producer.flush(SECONDS_MAX) == 0
 
 
-def got(kafka: str, count: int, **config: object) -> list[bytes | None]:
+def got(kafka: str, count: int, *, topic: str = "t", **config: object) -> list[bytes | None]:
     settings = {"group.id": "g", "enable.auto.commit": False, **config}
     consumer = Consumer({"bootstrap.servers": kafka, **settings})
-    consumer.assign([TopicPartition("t", 0, 0)])
+    consumer.assign([TopicPartition(topic, 0, 0)])
     found: list[bytes | None] = []
 
     def has_all() -> bool:
@@ -67,6 +67,26 @@ def test_a_producer_and_a_consumer_go_on_after_a_restart(
         for one in (node, again):
             if one is not None and one.process.poll() is None:
                 one.end(signal.SIGKILL)
+
+
+def test_shards_that_a_start_leaves_closed_are_served(tmp_path: Path) -> None:
+    """The first one is opened by a Produce, the second by a Fetch, the third by ListOffsets."""
+    flags = ("--topic-flush", "sync", "--shards-opened-first-max", "0", "--log-level", "info")
+    node = Node(tmp_path, *flags)
+    try:
+        put(node.address, b"before")
+        put(node.address, b"before", topic="u")
+        put(node.address, b"before", topic="v")
+        node = node.restarted(signal.SIGKILL)
+        assert "3 shards are opened when they are used, or later" in node.logged()
+        put(node.address, b"after")
+        assert got(node.address, 2) == [b"before", b"after"]
+        assert got(node.address, 1, topic="u") == [b"before"]
+        seen = Consumer({"bootstrap.servers": node.address, "group.id": "g"})
+        assert seen.get_watermark_offsets(TopicPartition("v", 0), SECONDS_MAX) == (0, 1)
+        seen.close()
+    finally:
+        node.end(signal.SIGKILL)
 
 
 def test_a_stop_does_not_wait_for_those_who_wait(tmp_path: Path) -> None:
