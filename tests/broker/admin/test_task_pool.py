@@ -7,7 +7,13 @@ import contextlib
 
 import pytest
 
-from stratamq.broker.kafka.admin.task_pool import AT_ONCE, REQUESTS_MAX, TaskPool
+from stratamq.broker.kafka.admin.task_pool import (
+    AT_ONCE,
+    REQUESTS_MAX,
+    SLOT,
+    WORKERS_MAX,
+    TaskPool,
+)
 from tests.waiting import let_run, until
 
 LONG_MS = 600_000
@@ -114,3 +120,36 @@ async def test_a_stop_ends_what_is_under_way() -> None:
     await tasks.stop()
     assert await waiting == ["1 is late", "2 is late"]
     assert ended == 2
+
+
+async def test_items_that_are_little_work_share_a_slot_and_large_ones_do_not() -> None:
+    tasks, busy, most = TaskPool(), [0, 0], [0, 0]
+
+    async def act(units: int) -> int:
+        large = units >= SLOT
+        busy[large] += 1
+        most[large] = max(most[large], busy[large])
+        assert busy[0] * 5 + busy[1] * SLOT <= AT_ONCE * SLOT
+        await let_run(0.001)
+        busy[large] -= 1
+        return units
+
+    small, large = [5] * 600, [10 * SLOT] * 20
+    for items in (small, large, [*large, *small]):
+        assert await tasks.each(items, act, LONG_MS, lambda _: -1, lambda units: units) == items
+    assert most == [WORKERS_MAX, AT_ONCE]
+
+
+async def test_work_that_is_stopped_gives_its_slots_back() -> None:
+    tasks, forever = TaskPool(), asyncio.Event()
+
+    async def act(item: int) -> str:
+        await forever.wait()
+        return "done"
+
+    late_ones = asyncio.create_task(tasks.each(range(30), act, LONG_MS, late))
+    await until(lambda: len(asyncio.all_tasks()) > AT_ONCE)
+    await tasks.stop()
+    assert await late_ones == [late(item) for item in range(30)]
+    forever.set()
+    assert await tasks.each(range(30), act, LONG_MS, late) == ["done"] * 30

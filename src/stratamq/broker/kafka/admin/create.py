@@ -97,9 +97,18 @@ class CreateTopics:
             return await self._topic(asked, asked.name in doubled, request.validate_only, configs)
 
         answers = await self._tasks.each(
-            list(each.values()), topic, request.timeout_ms, lambda asked: self._failed(asked, LATE)
+            list(each.values()),
+            topic,
+            request.timeout_ms,
+            lambda asked: self._failed(asked, LATE),
+            self._shards,  # many small topics are created together, and share their syncs
         )
         return CreateTopicsResponse(topics=answers)
+
+    def _shards(self, asked: CreatableTopic) -> int:
+        if asked.num_partitions == DEFAULT and not asked.assignments:
+            return self._services.config.number("num.partitions")
+        return max(asked.num_partitions, len(asked.assignments))
 
     async def _topic(
         self, asked: CreatableTopic, doubled: bool, validate_only: bool, configs: NewTopicConfigs

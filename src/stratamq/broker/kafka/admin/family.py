@@ -24,17 +24,13 @@ from stratamq.wire.kafka.protocol.messages import (
 )
 from stratamq.wire.kafka.protocol.messages.cluster_admin import AlterPartitionReassignmentsRequest
 
-TOPICS_AT_ONCE = 256
-"""Topics that are created, grown or deleted at the same time: they share syncs of metadata and of
-shards' folders. The others wait."""
-
 
 class Admin(Family):
     """The family of everything that changes or describes topics, configs and the cluster."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._tasks = TaskPool(TOPICS_AT_ONCE)
+        self._tasks = TaskPool()
 
     def handlers(self) -> Mapping[type, Handled]:
         return {**self._of_topics(), **self._of_configs(), **self._of_cluster()}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from stratamq.broker.kafka.turns import paced
@@ -12,12 +14,47 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 AT_ONCE = 8
-"""Items of all requests that are worked on at the same time, unless a pool has a limit of its own;
-the others wait."""
+"""Slots for items of all requests that are worked on at the same time; the others wait."""
+
+SLOT = 256
+"""What a slot is divided into: items that are little work share one."""
+
+WORKERS_MAX = 256
+"""Items of one request that are worked on at the same time, where they share slots."""
 
 REQUESTS_MAX = 64
 """Requests under way, also those whose clients have given up. When the limit is reached, the next
 request waits."""
+
+
+class Slots:
+    """So many units, taken and given back; the first to wait is the first to get some."""
+
+    def __init__(self, units: int) -> None:
+        self._left = units
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    @asynccontextmanager
+    async def taken(self, units: int) -> AsyncIterator[None]:
+        given: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((units, given))
+        self._give()
+        try:
+            await given
+            yield
+        finally:
+            if given.cancelled():  # in time: none were given
+                self._waiting = deque(one for one in self._waiting if one[1] is not given)
+            else:
+                self._left += units
+            self._give()
+
+    def _give(self) -> None:
+        while self._waiting and self._waiting[0][0] <= self._left:
+            units, given = self._waiting.popleft()
+            if not given.cancelled():
+                self._left -= units
+                given.set_result(None)
 
 
 class TaskPool:
@@ -28,11 +65,10 @@ class TaskPool:
     work that is under way; the next start finishes or undoes it.
     """
 
-    def __init__(self, at_once: int = AT_ONCE) -> None:
-        self._at_once = at_once
+    def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
         self._requests = asyncio.Semaphore(REQUESTS_MAX)
-        self._slots = asyncio.Semaphore(at_once)
+        self._slots = Slots(AT_ONCE * SLOT)
 
     async def each(
         self,
@@ -40,14 +76,16 @@ class TaskPool:
         act: Callable[[Item], Awaitable[Answer]],
         timeout_ms: int | None,
         late: Callable[[Item], Answer],
+        units: Callable[[Item], int] | None = None,
     ) -> list[Answer]:
         """The answer to every item, in order; `late` answers for those that are not done in time.
-        None waits for all of them: only a stop of the node leaves some late."""
+        None waits for all of them: only a stop of the node leaves some late. `units` says how much
+        of a slot an item takes; without it, all."""
         loop = asyncio.get_running_loop()
         deadline = None if timeout_ms is None else loop.time() + max(timeout_ms, 0) / 1000
         done: dict[int, Answer] = {}
         if await self._admitted(deadline):
-            task = asyncio.create_task(self._work(enumerate(items), act, done))
+            task = asyncio.create_task(self._work(items, act, units, done))
             self._tasks.add(task)
             task.add_done_callback(self._ended)
             left_s = None if deadline is None else max(deadline - loop.time(), 0)
@@ -69,17 +107,21 @@ class TaskPool:
 
     async def _work(
         self,
-        items: Iterator[tuple[int, Item]],
+        items: Sequence[Item],
         act: Callable[[Item], Awaitable[Answer]],
+        units: Callable[[Item], int] | None,
         done: dict[int, Answer],
     ) -> None:
+        left = enumerate(items)
+
         async def worker() -> None:
-            async for at, item in paced(items):
-                async with self._slots:
+            async for at, item in paced(left):
+                wanted = SLOT if units is None else min(max(units(item), 1), SLOT)
+                async with self._slots.taken(wanted):
                     done[at] = await act(item)
 
         async with asyncio.TaskGroup() as workers:
-            for _ in range(self._at_once):
+            for _ in range(min(len(items), AT_ONCE if units is None else WORKERS_MAX)):
                 workers.create_task(worker())
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
