@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from stratamq.log import names
@@ -22,11 +22,13 @@ def shard_roots(disk: Disk, data_dir: Path) -> list[Path]:
     return [root for root in roots if disk.is_folder(root)]
 
 
-def stored_shards(disk: Disk, data_dir: Path) -> Iterator[Path]:
-    """Folders that hold records, or may."""
+def stored_shards(
+    disk: Disk, data_dir: Path, wanted: Callable[[str], bool] = lambda name: True
+) -> Iterator[Path]:
+    """Folders that hold records, or may, of those names that are `wanted`."""
     for root in shard_roots(disk, data_dir):
         for name in sorted(disk.names(root)):
-            if disk.is_folder(root / name) and not name.endswith(names.GONE):
+            if wanted(name) and disk.is_folder(root / name) and not name.endswith(names.GONE):
                 yield root / name
     if holds_anything(disk, data_dir / ROCKSDB_FOLDER):
         yield data_dir / ROCKSDB_FOLDER

@@ -26,13 +26,17 @@ async def report_unknown_shards(
 ) -> None:
     """After the engines of all known topics were opened."""
     rocksdb = data_dir / ROCKSDB_FOLDER
-    for path in stored_shards(disk, data_dir):
-        if path == rocksdb:
-            for shard in await _shards_in_rocksdb(drivers):
-                if shard not in state.shards:
-                    report_damage(f"{rocksdb}, shard {shard}: {UNKNOWN}")
-        elif TOPICS_SHARD.fullmatch(path.name) and ShardName(path.name) not in state.shards:
+
+    def is_unknown(name: str) -> bool:
+        return TOPICS_SHARD.fullmatch(name) is not None and ShardName(name) not in state.shards
+
+    for path in stored_shards(disk, data_dir, is_unknown):
+        if path != rocksdb:
             report_damage(f"{path}: {UNKNOWN}")
+            continue
+        for shard in await _shards_in_rocksdb(drivers):
+            if shard not in state.shards:
+                report_damage(f"{rocksdb}, shard {shard}: {UNKNOWN}")
 
 
 async def _shards_in_rocksdb(drivers: StorageDriverManager) -> list[ShardName]:
