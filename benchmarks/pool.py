@@ -16,10 +16,10 @@ from stratamq.engine.contract import ShardSpec
 from stratamq.engine.engine import StorageEngine
 from stratamq.engine.group import Group
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.memory import MemoryKeeper
-from stratamq.engine.memory_store import MemoryShardStore
+from stratamq.engine.memory.engine import MemoryKeeper
+from stratamq.engine.memory.store import MemoryShardStore
 from stratamq.engine.pool import IOPool
-from stratamq.engine.segment_keeper import SegmentKeeper
+from stratamq.engine.segment.keeper import SegmentKeeper
 from stratamq.model.clock import SystemClock
 from stratamq.model.record import Record
 from stratamq.model.types import Offset, ShardName

@@ -14,7 +14,7 @@ import uvloop
 from benchmarks.lake.readings import SCHEMA, batches
 from benchmarks.storage.report import Row
 from stratamq.engine.contract import ShardSpec
-from stratamq.engine.segment import EngineSegment
+from stratamq.engine.segment.engine import EngineSegment
 from stratamq.lake.parquet.values import value_columns
 from stratamq.lake.parquet.writing import FileLayout, FileSummary, read_chunks, write_file
 from stratamq.model.topic import TopicConfig

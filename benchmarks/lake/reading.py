@@ -16,7 +16,7 @@ import cramjam
 from benchmarks.lake.readings import batches
 from benchmarks.storage.report import Row
 from stratamq.engine.contract import ShardSpec
-from stratamq.engine.segment import EngineSegment
+from stratamq.engine.segment.engine import EngineSegment
 from stratamq.lake.parquet.writing import (
     ZSTD_LEVEL,
     FileLayout,

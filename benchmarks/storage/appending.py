@@ -18,7 +18,7 @@ import uvloop
 from benchmarks.storage.ceiling import write_loop
 from benchmarks.storage.report import Row, median, spread
 from stratamq.engine.contract import ShardSpec
-from stratamq.engine.segment import EngineSegment
+from stratamq.engine.segment.engine import EngineSegment
 from stratamq.log.disk import File, RealDisk
 from stratamq.model.record import Record
 from stratamq.model.topic import TopicConfig

@@ -14,7 +14,7 @@ import uvloop
 
 from benchmarks.storage.report import Row, resident_mb
 from stratamq.engine.contract import ShardSpec
-from stratamq.engine.segment import EngineSegment
+from stratamq.engine.segment.engine import EngineSegment
 from stratamq.model.record import Record
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import ShardName

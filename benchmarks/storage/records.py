@@ -13,8 +13,8 @@ import uvloop
 
 from benchmarks.storage.report import Row, median, percentile, spread
 from stratamq.engine.contract import ShardSpec
-from stratamq.engine.memory import EngineMemory
-from stratamq.engine.segment import EngineSegment
+from stratamq.engine.memory.engine import EngineMemory
+from stratamq.engine.segment.engine import EngineSegment
 from stratamq.model.record import Record
 from stratamq.model.types import ShardName
 

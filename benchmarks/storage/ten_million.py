@@ -19,7 +19,7 @@ import uvloop
 
 from benchmarks.storage.report import Row, percentile
 from stratamq.engine.contract import ReadLimit, ShardSpec
-from stratamq.engine.segment import EngineSegment
+from stratamq.engine.segment.engine import EngineSegment
 from stratamq.log.index import OFFSETS, IndexStore
 from stratamq.log.kv import RocksKV, after_prefix
 from stratamq.model.record import Record

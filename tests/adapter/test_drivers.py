@@ -285,7 +285,7 @@ class Shouting(EngineStorageAdapter):
 
 
 def own_storage(world: World, kind: type[Shouting] = Shouting) -> list[Shouting]:
-    from stratamq.engine.memory import EngineMemory
+    from stratamq.engine.memory.engine import EngineMemory
 
     made: list[Shouting] = []
 

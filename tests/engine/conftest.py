@@ -10,9 +10,9 @@ import pytest
 
 from stratamq.engine.engine import StorageEngine
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.memory import EngineMemory
-from stratamq.engine.rocksdb import EngineRocksDB
-from stratamq.engine.segment import EngineSegment
+from stratamq.engine.memory.engine import EngineMemory
+from stratamq.engine.rocksdb.engine import EngineRocksDB
+from stratamq.engine.segment.engine import EngineSegment
 from stratamq.model.clock import ManualClock
 from tests.engine.support import NOW
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stratamq.engine.engine import StorageEngine
-from stratamq.engine.segment import EngineSegment
+from stratamq.engine.segment.engine import EngineSegment
 from stratamq.log.contract import SegmentInfo
 from stratamq.model.errors import StoreUnavailable
 from stratamq.model.types import Offset, ShardName, TimestampMs

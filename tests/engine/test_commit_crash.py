@@ -14,9 +14,9 @@ import pytest
 from stratamq.engine.group import Group
 from stratamq.engine.intake import from_batch
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.segment_keeper import SegmentKeeper
+from stratamq.engine.segment.disk_threads import SYNC_THREADS, SyncThreads
+from stratamq.engine.segment.keeper import SegmentKeeper
 from stratamq.engine.shard import Shard
-from stratamq.engine.sync_threads import SYNC_THREADS, SyncThreads
 from stratamq.log import names
 from stratamq.model.errors import DiskFull, ShardPoisoned
 from stratamq.model.types import ShardName, TimestampMs

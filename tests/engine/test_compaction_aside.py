@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.segment import EngineSegment
+from stratamq.engine.segment.engine import EngineSegment
 from stratamq.log.disk import File, RealDisk
 from stratamq.model.types import Offset
 from tests.engine.support import S, T, fill_segments, offsets, read_all, record, spec, stored

@@ -15,9 +15,9 @@ from stratamq.engine.contract import ShardSpec
 from stratamq.engine.engine import StorageEngine
 from stratamq.engine.keeper import Kept
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.rocksdb import EngineRocksDB
-from stratamq.engine.segment import EngineSegment
-from stratamq.engine.segment_keeper import SegmentKeeper
+from stratamq.engine.rocksdb.engine import EngineRocksDB
+from stratamq.engine.segment.engine import EngineSegment
+from stratamq.engine.segment.keeper import SegmentKeeper
 from stratamq.log.contract import ShardStore
 from stratamq.log.disk import File, RealDisk
 from stratamq.model.errors import DiskFull, InvalidName, StorageError

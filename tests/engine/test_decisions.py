@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 from stratamq.engine import compaction, lookups, reads
 from stratamq.engine.compaction import OffsetSet
 from stratamq.engine.contract import ReadLimit, ShardSpec
-from stratamq.engine.expiry import expiry_of
 from stratamq.engine.housekeeping import Rewrite
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.memory_store import MemoryShardStore
+from stratamq.engine.memory.store import MemoryShardStore
+from stratamq.engine.producers.transactions import AbortedIndex
 from stratamq.engine.retention import due
 from stratamq.engine.shard import Shard
-from stratamq.engine.transactions import AbortedIndex
-from stratamq.engine.view import View
+from stratamq.engine.view import View, expiry_of
 from stratamq.log.contract import PlacedBatch, SegmentInfo, must_roll
 from stratamq.model.errors import InvalidConfig
 from stratamq.model.record import TTL_HEADER, Record

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.segment import EngineSegment
+from stratamq.engine.segment.engine import EngineSegment
 from stratamq.log.disk import RealDisk
 from stratamq.model.errors import ShardPoisoned, StorageError, StrataError
 from stratamq.model.types import ShardName

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.engine import producers_shard
 from stratamq.engine.brief import BUDGET_BYTES
 from stratamq.engine.contract import AppendResult, ReadLimit, ShardSpec
 from stratamq.engine.engine import StorageEngine
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.memory import EngineMemory
-from stratamq.engine.memory_store import MemoryShardStore
-from stratamq.engine.segment import EngineSegment
+from stratamq.engine.memory.engine import EngineMemory
+from stratamq.engine.memory.store import MemoryShardStore
+from stratamq.engine.producers import shard as producers_shard
+from stratamq.engine.segment.engine import EngineSegment
 from stratamq.log.kv import RocksKV
 from stratamq.log.snapshots import MemorySnapshots
 from stratamq.model.clock import ManualClock

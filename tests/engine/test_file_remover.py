@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.engine import file_remover as module
-from stratamq.engine.file_remover import FileRemover
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.segment_keeper import SegmentKeeper
+from stratamq.engine.segment import disk_threads as module
+from stratamq.engine.segment.disk_threads import FileRemover
+from stratamq.engine.segment.keeper import SegmentKeeper
 from stratamq.log.disk import RealDisk
 from stratamq.log.freeing import STEP_BYTES
 from tests.engine.support import S, spec

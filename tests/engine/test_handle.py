@@ -11,7 +11,7 @@ import pytest
 from stratamq.engine.commit import Replicas, answer
 from stratamq.engine.contract import Acks, AppendResult
 from stratamq.engine.handle import Local, Remote, append_batch
-from stratamq.engine.segment import EngineSegment
+from stratamq.engine.segment.engine import EngineSegment
 from stratamq.model.errors import NotLeader, ShardNotFound
 from stratamq.model.types import LeaderEpoch, NodeId, Offset
 from stratamq.wire.kafka.records import encode_batch

@@ -9,8 +9,8 @@ import pytest
 
 from stratamq.engine.contract import Acks, AppendResult
 from stratamq.engine.handler import Local, Remote, StorageEngineHandler
-from stratamq.engine.memory import EngineMemory
-from stratamq.engine.rocksdb import EngineRocksDB
+from stratamq.engine.memory.engine import EngineMemory
+from stratamq.engine.rocksdb.engine import EngineRocksDB
 from stratamq.model.errors import InvalidConfig, NotLeader
 from stratamq.model.record import Record
 from stratamq.model.settings.topic import StorageType

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.engine.high_watermarks import HighWatermarks
+from stratamq.engine.segment.high_watermarks import HighWatermarks
 from stratamq.log.disk import RealDisk
 from stratamq.model.types import Offset
 from tests.engine.support import S, T

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.memory import EngineMemory
-from stratamq.engine.memory_store import MemoryShardStore
-from stratamq.engine.persisted_store import PersistedShardStore
+from stratamq.engine.memory.engine import EngineMemory
+from stratamq.engine.memory.persisted import PersistedShardStore
+from stratamq.engine.memory.store import MemoryShardStore
 from stratamq.log.shard_log import FileShardLog
 from stratamq.model.clock import ManualClock
 from stratamq.model.errors import CapacityExceeded, DiskFull, OffsetOutOfRange

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.memory import EngineMemory
-from stratamq.engine.persisted_store import PersistedShardStore
+from stratamq.engine.memory.engine import EngineMemory
+from stratamq.engine.memory.persisted import PersistedShardStore
 from stratamq.log.shard_log import FileShardLog
 from stratamq.log.snapshots import FileSnapshots
 from stratamq.model.clock import ManualClock

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from stratamq.engine.contract import OffsetStrategy
 from stratamq.engine.engine import StorageEngine
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.memory import EngineMemory
-from stratamq.engine.rocksdb import EngineRocksDB
-from stratamq.engine.segment import EngineSegment
+from stratamq.engine.memory.engine import EngineMemory
+from stratamq.engine.rocksdb.engine import EngineRocksDB
+from stratamq.engine.segment.engine import EngineSegment
 from stratamq.model.clock import ManualClock
 from stratamq.model.record import TTL_HEADER, Record
 from stratamq.model.types import Offset, ShardName, TimestampMs

@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.segment import EngineSegment
-from stratamq.engine.segment_keeper import SEGMENTS_FOLDER
+from stratamq.engine.segment.engine import EngineSegment
+from stratamq.engine.segment.keeper import SEGMENTS_FOLDER
 from stratamq.model.clock import ManualClock
 from stratamq.model.types import ShardName
 from tests.engine.support import NOW, fetch_all, record, spec

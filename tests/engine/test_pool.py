@@ -13,7 +13,7 @@ from stratamq.engine import intake
 from stratamq.engine.contract import AppendResult
 from stratamq.engine.group import Append, Group
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.memory_store import MemoryShardStore
+from stratamq.engine.memory.store import MemoryShardStore
 from stratamq.engine.pool import IOPool
 from stratamq.engine.shard import Shard
 from stratamq.log.contract import Step

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from stratamq.engine import pool as pool_module
-from stratamq.engine import producers_shard
 from stratamq.engine.group import Append, Group
 from stratamq.engine.intake import from_batch
 from stratamq.engine.pool import IOPool
-from stratamq.engine.segment import EngineSegment
+from stratamq.engine.producers import shard as producers_shard
+from stratamq.engine.segment.engine import EngineSegment
 from stratamq.log.contract import Step
 from stratamq.log.segment_writer import SegmentWriter
 from stratamq.log.snapshots import MemorySnapshots

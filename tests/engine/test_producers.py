@@ -13,19 +13,18 @@ from stratamq.engine import housekeeping
 from stratamq.engine.executor import save_producers
 from stratamq.engine.group import Append, AppendReplica, Group
 from stratamq.engine.intake import from_batch, from_leader
-from stratamq.engine.memory_store import MemoryShardStore
-from stratamq.engine.producers import Producer, StoredBatch, check_batch, sequence_after
-from stratamq.engine.producers_shard import (
+from stratamq.engine.memory.store import MemoryShardStore
+from stratamq.engine.producers.rules import Producer, StoredBatch, check_batch, sequence_after
+from stratamq.engine.producers.shard import (
     PRODUCERS_MAX,
     PRODUCERS_MIN,
     SNAPSHOT_BATCHES,
     ProducerLimit,
     ShardProducers,
 )
-from stratamq.engine.producers_snapshot import decode, encode, superfluous
-from stratamq.engine.producers_table import ProducerTable
-from stratamq.engine.shard import Shard
-from stratamq.engine.transactions import (
+from stratamq.engine.producers.snapshot import decode, encode, superfluous
+from stratamq.engine.producers.table import ProducerTable
+from stratamq.engine.producers.transactions import (
     AbortedIndex,
     AbortedRow,
     Begun,
@@ -33,6 +32,7 @@ from stratamq.engine.transactions import (
     Transactions,
     Unstable,
 )
+from stratamq.engine.shard import Shard
 from stratamq.log.snapshots import FileSnapshots
 from stratamq.model.errors import DiskFull, InvalidRecord, OutOfOrderSequence
 from stratamq.model.transaction import AbortedTxn, ProducerStateEntry

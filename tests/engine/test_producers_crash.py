@@ -13,7 +13,7 @@ import pytest
 from stratamq.engine import housekeeping
 from stratamq.engine.group import Append, Group
 from stratamq.engine.intake import from_batch, from_marker
-from stratamq.engine.producers_shard import forget_above
+from stratamq.engine.producers.shard import forget_above
 from stratamq.engine.shard import Shard
 from stratamq.model.types import NO_OFFSET, Offset, TimestampMs
 from stratamq.wire.kafka.records import ControlType, encode_control

@@ -18,12 +18,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratamq.engine import producers_shard
 from stratamq.engine.engine import StorageEngine
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.memory import EngineMemory
-from stratamq.engine.rocksdb import EngineRocksDB
-from stratamq.engine.segment import EngineSegment
+from stratamq.engine.memory.engine import EngineMemory
+from stratamq.engine.producers import shard as producers_shard
+from stratamq.engine.rocksdb.engine import EngineRocksDB
+from stratamq.engine.segment.engine import EngineSegment
 from stratamq.model.clock import ManualClock
 from stratamq.model.errors import OutOfOrderSequence
 from stratamq.model.types import Offset

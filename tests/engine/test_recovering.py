@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from stratamq.engine import exporting, housekeeping
-from stratamq.engine.high_watermarks import HighWatermarks
+from stratamq.engine import housekeeping, tiering
 from stratamq.engine.layout import HIGH_WATERMARKS
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.memory import EngineMemory
-from stratamq.engine.persisted_store import PersistedShardStore
+from stratamq.engine.memory.engine import EngineMemory
+from stratamq.engine.memory.persisted import PersistedShardStore
 from stratamq.engine.registry import REBUILD_WAIT_S
-from stratamq.engine.segment import EngineSegment
-from stratamq.engine.segment_keeper import SegmentKeeper
+from stratamq.engine.segment.engine import EngineSegment
+from stratamq.engine.segment.high_watermarks import HighWatermarks
+from stratamq.engine.segment.keeper import SegmentKeeper
 from stratamq.engine.shard import Shard
 from stratamq.log import kv as kv_module
 from stratamq.log.disk import File, RealDisk
@@ -444,7 +444,7 @@ async def test_whoever_meets_a_damaged_index_has_it_rebuilt(
         engine._readers._index_is_damaged = lambda: met.append(by)
         kv.damaged = True
         monkeypatch.setattr(housekeeping, "plan", damaged)
-        monkeypatch.setattr(exporting, "export", damaged)
+        monkeypatch.setattr(tiering, "export", damaged)
         if by == "read of a tiered shard":
             monkeypatch.setattr(Shard, "is_tiered", lambda shard: True)
         calls: dict[str, Callable[[], Awaitable[object]]] = {

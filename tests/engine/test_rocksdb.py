@@ -16,8 +16,8 @@ from rocksdict import Rdict
 from stratamq.engine.engine import StorageEngine
 from stratamq.engine.layout import ROCKSDB_FOLDER
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.rocksdb import COLUMN_FAMILY, EngineRocksDB
-from stratamq.engine.rocksdb_rows import SEGMENTS, UNTIMED_ROW
+from stratamq.engine.rocksdb.engine import COLUMN_FAMILY, EngineRocksDB
+from stratamq.engine.rocksdb.rows import SEGMENTS, UNTIMED_ROW
 from stratamq.log.kv import KVBatch
 from stratamq.model.clock import ManualClock
 from stratamq.model.errors import (
@@ -267,7 +267,7 @@ async def test_compaction_in_many_writes_is_whole_at_each_of_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The log may be any mixture of compacted and not: what can be read of it is the same."""
-    monkeypatch.setattr("stratamq.engine.rocksdb_store.REWRITE_BYTES_MAX", 1)
+    monkeypatch.setattr("stratamq.engine.rocksdb.store.REWRITE_BYTES_MAX", 1)
     origin = SimKV()
     async with engine_over(origin) as engine:
         await engine.create_shard(spec())
@@ -484,7 +484,7 @@ async def test_damage_on_the_disk_itself_is_no_silence(tmp_path: Path) -> None:
 STUCK = """
 import asyncio, resource, signal, sys
 from pathlib import Path
-from stratamq.engine.rocksdb import EngineRocksDB
+from stratamq.engine.rocksdb.engine import EngineRocksDB
 from stratamq.model.errors import ShardPoisoned
 from tests.engine.support import S, T, read_all, record, spec, values
 

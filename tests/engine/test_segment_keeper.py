@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.segment import EngineSegment
+from stratamq.engine.segment.engine import EngineSegment
 from stratamq.model.errors import ShardPoisoned, StorageError
 from stratamq.model.types import Offset
 from tests.engine.support import S, T, batch, read_all, record, spec, values

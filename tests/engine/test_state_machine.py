@@ -29,9 +29,9 @@ from hypothesis.stateful import (
 from stratamq.engine.contract import OffsetStrategy, ReadLimit
 from stratamq.engine.engine import StorageEngine
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.memory import EngineMemory
-from stratamq.engine.rocksdb import EngineRocksDB
-from stratamq.engine.segment import EngineSegment
+from stratamq.engine.memory.engine import EngineMemory
+from stratamq.engine.rocksdb.engine import EngineRocksDB
+from stratamq.engine.segment.engine import EngineSegment
 from stratamq.log.contract import SegmentInfo
 from stratamq.model.clock import ManualClock
 from stratamq.model.errors import StrataError

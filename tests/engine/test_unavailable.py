@@ -13,10 +13,10 @@ import pytest
 from stratamq.engine.contract import ShardSpec
 from stratamq.engine.engine import StorageEngine
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.memory import EngineMemory
-from stratamq.engine.rocksdb import EngineRocksDB
-from stratamq.engine.segment import EngineSegment
-from stratamq.engine.segment_keeper import SegmentKeeper
+from stratamq.engine.memory.engine import EngineMemory
+from stratamq.engine.rocksdb.engine import EngineRocksDB
+from stratamq.engine.segment.engine import EngineSegment
+from stratamq.engine.segment.keeper import SegmentKeeper
 from stratamq.log import names
 from stratamq.model.errors import ShardNotFound, ShardUnavailable, StorageError
 from stratamq.model.types import Offset, ShardName

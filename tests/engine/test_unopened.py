@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from stratamq.engine import unopened
-from stratamq.engine.high_watermarks import HighWatermarks
 from stratamq.engine.keeper import Kept
 from stratamq.engine.layout import HIGH_WATERMARKS
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.memory import EngineMemory
-from stratamq.engine.segment import EngineSegment
+from stratamq.engine.memory.engine import EngineMemory
+from stratamq.engine.segment.engine import EngineSegment
+from stratamq.engine.segment.high_watermarks import HighWatermarks
 from stratamq.log import names
 from stratamq.log.disk import RealDisk
 from stratamq.model.errors import (

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import pytest
 
-from stratamq.engine.memory_segment import MemorySegment
-from stratamq.engine.memory_store import MemoryShardStore
-from stratamq.engine.rocksdb_rows import ShardRows
-from stratamq.engine.rocksdb_store import RocksShardStore
+from stratamq.engine.memory.segment import MemorySegment
+from stratamq.engine.memory.store import MemoryShardStore
+from stratamq.engine.rocksdb.rows import ShardRows
+from stratamq.engine.rocksdb.store import RocksShardStore
 from stratamq.log.contract import PlacedBatch
 from stratamq.log.disk import RealDisk, RealFile
 from stratamq.log.index import KEYS, TAGS

@@ -3,17 +3,19 @@
 From the top, each file using the ones below it:
 
     handler                       leader here? write : pass on
-    memory, rocksdb, segment      the engines: a keeper and an executor put together
-    engine, registry              everything that is promised, written once over any keeper
+    memory, rocksdb, segment      the engines, a folder each: a keeper and an executor put together
+    engine, registry, unopened    everything that is promised, written once over any keeper
+    engine_shard, handle          one shard, found once and used many times
     housekeeping, compaction, retention      what a shard's writer does besides appending
-    tiering, exporting            segments handed out to object storage, and dropped here
-    reading, cold_readers         which threads read, and through which view
-    reads, lookups, view, expiry  what a reader sees; pure functions over anything that can be read
-    tiered, history               a shard's part on object storage and the one here, read as one
+    tiering                       segments handed out to object storage, and dropped here
+    reading                       which threads read, and through which view
+    reads, lookups, view          what a reader sees; pure functions over anything that can be read
+    tiered                        a shard's part on object storage and the one here, read as one
     pool, executor                on which thread what is done, and in which groups
-    intake, group, shard          from bytes that came in to batches with their offsets
+    intake, group, shard, commit  from bytes that came in to batches with their offsets
+    producers                     what a shard knows of idempotent and transactional producers
     keeper                        where shards are kept: all in which the engines differ
-    contract, limits              the promises, and where everything stops growing
+    contract, limits, layout      the promises, where everything stops growing, names of folders
 
 A write: `engine` checks it on the event loop (`intake`), the executor queues it, a worker groups
 what is queued (`group`), the keeper commits the groups, and back on the loop the high watermark

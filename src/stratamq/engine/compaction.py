@@ -25,7 +25,7 @@ from hashlib import blake2b
 from itertools import takewhile
 from typing import NamedTuple
 
-from stratamq.engine.transactions import AbortedIndex
+from stratamq.engine.producers.transactions import AbortedIndex
 from stratamq.engine.view import CHUNK_BYTES_MAX, View
 from stratamq.log.contract import Rewriter, SegmentInfo
 from stratamq.model.errors import CorruptRecord, InvalidInput

@@ -15,7 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from stratamq.engine.history import History
+from stratamq.engine.tiered import History
 from stratamq.log.contract import EpochStart, SegmentInfo
 from stratamq.model.dataclass import dataclass
 from stratamq.model.record import Record
@@ -196,7 +196,7 @@ class ShardWriting(Protocol):
         (`message.timestamp.after.max.ms`). Records written one by one are not held to that.
 
         A batch with a producer id that was stored before is answered with its old offsets; one that
-        does not follow the producer's last is ProducerRefused: see `stratamq.engine.producers`.
+        does not follow the producer's last is ProducerRefused: see `engine.producers.rules`.
         """
 
     async def write_marker(

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from stratamq.engine import exporting, housekeeping, intake, lookups, reads, tiering
+from stratamq.engine import housekeeping, intake, lookups, reads, tiering
 from stratamq.engine.brief import TooLong
 from stratamq.engine.commit import answer
 from stratamq.engine.contract import (
@@ -38,14 +38,13 @@ from stratamq.engine.engine_shard import EngineShard, committed
 from stratamq.engine.executor import Executor
 from stratamq.engine.group import Append
 from stratamq.engine.handle import Local, Remote
-from stratamq.engine.history import History
 from stratamq.engine.keeper import Keeper
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.producers_shard import ProducerLimit
+from stratamq.engine.producers.shard import ProducerLimit
 from stratamq.engine.reading import Readers
 from stratamq.engine.registry import Registry
 from stratamq.engine.shard import Shard
-from stratamq.engine.tiered import NeedsHistory
+from stratamq.engine.tiered import History, NeedsHistory
 from stratamq.engine.view import View
 from stratamq.log import epochs as epoch_history
 from stratamq.log.contract import EpochStart, SegmentInfo
@@ -490,7 +489,7 @@ class StorageEngine(
         stable = target.last_stable()
         segment = await self._change(target, partial(tiering.hand_out, target, base_offset, stable))
         return await self._readers.here(
-            target, lambda: exporting.export(target.store, segment, folder)
+            target, lambda: tiering.export(target.store, segment, folder)
         )
 
     async def offload(self, shard: ShardName, end: Offset) -> int:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from stratamq.engine.commit import answer
 from stratamq.engine.contract import AppendResult, Done
-from stratamq.engine.producers import StoredBatch
-from stratamq.engine.producers_shard import forget_above
-from stratamq.engine.producers_table import Draft
+from stratamq.engine.producers.rules import StoredBatch
+from stratamq.engine.producers.shard import forget_above
+from stratamq.engine.producers.table import Draft
 from stratamq.engine.shard import Shard
 from stratamq.log.contract import PlacedBatch, ShardStore
 from stratamq.model.errors import NotLeader, OffsetNotConsecutive, ShardPoisoned, StrataError

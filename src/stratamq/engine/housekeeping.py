@@ -9,7 +9,7 @@ from itertools import islice
 
 from stratamq.engine import lookups, retention
 from stratamq.engine.compaction import Plan, Scope, plan, rewriter
-from stratamq.engine.producers_shard import forget_above
+from stratamq.engine.producers.shard import forget_above
 from stratamq.engine.shard import Shard
 from stratamq.engine.view import View
 from stratamq.log.contract import ShardStore, Step

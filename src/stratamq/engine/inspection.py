@@ -19,7 +19,7 @@ from stratamq.engine.layout import (
     SEGMENTS_FOLDER,
     shard_roots,
 )
-from stratamq.engine.shard_folders import SHARD_NAME, ShardFolders
+from stratamq.engine.segment.folders import SHARD_NAME, ShardFolders
 from stratamq.log import names
 from stratamq.log.disk import RealDisk
 from stratamq.log.file_list import FileList

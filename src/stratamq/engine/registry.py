@@ -14,7 +14,7 @@ from stratamq.engine.commit import ALONE, answer
 from stratamq.engine.contract import ShardSpec
 from stratamq.engine.executor import Executor, answer_future
 from stratamq.engine.keeper import Keeper, Opened, each
-from stratamq.engine.producers_shard import ProducerLimit
+from stratamq.engine.producers.shard import ProducerLimit
 from stratamq.engine.shard import Shard
 from stratamq.engine.unopened import OpenedShard, UnopenedShards
 from stratamq.model.damage import report_damage

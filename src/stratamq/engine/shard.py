@@ -9,9 +9,8 @@ from collections.abc import Callable
 
 from stratamq.engine.commit import CommitProtocol
 from stratamq.engine.contract import Acks, ShardSpec
-from stratamq.engine.history import History
-from stratamq.engine.producers_shard import ShardProducers
-from stratamq.engine.tiered import TieredReads, end_of
+from stratamq.engine.producers.shard import ShardProducers
+from stratamq.engine.tiered import History, TieredReads, end_of
 from stratamq.log.contract import Reads, SegmentInfo, ShardStore
 from stratamq.model.errors import ShardNotFound, ShardPoisoned
 from stratamq.model.settings.topic import LONG_MAX, Flush

@@ -1,4 +1,11 @@
-"""A shard's two parts read as one log: what object storage has, and behind it what is kept here.
+"""A shard's two parts read as one log: its history on object storage, and the store's own part.
+
+    start .. local start - 1     on object storage only
+    local start .. end - 1       in the engine's own store
+    (some of the second part may be on object storage as well, until it is dropped locally)
+
+What is deleted, which transactions were aborted, which leaders wrote: the shard's own store goes on
+knowing it for all parts. `stratamq.tiering` provides the history.
 
 Where they meet is the store's `local_start`. It only rises while somebody reads, and the store
 raises it before anything goes, so a reader that finds it where it was has seen everything; one that
@@ -9,11 +16,43 @@ gap of compaction.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
+from typing import Protocol
 
-from stratamq.engine.history import History
 from stratamq.log.contract import SegmentInfo, ShardStore
 from stratamq.model.errors import OffsetOutOfRange, StorageError, StoreUnavailable
 from stratamq.model.types import EARLIEST, Offset, ShardName, TimestampMs
+
+
+class History(Protocol):
+    """What object storage has of a shard. Immutable files, so answers never change, but files may
+    be added behind the last and taken away before the first while readers read.
+
+    `segments` never waits. Everything else may wait for the store, on a thread that is there for
+    such reads, many at once; StoreUnavailable when the store does not answer, CorruptRecord when
+    what it holds is damaged.
+    """
+
+    def segments(self) -> tuple[SegmentInfo, ...]:
+        """Final files only, oldest first, none active. Sizes are those in the log."""
+
+    @property
+    def shown_end(self) -> Offset:
+        """Up to where files that are not final show what the log has: marks of what is deleted
+        below it are needed as long as it is."""
+
+    def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
+        """As ShardStore.read. Empty when no batch at or behind `offset` lies below `end`."""
+
+    def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset]:
+        """Offsets below `end` that may carry `key`, newest first."""
+
+    def offsets_by_tag(self, tag: bytes, start: Offset, end: Offset) -> Iterator[Offset]:
+        """Offsets in start..end-1 that may carry `tag`, oldest first."""
+
+    def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset | None:
+        """An offset where a search begins: every record before it is older than `timestamp`. None
+        when everything here is."""
+
 
 ATTEMPTS_MAX = 100
 """Times that segments may be offloaded during one read; each takes several file operations."""

@@ -24,9 +24,13 @@ META_FOLDER = "meta"
 OFFSETS_FOLDER = "offsets"
 
 ENGINES = {
-    StorageType.MEMORY: ("stratamq.engine.memory", "EngineMemory", ("disk", "open_kv")),
-    StorageType.ROCKSDB: ("stratamq.engine.rocksdb", "EngineRocksDB", ("open_kv", "pool")),
-    StorageType.SEGMENT: ("stratamq.engine.segment", "EngineSegment", ("disk", "open_kv", "pool")),
+    StorageType.MEMORY: ("stratamq.engine.memory.engine", "EngineMemory", ("disk", "open_kv")),
+    StorageType.ROCKSDB: ("stratamq.engine.rocksdb.engine", "EngineRocksDB", ("open_kv", "pool")),
+    StorageType.SEGMENT: (
+        "stratamq.engine.segment.engine",
+        "EngineSegment",
+        ("disk", "open_kv", "pool"),
+    ),
 }
 """By name: an engine that no topic uses is not even imported. With the doors that each takes."""
 

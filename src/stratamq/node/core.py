@@ -31,7 +31,7 @@ from stratamq.engine.contract import ShardSpec
 from stratamq.engine.engine import StorageEngine
 from stratamq.engine.handler import MetaLeadership, StorageEngineHandler
 from stratamq.engine.layout import holds_anything, shard_roots, stored_shards
-from stratamq.engine.shard_folders import ShardFolders
+from stratamq.engine.segment.folders import ShardFolders
 from stratamq.meta.configs import ConfigCacheManager
 from stratamq.meta.nodes import RegisterNode
 from stratamq.meta.service import MetaService

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stratamq.adapter.drivers import StorageDriverManager
 from stratamq.engine.layout import ROCKSDB_FOLDER, stored_shards
-from stratamq.engine.shard_folders import TOPICS_SHARD
+from stratamq.engine.segment.folders import TOPICS_SHARD
 from stratamq.log.disk import Disk
 from stratamq.meta.state import MetaState
 from stratamq.model.damage import report_damage

@@ -11,8 +11,8 @@ import pytest
 
 from stratamq.engine.engine import StorageEngine
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.memory import EngineMemory
-from stratamq.engine.segment import EngineSegment
+from stratamq.engine.memory.engine import EngineMemory
+from stratamq.engine.segment.engine import EngineSegment
 from stratamq.log.names import LOG, segment_file
 from stratamq.model.clock import ManualClock
 from stratamq.model.errors import InvalidTimestamp

@@ -10,7 +10,7 @@ import pytest
 
 from stratamq.engine.contract import OffsetStrategy, ReadLimit
 from stratamq.engine.engine import StorageEngine
-from stratamq.engine.segment import EngineSegment
+from stratamq.engine.segment.engine import EngineSegment
 from stratamq.model.clock import ManualClock
 from stratamq.model.errors import NotFound, OffsetOutOfRange, StoreUnavailable
 from stratamq.model.record import Record

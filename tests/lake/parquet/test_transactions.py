@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stratamq.engine.contract import ShardSpec
-from stratamq.engine.memory import EngineMemory
+from stratamq.engine.memory.engine import EngineMemory
 from stratamq.model.record import Record
 from stratamq.model.topic import TopicConfig
 from stratamq.model.types import Offset, ShardName

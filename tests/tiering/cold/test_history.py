@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratamq.engine.history import History
+from stratamq.engine.tiered import History
 from stratamq.meta.tier.files import TierFile
 from stratamq.model.errors import CorruptRecord, OffsetOutOfRange
 from stratamq.model.types import Offset, TimestampMs

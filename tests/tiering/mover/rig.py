@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 from stratamq.engine.contract import ShardSpec
 from stratamq.engine.engine import StorageEngine
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.memory import EngineMemory
-from stratamq.engine.rocksdb import EngineRocksDB
-from stratamq.engine.segment import EngineSegment
+from stratamq.engine.memory.engine import EngineMemory
+from stratamq.engine.rocksdb.engine import EngineRocksDB
+from stratamq.engine.segment.engine import EngineSegment
 from stratamq.meta.apply import Command
 from stratamq.meta.service import MetaService
 from stratamq.meta.shards import CreateShard

@@ -1,4 +1,4 @@
-"""A shard's past, as an engine reads it: `stratamq.engine.history.History` over files."""
+"""A shard's past, as an engine reads it: `stratamq.engine.tiered.History` over files."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from stratamq.engine.producers_snapshot import decode, encode, superfluous
-from stratamq.engine.producers_table import NO_LIMIT, Draft, ProducerTable
+from stratamq.engine.producers.snapshot import decode, encode, superfluous
+from stratamq.engine.producers.table import NO_LIMIT, Draft, ProducerTable
 from stratamq.log.contract import PlacedBatch, ShardStore
 from stratamq.model.errors import CorruptRecord, StorageError
 from stratamq.model.types import NO_TIMESTAMP, Offset, TimestampMs

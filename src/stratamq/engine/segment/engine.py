@@ -8,14 +8,14 @@ from pathlib import Path
 from stratamq.engine.engine import StorageEngine
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.pool import IOPool
-from stratamq.engine.segment_keeper import SegmentKeeper
+from stratamq.engine.segment.keeper import SegmentKeeper
 from stratamq.log.disk import Disk
 from stratamq.log.kv import OpenKV, RocksKV
 from stratamq.model.clock import Clock, SystemClock
 
 
 class EngineSegment(StorageEngine):
-    """Everything under `data_dir`; see `stratamq.engine.segment_keeper` for the layout."""
+    """Everything under `data_dir`; see `stratamq.engine.segment.keeper` for the layout."""
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ that follows from a batch is written with it, so there is nothing to recover."""
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from stratamq.log.contract import EpochStart, PlacedBatch, SegmentInfo
@@ -185,3 +185,29 @@ class ShardRows(ShardIndex):
 
     def _all(self, kind: bytes) -> Iterator[tuple[bytes, bytes]]:
         return self.kv.scan(self._id + kind, after_prefix(self._id + kind))
+
+
+class RowSnapshots:
+    """See `stratamq.log.snapshots`. RocksDB keeps writes in their order: a row that survives a
+    power cut was written after every batch that it speaks of, and those survive as well."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, rows: ShardRows) -> None:
+        self._rows = rows
+
+    def offsets(self) -> Sequence[Offset]:
+        return self._rows.snapshot_offsets()
+
+    def load(self, offset: Offset) -> bytes:
+        return self._rows.snapshot(offset) or b""
+
+    def save(self, offset: Offset, data: bytes, *, durable: bool = False) -> None:
+        rows = self._rows.kv.batch()
+        self._rows.put_snapshot(rows, offset, data)
+        self._rows.kv.write(rows, sync=durable)
+
+    def forget(self, offset: Offset) -> None:
+        rows = self._rows.kv.batch()
+        self._rows.drop_snapshot(rows, offset)
+        self._rows.kv.write(rows)

@@ -6,7 +6,7 @@
     {data_dir}/index-damaged/          the last index that could not be read; can be deleted
 
 A commit writes to each shard's log, syncs all files that promise it together, and then writes the
-index rows of all shards at once. How shards come and go: `stratamq.engine.shard_folders`.
+index rows of all shards at once. How shards come and go: `stratamq.engine.segment.folders`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,18 @@ from functools import partial
 from pathlib import Path
 
 from stratamq.engine.contract import ShardSpec
-from stratamq.engine.file_remover import FileRemover
 from stratamq.engine.group import Group
-from stratamq.engine.high_watermarks import HighWatermarks
 from stratamq.engine.keeper import Kept, Opened, each
 from stratamq.engine.layout import HIGH_WATERMARKS, INDEX_FOLDER, SEGMENTS_FOLDER
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.shard_folders import (
+from stratamq.engine.segment.disk_threads import FileRemover, SyncThreads
+from stratamq.engine.segment.folders import (
     SHARD_NAME,
     FoundFolders,
     ShardFolders,
     as_storage_error,
 )
-from stratamq.engine.sync_threads import SyncThreads
+from stratamq.engine.segment.high_watermarks import HighWatermarks
 from stratamq.log import names
 from stratamq.log.contract import ShardStore, Step
 from stratamq.log.disk import Disk, File, RealDisk, storage_error

@@ -6,9 +6,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
-from stratamq.engine.rocksdb_reads import RocksReads
-from stratamq.engine.rocksdb_rows import SegmentRow, ShardRows
-from stratamq.engine.rocksdb_snapshots import RowSnapshots
+from stratamq.engine.rocksdb.reads import RocksReads
+from stratamq.engine.rocksdb.rows import RowSnapshots, SegmentRow, ShardRows
 from stratamq.log import epochs as epoch_history
 from stratamq.log.contract import (
     EpochStart,

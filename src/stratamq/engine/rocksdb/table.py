@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from stratamq.engine.contract import ShardSpec
-from stratamq.engine.rocksdb_rows import ShardRows
+from stratamq.engine.rocksdb.rows import ShardRows
 from stratamq.log.index import U32, U64
 from stratamq.log.kv import KVStore, after_prefix
 from stratamq.model.errors import InvalidConfig, ShardUnavailable

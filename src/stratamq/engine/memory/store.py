@@ -8,7 +8,7 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
-from stratamq.engine.memory_segment import MemorySegment, offsets_of
+from stratamq.engine.memory.segment import MemorySegment, offsets_of
 from stratamq.log import epochs as epoch_history
 from stratamq.log.contract import (
     EpochStart,

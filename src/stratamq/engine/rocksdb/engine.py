@@ -13,9 +13,9 @@ from stratamq.engine.keeper import Kept, Opened
 from stratamq.engine.layout import ROCKSDB_FOLDER
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.pool import IOPool
-from stratamq.engine.rocksdb_rows import ShardRows
-from stratamq.engine.rocksdb_store import RocksShardStore, Staged
-from stratamq.engine.rocksdb_table import ShardTable
+from stratamq.engine.rocksdb.rows import ShardRows
+from stratamq.engine.rocksdb.store import RocksShardStore, Staged
+from stratamq.engine.rocksdb.table import ShardTable
 from stratamq.log.contract import ShardStore
 from stratamq.log.kv import KVStore, OpenKV, RocksKV, make_writable, sync_all
 from stratamq.model.clock import Clock, SystemClock

@@ -15,12 +15,12 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from stratamq.engine.capacity import Capacity
 from stratamq.engine.contract import AppendResult
 from stratamq.engine.executor import Commit, commit_groups, save_producers, tell
 from stratamq.engine.group import Append, AppendReplica, gather
-from stratamq.engine.persisted_store import PersistedShardStore
-from stratamq.engine.persister import Persister
+from stratamq.engine.memory.capacity import Capacity
+from stratamq.engine.memory.persisted import PersistedShardStore
+from stratamq.engine.memory.persister import Persister
 from stratamq.engine.shard import Shard
 from stratamq.model.clock import Clock
 from stratamq.model.errors import CapacityExceeded, StrataError

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from stratamq.engine.persisted_store import PersistedShardStore
+from stratamq.engine.memory.persisted import PersistedShardStore
 from stratamq.engine.shard import Shard
 from stratamq.model.errors import StorageError, StrataError
 from stratamq.model.types import ShardName

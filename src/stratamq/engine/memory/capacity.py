@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
 
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.memory_segment import weight_of
-from stratamq.engine.memory_store import MemoryShardStore
-from stratamq.engine.persisted_store import PersistedShardStore
+from stratamq.engine.memory.persisted import PersistedShardStore
+from stratamq.engine.memory.segment import weight_of
+from stratamq.engine.memory.store import MemoryShardStore
 from stratamq.log.contract import PlacedBatch, SegmentInfo, ShardStore
 from stratamq.model.errors import CapacityExceeded
 from stratamq.model.types import Offset, TimestampMs

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from itertools import chain
 from pathlib import Path
 
-from stratamq.engine.memory_segment import MemorySegment
-from stratamq.engine.memory_store import MemoryShardStore
+from stratamq.engine.memory.segment import MemorySegment
+from stratamq.engine.memory.store import MemoryShardStore
 from stratamq.log import epochs as epoch_history
 from stratamq.log.contract import (
     EpochStart,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from stratamq.engine.rocksdb_rows import SegmentRow, ShardRows
+from stratamq.engine.rocksdb.rows import SegmentRow, ShardRows
 from stratamq.log.contract import SegmentInfo, adjoining
 from stratamq.log.index import ShardIndex
 from stratamq.log.segment_list import offsets_by_key, offsets_by_tag

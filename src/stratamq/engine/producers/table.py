@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stratamq.engine.producers import (
+from stratamq.engine.producers.rules import (
     Producer,
     StoredBatch,
     check_batch,
@@ -17,7 +17,7 @@ from stratamq.engine.producers import (
     with_batch,
     with_marker,
 )
-from stratamq.engine.transactions import Begun, Ended, Transactions
+from stratamq.engine.producers.transactions import Begun, Ended, Transactions
 from stratamq.model.errors import CapacityExceeded, InvalidInput
 from stratamq.model.transaction import ProducerStateEntry
 from stratamq.model.types import Offset, TimestampMs

@@ -8,20 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from stratamq.engine.capacity import Capacity
 from stratamq.engine.contract import ExportedSegment, ShardSpec
 from stratamq.engine.engine import StorageEngine
 from stratamq.engine.group import Group
-from stratamq.engine.history import History
 from stratamq.engine.keeper import Keeper, Kept, Opened
 from stratamq.engine.layout import MEMORY_FOLDER
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.memory_executor import MemoryExecutor
-from stratamq.engine.memory_store import MemoryShardStore
-from stratamq.engine.persisted_store import PersistedShardStore
-from stratamq.engine.segment_keeper import SegmentKeeper
+from stratamq.engine.memory.capacity import Capacity
+from stratamq.engine.memory.executor import MemoryExecutor
+from stratamq.engine.memory.persisted import PersistedShardStore
+from stratamq.engine.memory.store import MemoryShardStore
+from stratamq.engine.segment.keeper import SegmentKeeper
 from stratamq.engine.shard import Shard
-from stratamq.engine.tiered import end_of
+from stratamq.engine.tiered import History, end_of
 from stratamq.engine.tiering import covered_to
 from stratamq.log.contract import ShardStore
 from stratamq.log.disk import Disk, RealDisk

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from struct import Struct, error
 
-from stratamq.engine.producers import Producer, StoredBatch
-from stratamq.engine.producers_table import ProducerTable
-from stratamq.engine.transactions import AbortedIndex, AbortedRow, Transactions, Unstable
+from stratamq.engine.producers.rules import Producer, StoredBatch
+from stratamq.engine.producers.table import ProducerTable
+from stratamq.engine.producers.transactions import AbortedIndex, AbortedRow, Transactions, Unstable
 from stratamq.model.types import NO_OFFSET, Offset, TimestampMs
 from stratamq.wire.crc import crc32c
 
