@@ -16,10 +16,10 @@ from stratamq.engine.contract import ShardSpec
 from stratamq.engine.engine import StorageEngine
 from stratamq.engine.group import Group
 from stratamq.engine.limits import EngineLimits
-from stratamq.engine.memory.engine import MemoryKeeper
+from stratamq.engine.memory.engine import MemoryStorage
 from stratamq.engine.memory.store import MemoryShardStore
 from stratamq.engine.pool import IOPool
-from stratamq.engine.segment.keeper import SegmentKeeper
+from stratamq.engine.segment.storage import SegmentStorage
 from stratamq.model.clock import SystemClock
 from stratamq.model.record import Record
 from stratamq.model.types import Offset, ShardName
@@ -31,7 +31,7 @@ BATCHES = 60_000
 PRODUCERS = 128
 
 
-class CountingKeeper(MemoryKeeper):
+class CountingStorage(MemoryStorage):
     """Forgets every batch but the number of the next offset."""
 
     def commit(self, groups: Sequence[Group]) -> None:
@@ -42,8 +42,8 @@ class CountingKeeper(MemoryKeeper):
 
 async def requests_per_second(batch: bytes) -> float:
     clock, limits = SystemClock(), EngineLimits()
-    keeper = CountingKeeper(limits, SegmentKeeper(NOWHERE, limits), NOWHERE)
-    engine = StorageEngine(keeper, IOPool(keeper.commit, clock, limits), clock, limits)
+    storage = CountingStorage(limits, SegmentStorage(NOWHERE, limits), NOWHERE)
+    engine = StorageEngine(storage, IOPool(storage.commit, clock, limits), clock, limits)
     await engine.open()
     await engine.create_shard(ShardSpec(name=SHARD))
 

@@ -15,7 +15,7 @@ from stratamq.engine.group import Group
 from stratamq.engine.intake import from_batch
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.segment.disk_threads import SYNC_THREADS, SyncThreads
-from stratamq.engine.segment.keeper import SegmentKeeper
+from stratamq.engine.segment.storage import SegmentStorage
 from stratamq.engine.shard import Shard
 from stratamq.log import names
 from stratamq.model.errors import DiskFull, ShardPoisoned
@@ -36,20 +36,20 @@ ROUNDS = 3
 
 
 class Machine:
-    """A keeper on twins of disk and index, and what it was asked to store."""
+    """A storage on twins of disk and index, and what it was asked to store."""
 
     def __init__(self, disk: SimDisk, kv: SimKV) -> None:
         self.disk, self.kv = disk, kv
         self.submitted: dict[ShardName, list[bytes]] = {name: [] for name in NAMES}
         self.acknowledged = dict.fromkeys(NAMES, 0)
-        self.keeper = SegmentKeeper(DATA, EngineLimits(), disk, lambda *_, **__: kv)
+        self.storage = SegmentStorage(DATA, EngineLimits(), disk, lambda *_, **__: kv)
         kv.before_write = lambda sync: disk.step("kv sync" if sync else "kv write", DATA)
 
     def open(self) -> Machine:
-        found = {kept.spec.name: kept for kept in self.keeper.open().kept}
+        found = {kept.spec.name: kept for kept in self.storage.open().kept}
         specs = [spec(name, flush="os" if name == UNSYNCED else "sync") for name in NAMES]
         kept = [found[name].store for name in found]
-        stores = kept or self.keeper.create(specs)
+        stores = kept or self.storage.create(specs)
         self.shards = [Shard(one, store, None) for one, store in zip(specs, stores, strict=True)]
         return self
 
@@ -61,7 +61,7 @@ class Machine:
             group.add(from_batch(shard, data, None, ROOM))
             self.submitted[shard.name] += [placed.data for placed in group.batches]
             groups.append(group)
-        self.keeper.commit(groups)
+        self.storage.commit(groups)
         for group in groups:
             if group.batches and group.error is None:
                 self.acknowledged[group.shard.name] += 1
@@ -71,8 +71,8 @@ class Machine:
     def stop(self) -> None:
         """End the threads of a process that is not there any more."""
         self.disk.trouble = no_trouble
-        self.keeper._remover.close()
-        self.keeper._sync_threads.close()
+        self.storage._remover.close()
+        self.storage._sync_threads.close()
 
     def after_crash(self, fate: Fate, rng: Random) -> Machine:
         power, loss = fate
@@ -112,7 +112,7 @@ def check(before: Machine, found: Machine, fate: Fate, where: str) -> None:
         if shard.name != UNSYNCED or fate[0] is Power.KILLED:
             promised = submitted[: before.acknowledged[shard.name]]
             assert stored[: len(promised)] == promised, f"lost, {where}"
-        assert found.keeper._stores[shard.name].end_offset >= len(stored)
+        assert found.storage._stores[shard.name].end_offset >= len(stored)
 
 
 def test_every_promise_survives_a_crash_between_any_writes_and_syncs() -> None:

@@ -13,11 +13,11 @@ import pytest
 
 from stratamq.engine.contract import ShardSpec
 from stratamq.engine.engine import StorageEngine
-from stratamq.engine.keeper import Kept
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.rocksdb.engine import EngineRocksDB
 from stratamq.engine.segment.engine import EngineSegment
-from stratamq.engine.segment.keeper import SegmentKeeper
+from stratamq.engine.segment.storage import SegmentStorage
+from stratamq.engine.storage import StoredShard
 from stratamq.log.contract import ShardStore
 from stratamq.log.disk import File, RealDisk
 from stratamq.model.errors import DiskFull, InvalidName, StorageError
@@ -127,7 +127,7 @@ async def test_a_shard_that_cannot_be_made_fails_alone(tmp_path: Path) -> None:
 # -- callers that give up ------------------------------------------------------------------------
 
 
-class Held(SegmentKeeper):
+class Held(SegmentStorage):
     """Makes shards when it is told to go on."""
 
     def __init__(self, data_dir: Path) -> None:
@@ -141,21 +141,21 @@ class Held(SegmentKeeper):
 
 
 async def held(tmp_path: Path) -> tuple[EngineSegment, Held]:
-    engine, keeper = EngineSegment(tmp_path, limits=LIMITS), Held(tmp_path)
-    engine._registry._keeper = keeper
+    engine, storage = EngineSegment(tmp_path, limits=LIMITS), Held(tmp_path)
+    engine._registry._storage = storage
     await engine.open()
-    return engine, keeper
+    return engine, storage
 
 
 async def test_a_creation_that_was_given_up_is_finished_and_can_be_deleted(tmp_path: Path) -> None:
-    engine, keeper = await held(tmp_path)
+    engine, storage = await held(tmp_path)
     creation = asyncio.create_task(engine.create_shard(SPECS[0]))
-    await asyncio.to_thread(keeper.begun.wait, 10)
+    await asyncio.to_thread(storage.begun.wait, 10)
     creation.cancel()
     await asyncio.wait([creation])
     assert creation.cancelled()
     deletion = asyncio.create_task(engine.delete_shard(SPECS[0].name))
-    keeper.go_on.set()
+    storage.go_on.set()
     await deletion
     assert not engine.list_shards()
     assert folders(tmp_path) == set()
@@ -163,14 +163,14 @@ async def test_a_creation_that_was_given_up_is_finished_and_can_be_deleted(tmp_p
 
 
 async def test_a_creation_that_was_given_up_early_is_never_begun(tmp_path: Path) -> None:
-    engine, keeper = await held(tmp_path)
+    engine, storage = await held(tmp_path)
     first, second = (asyncio.create_task(engine.create_shard(one)) for one in SPECS[:2])
-    late = asyncio.create_task(asyncio.to_thread(keeper.begun.wait, 10))
+    late = asyncio.create_task(asyncio.to_thread(storage.begun.wait, 10))
     await late
     third = asyncio.create_task(engine.create_shard(SPECS[2]))
     await asyncio.sleep(0)
     third.cancel()
-    keeper.go_on.set()
+    storage.go_on.set()
     await asyncio.gather(first, second)
     await asyncio.wait([third])
     assert set(engine.list_shards()) == folders(tmp_path) == {one.name for one in SPECS[:2]}
@@ -180,25 +180,25 @@ async def test_a_creation_that_was_given_up_early_is_never_begun(tmp_path: Path)
 # -- disks that give up --------------------------------------------------------------------------
 
 
-def keeper_on(disk: SimDisk, kv: SimKV) -> SegmentKeeper:
-    return SegmentKeeper(DATA, LIMITS, disk, lambda *_, **__: kv)
+def storage_on(disk: SimDisk, kv: SimKV) -> SegmentStorage:
+    return SegmentStorage(DATA, LIMITS, disk, lambda *_, **__: kv)
 
 
-def opened(disk: SimDisk, kv: SimKV) -> tuple[SegmentKeeper, dict[ShardName, Kept]]:
-    keeper = keeper_on(disk, kv)
-    return keeper, {kept.spec.name: kept for kept in keeper.open().kept}
+def opened(disk: SimDisk, kv: SimKV) -> tuple[SegmentStorage, dict[ShardName, StoredShard]]:
+    storage = storage_on(disk, kv)
+    return storage, {kept.spec.name: kept for kept in storage.open().kept}
 
 
 def stopped_at(number: int) -> tuple[SimDisk, SimKV, bool]:
     """A machine that stops at this call of a creation, if it comes to it."""
     disk, kv = SimDisk(), SimKV()
     kv.before_write = lambda sync: disk.step("kv", DATA)
-    keeper, _ = opened(disk, kv)
+    storage, _ = opened(disk, kv)
     disk.sync_folder(Path("/"))
     disk.sync_folder(DATA)
     disk.trouble = at_call(len(disk.calls) + number, Crash())
     try:
-        keeper.create(SPECS)
+        storage.create(SPECS)
     except Crash:
         return disk, kv, True
     return disk, kv, False
@@ -211,7 +211,7 @@ def test_a_crash_leaves_whole_shards_or_none(power: Power, loss: Loss) -> None:
         disk, kv, crashed = stopped_at(number)
         rng = Random(f"{power}{loss}{number}")
         found_disk, found_kv = disk.after_crash(power, rng), kv.after_crash(loss, rng)
-        keeper, found = opened(found_disk, found_kv)
+        storage, found = opened(found_disk, found_kv)
         wanted = {one.name: one for one in SPECS}
         assert all(kept.spec == wanted[name] for name, kept in found.items())
         assert crashed or set(found) == set(wanted), "what was answered is there"
@@ -220,7 +220,7 @@ def test_a_crash_leaves_whole_shards_or_none(power: Power, loss: Loss) -> None:
             kept.store.sync()
             assert kept.store.end_offset == 2
         missing = [one for name, one in wanted.items() if name not in found]
-        assert [store.end_offset for store in keeper.create(missing)] == [0] * len(missing)
+        assert [store.end_offset for store in storage.create(missing)] == [0] * len(missing)
         if not crashed:
             return
 
@@ -228,16 +228,16 @@ def test_a_crash_leaves_whole_shards_or_none(power: Power, loss: Loss) -> None:
 def test_a_creation_that_the_disk_refuses_leaves_nothing() -> None:
     for number in count():
         disk, kv = SimDisk(), SimKV()
-        keeper, _ = opened(disk, kv)
+        storage, _ = opened(disk, kv)
         disk.trouble = at_call(len(disk.calls) + number, OSError(28, "No space left"))
         try:
-            keeper.create(SPECS)
+            storage.create(SPECS)
         except DiskFull:
             pass
         else:
             return
         assert disk.names(DATA / "segments") == [], f"call {number}"
-        again = keeper.create(SPECS)
+        again = storage.create(SPECS)
         again[1].append(batches_from(again[1].end_offset, (1,)))
         _, found = opened(disk, kv)
         assert set(found) == {one.name for one in SPECS}
@@ -245,7 +245,7 @@ def test_a_creation_that_the_disk_refuses_leaves_nothing() -> None:
 
 def test_other_trouble_of_the_disk_is_a_storage_error() -> None:
     disk, kv = SimDisk(), SimKV()
-    keeper, _ = opened(disk, kv)
+    storage, _ = opened(disk, kv)
     disk.trouble = lambda call: OSError(5, "I/O error") if call.kind == "sync" else None
     with pytest.raises(StorageError):
-        keeper.create(SPECS)
+        storage.create(SPECS)

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.engine.brief import BUDGET_BYTES
 from stratamq.engine.contract import AppendResult, ReadLimit, ShardSpec
 from stratamq.engine.engine import StorageEngine
 from stratamq.engine.limits import EngineLimits
@@ -22,6 +21,7 @@ from stratamq.engine.memory.engine import EngineMemory
 from stratamq.engine.memory.store import MemoryShardStore
 from stratamq.engine.producers import shard as producers_shard
 from stratamq.engine.segment.engine import EngineSegment
+from stratamq.engine.short_reads import BUDGET_BYTES
 from stratamq.log.kv import RocksKV
 from stratamq.log.snapshots import MemorySnapshots
 from stratamq.model.clock import ManualClock

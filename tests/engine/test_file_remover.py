@@ -11,7 +11,7 @@ import pytest
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.segment import disk_threads as module
 from stratamq.engine.segment.disk_threads import FileRemover
-from stratamq.engine.segment.keeper import SegmentKeeper
+from stratamq.engine.segment.storage import SegmentStorage
 from stratamq.log.disk import RealDisk
 from stratamq.log.freeing import STEP_BYTES
 from tests.engine.support import S, spec
@@ -130,13 +130,13 @@ def test_the_keeper_of_segments_has_one_as_long_as_it_is_open(
 
     monkeypatch.setattr(module, "free", free)
     others = remover_threads()  # of nodes that other tests keep
-    keeper = SegmentKeeper(tmp_path, EngineLimits())
-    keeper.open()
-    (store,) = keeper.create([spec(S)])
+    storage = SegmentStorage(tmp_path, EngineLimits())
+    storage.open()
+    (store,) = storage.create([spec(S)])
     segment = next((tmp_path / "segments" / S).glob("*.log"))
     os.truncate(segment, 4 * STEP_BYTES)
-    keeper.destroy(spec(S), store)
+    storage.destroy(spec(S), store)
     wait_until(lambda: freed_by, "it is freed")
     assert set(freed_by) == {"stratamq-remove"}
-    keeper.close()
+    storage.close()
     assert set(remover_threads()) <= set(others)

@@ -238,7 +238,7 @@ async def test_after_a_restart_the_persisted_part_is_there(tmp_path: Path) -> No
     await lost.roll(S)
     await until_moved(lost, 3)
     await write_all(lost, [record(b"lost"), record(b"lost too")])
-    lost._memory_keeper._disk.close()  # the process ends here, and takes its lock along
+    lost._memory_storage._disk.close()  # the process ends here, and takes its lock along
     async with memory(tmp_path) as engine:
         assert engine.list_shards() == {S: spec(S, memory_persist=True)}
         assert engine.offsets(S) == (0, 3, 3)

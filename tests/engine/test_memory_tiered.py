@@ -103,7 +103,7 @@ async def persisting(folder: Path) -> EngineMemory:
 
 @asynccontextmanager
 async def after_a_crash(lost: EngineMemory, folder: Path) -> AsyncIterator[EngineMemory]:
-    lost._memory_keeper._disk.close()  # the process ends here, and takes its lock along
+    lost._memory_storage._disk.close()  # the process ends here, and takes its lock along
     engine = await persisting(folder)
     yield engine
     await engine.close()

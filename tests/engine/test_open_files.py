@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.segment.engine import EngineSegment
-from stratamq.engine.segment.keeper import SEGMENTS_FOLDER
+from stratamq.engine.segment.storage import SEGMENTS_FOLDER
 from stratamq.model.clock import ManualClock
 from stratamq.model.types import ShardName
 from tests.engine.support import NOW, fetch_all, record, spec

@@ -21,7 +21,7 @@ from stratamq.engine.memory.persisted import PersistedShardStore
 from stratamq.engine.registry import REBUILD_WAIT_S
 from stratamq.engine.segment.engine import EngineSegment
 from stratamq.engine.segment.high_watermarks import HighWatermarks
-from stratamq.engine.segment.keeper import SegmentKeeper
+from stratamq.engine.segment.storage import SegmentStorage
 from stratamq.engine.shard import Shard
 from stratamq.log import kv as kv_module
 from stratamq.log.disk import File, RealDisk
@@ -54,10 +54,10 @@ async def fill(engine: EngineSegment) -> None:
             await engine.write(name, record(value, b"key"))
 
 
-def keeper_of(engine: EngineSegment) -> SegmentKeeper:
-    keeper = engine._registry._keeper
-    assert isinstance(keeper, SegmentKeeper)
-    return keeper
+def storage_of(engine: EngineSegment) -> SegmentStorage:
+    storage = engine._registry._storage
+    assert isinstance(storage, SegmentStorage)
+    return storage
 
 
 async def rebuilt(engine: EngineSegment) -> None:
@@ -80,8 +80,8 @@ async def test_a_recovery_that_its_caller_gives_up_goes_on_alone(
         await engine._registry._save_watermarks()
         shard = engine._registry.get(S)
         begun, go_on, calls = threading.Event(), threading.Event(), []
-        keeper = keeper_of(engine)
-        real = keeper.reopen
+        storage = storage_of(engine)
+        real = storage.reopen
 
         def reopen(spec: Any, store: Any) -> Any:
             calls.append(spec.name)
@@ -90,7 +90,7 @@ async def test_a_recovery_that_its_caller_gives_up_goes_on_alone(
             store.truncate(Offset(5))
             return real(spec, store)
 
-        monkeypatch.setattr(keeper, "reopen", reopen)
+        monkeypatch.setattr(storage, "reopen", reopen)
         shard.poison = "an fsync failed"
         first = asyncio.create_task(engine.retry_shard(shard.spec))
         await until(begun.is_set)
@@ -130,7 +130,7 @@ async def test_the_rebuild_of_the_index_waits_for_the_last_cursor(
     monkeypatch.setattr(kv_module, "REOPEN_ATTEMPTS_MAX", 2)
     async with opened(tmp_path) as engine:
         await fill(engine)
-        kv = keeper_of(engine)._kv
+        kv = storage_of(engine)._kv
         cursor = kv.scan(b"", b"\xff" * 8)
         next(cursor)
         await rebuilt(engine)
@@ -185,13 +185,13 @@ async def test_a_shard_that_is_half_deleted_is_not_opened_again(
 ) -> None:
     async with opened(tmp_path) as engine:
         await fill(engine)
-        keeper = keeper_of(engine)
+        storage = storage_of(engine)
 
         def fail(*_: Any) -> None:
             raise StorageError("the disk said no")
 
         with monkeypatch.context() as broken:
-            broken.setattr(keeper, "destroy", fail)
+            broken.setattr(storage, "destroy", fail)
             with pytest.raises(StorageError):
                 await engine.delete_shard(S)
         await rebuilt(engine)
@@ -206,8 +206,8 @@ async def test_closing_does_not_wait_for_the_whole_rebuild(
 ) -> None:
     async with opened(tmp_path) as engine:
         await fill(engine)
-        keeper, begun, go_on = keeper_of(engine), threading.Event(), threading.Event()
-        real, calls = keeper.reopen, []
+        storage, begun, go_on = storage_of(engine), threading.Event(), threading.Event()
+        real, calls = storage.reopen, []
 
         def reopen(spec: Any, store: Any) -> Any:
             calls.append(spec.name)
@@ -215,7 +215,7 @@ async def test_closing_does_not_wait_for_the_whole_rebuild(
             assert go_on.wait(60)
             return real(spec, store)
 
-        monkeypatch.setattr(keeper, "reopen", reopen)
+        monkeypatch.setattr(storage, "reopen", reopen)
         engine._registry.index_is_damaged()
         await until(begun.is_set)
         closing = asyncio.create_task(engine.close())
@@ -374,10 +374,10 @@ async def test_a_lowered_watermark_that_cannot_be_saved_keeps_its_shard_from_wri
             await engine.create_shard(spec(name, replicated=True, flush="sync"))
             await engine.append_replica(name, batch(*TEN, base=0))
         await engine.advance_high_watermark(T, Offset(10))
-    keeper = SegmentKeeper(tmp_path, LIMITS)
-    keeper.open()
-    keeper.save_high_watermarks({S: Offset(20)})
-    keeper.close()
+    storage = SegmentStorage(tmp_path, LIMITS)
+    storage.open()
+    storage.save_high_watermarks({S: Offset(20)})
+    storage.close()
     full = FullDisk()
     async with opened(tmp_path, disk=full) as engine:
         assert list(engine.unavailable_shards()) == [S]

@@ -467,8 +467,8 @@ async def test_damage_on_the_disk_itself_is_no_silence(tmp_path: Path) -> None:
     await engine.open()
     await engine.create_shard(spec(index_key=False, index_tag=False))
     await engine.batch_write(S, [record(Random(0).randbytes(3000)) for _ in range(300)])
-    engine._registry._keeper._kv._db.flush()  # type: ignore[attr-defined]
-    engine._registry._keeper._kv._cf.flush()  # type: ignore[attr-defined]
+    engine._registry._storage._kv._db.flush()  # type: ignore[attr-defined]
+    engine._registry._storage._kv._cf.flush()  # type: ignore[attr-defined]
     await engine.close()
     tables = sorted((tmp_path / ROCKSDB_FOLDER).glob("*.sst"), key=lambda path: path.stat().st_size)
     data = bytearray(tables[-1].read_bytes())

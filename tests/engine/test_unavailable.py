@@ -16,7 +16,7 @@ from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory.engine import EngineMemory
 from stratamq.engine.rocksdb.engine import EngineRocksDB
 from stratamq.engine.segment.engine import EngineSegment
-from stratamq.engine.segment.keeper import SegmentKeeper
+from stratamq.engine.segment.storage import SegmentStorage
 from stratamq.log import names
 from stratamq.model.errors import ShardNotFound, ShardUnavailable, StorageError
 from stratamq.model.types import Offset, ShardName
@@ -292,10 +292,10 @@ def test_a_spec_that_cannot_be_read_just_now_is_not_taken_for_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     """An operator asks for repair while descriptors are short: nothing is set aside."""
-    keeper = SegmentKeeper(tmp_path, EngineLimits())
-    keeper.open()
-    keeper.create([spec(S)])
-    folders, path = keeper._folders, tmp_path / "segments" / S / names.SPEC
+    storage = SegmentStorage(tmp_path, EngineLimits())
+    storage.open()
+    storage.create([spec(S)])
+    folders, path = storage._folders, tmp_path / "segments" / S / names.SPEC
     before = path.read_bytes()
 
     def fail(*_: object) -> None:
@@ -307,4 +307,4 @@ def test_a_spec_that_cannot_be_read_just_now_is_not_taken_for_damaged(
             folders.spec_of(spec(S), repair=True)
     assert [one.name for one in path.parent.glob("shard.json*")] == ["shard.json"]
     assert path.read_bytes() == before
-    keeper.close()
+    storage.close()

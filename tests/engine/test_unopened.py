@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from stratamq.engine import unopened
-from stratamq.engine.keeper import Kept
 from stratamq.engine.layout import HIGH_WATERMARKS
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory.engine import EngineMemory
 from stratamq.engine.segment.engine import EngineSegment
 from stratamq.engine.segment.high_watermarks import HighWatermarks
+from stratamq.engine.storage import StoredShard
 from stratamq.log import names
 from stratamq.log.disk import RealDisk
 from stratamq.model.errors import (
@@ -119,7 +119,7 @@ async def test_callers_that_come_together_open_a_shard_once(data: Data) -> None:
         opened = engine._registry._unopened._open_later
         calls: list[ShardName] = []
 
-        def counted(name: ShardName) -> Kept | None:
+        def counted(name: ShardName) -> StoredShard | None:
             calls.append(name)
             return opened(name)
 
@@ -197,7 +197,7 @@ async def test_a_damaged_index_is_rebuilt_for_shards_that_are_opened_later(data:
         opened = registry._unopened._open_later
         failures = [KVDamaged("damaged: Corruption")]
 
-        def failing(name: ShardName) -> Kept | None:
+        def failing(name: ShardName) -> StoredShard | None:
             if failures:
                 raise failures.pop()
             return opened(name)
@@ -262,14 +262,14 @@ async def test_a_replica_takes_no_writes_before_its_lower_watermark_is_saved(dat
             await engine.append_replica(name, batch(b"x", base=base, epoch=0))
     note_watermark(data, name, 99)  # as if the end of its log were lost since
     async with data.engine() as engine:
-        keeper, go_on = engine._registry._keeper, threading.Event()
-        save = keeper.save_high_watermarks
+        storage, go_on = engine._registry._storage, threading.Event()
+        save = storage.save_high_watermarks
 
         def held(marks: Mapping[ShardName, Offset]) -> None:
             assert go_on.wait(10)
             save(marks)
 
-        keeper.save_high_watermarks = held  # type: ignore[method-assign]
+        storage.save_high_watermarks = held  # type: ignore[method-assign]
         assert engine.offsets(name).end == 3
         with pytest.raises(ShardPoisoned):
             await engine.append_replica(name, batch(b"x", base=3, epoch=0))

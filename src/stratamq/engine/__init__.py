@@ -3,8 +3,8 @@
 From the top, each file using the ones below it:
 
     handler                       leader here? write : pass on
-    memory, rocksdb, segment      the engines, a folder each: a keeper and an executor put together
-    engine, registry, unopened    everything that is promised, written once over any keeper
+    memory, rocksdb, segment      the engines, a folder each: a storage and an executor put together
+    engine, registry, unopened    everything that is promised, written once over any storage
     engine_shard, handle          one shard, found once and used many times
     housekeeping, compaction, retention      what a shard's writer does besides appending
     tiering                       segments handed out to object storage, and dropped here
@@ -14,10 +14,10 @@ From the top, each file using the ones below it:
     pool, executor                on which thread what is done, and in which groups
     intake, group, shard, commit  from bytes that came in to batches with their offsets
     producers                     what a shard knows of idempotent and transactional producers
-    keeper                        where shards are kept: all in which the engines differ
+    storage                       where shards are stored: all in which the engines differ
     contract, limits, layout      the promises, where everything stops growing, names of folders
 
 A write: `engine` checks it on the event loop (`intake`), the executor queues it, a worker groups
-what is queued (`group`), the keeper commits the groups, and back on the loop the high watermark
+what is queued (`group`), the storage commits the groups, and back on the loop the high watermark
 moves and each caller gets its own offsets. A read: `engine` takes a `View` and a reader's thread
 walks it."""

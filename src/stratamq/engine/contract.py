@@ -164,7 +164,7 @@ class ShardManagement(Protocol):
         shard stays unavailable."""
 
     async def recover_shard(self, shard: ShardName) -> None:
-        """Open a poisoned shard anew from what its disk really holds."""
+        """Open a poisoned shard again from what its disk really holds."""
 
 
 class ShardWriting(Protocol):
@@ -307,8 +307,8 @@ class ShardReading(Protocol):
         nothing."""
 
     def cold_segments(self, shard: ShardName) -> tuple[SegmentInfo, ...]:
-        """What object storage has and is not kept here as well, as far as it is known; what is kept
-        here tells `segments`."""
+        """What object storage has and this node has not, as far as it is known; `segments` has what
+        is stored here."""
 
     async def deleted(self, shard: ShardName, start: Offset, end: Offset) -> list[Offset]:
         """Offsets in start..end-1 that were deleted one by one and whose records may still lie
@@ -375,7 +375,7 @@ class ShardTiering(Protocol):
     async def export_segment(
         self, shard: ShardName, base_offset: Offset, folder: Path
     ) -> ExportedSegment:
-        """A copy in `folder` of the sealed segment that begins there, for whoever moves it.
+        """A copy in `folder` of the sealed segment that begins there, for the mover.
 
         NotFound when there is none, or when not all of it is decided (last stable offset). From now
         on compaction leaves the segment alone. May be repeated.

@@ -1,6 +1,6 @@
-"""The engine: everything that brokers and readers are promised, written once over any Keeper.
+"""The engine: everything that brokers and readers are promised, written once over any ShardStorage.
 
-EngineMemory, EngineRocksDB and EngineSegment are this class with another keeper below it, so they
+EngineMemory, EngineRocksDB and EngineSegment are this class with another storage below it, so they
 cannot disagree about what a reader sees. A call is checked on the event loop, where bad input ends;
 what is left is done by the shard's writer or by a reader (`stratamq.engine.executor`).
 """
@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from stratamq.engine import housekeeping, intake, lookups, reads, tiering
-from stratamq.engine.brief import TooLong
 from stratamq.engine.commit import answer
 from stratamq.engine.contract import (
     AcceptedBatch,
@@ -38,12 +37,13 @@ from stratamq.engine.engine_shard import EngineShard, committed
 from stratamq.engine.executor import Executor
 from stratamq.engine.group import Append
 from stratamq.engine.handle import Local, Remote
-from stratamq.engine.keeper import Keeper
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.producers.shard import ProducerLimit
 from stratamq.engine.reading import Readers
 from stratamq.engine.registry import Registry
 from stratamq.engine.shard import Shard
+from stratamq.engine.short_reads import TooLong
+from stratamq.engine.storage import ShardStorage
 from stratamq.engine.tiered import History, NeedsHistory
 from stratamq.engine.view import View
 from stratamq.log import epochs as epoch_history
@@ -81,11 +81,11 @@ class StorageEngine(
     handles of its shards."""
 
     def __init__(
-        self, keeper: Keeper, executor: Executor, clock: Clock, limits: EngineLimits
+        self, storage: ShardStorage, executor: Executor, clock: Clock, limits: EngineLimits
     ) -> None:
         self.executor, self.clock, self.limits = executor, clock, limits
         producers = ProducerLimit(limits.producers_max, limits.aborted_transactions_max)
-        self._registry = Registry(keeper, executor, limits.checkpoint_ms, producers)
+        self._registry = Registry(storage, executor, limits.checkpoint_ms, producers)
         self._shard = self._registry.get
         self._readers = Readers(executor, clock, limits, self._registry.index_is_damaged)
         self._scratch = Scratch()  # batches are looked at on the event loop, one at a time

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class Commit(Protocol):
-    """As `Keeper.commit`."""
+    """As `ShardStorage.commit`."""
 
     def __call__(self, groups: Sequence[Group], *, waits: bool = True) -> Step | None: ...
 
@@ -57,7 +57,7 @@ class Executor(Protocol):
     async def close(self) -> None: ...
 
 
-def tell(request: Append | AppendReplica) -> None:
+def answer_request(request: Append | AppendReplica) -> None:
     """Answer a request that was committed or failed, on the event loop."""
     if not isinstance(request, Append) or request.done is None:
         answer_future(request.future, request.answer)
@@ -70,7 +70,7 @@ def tell(request: Append | AppendReplica) -> None:
 
 
 def answer_future(future: Future[Any] | None, answer: Any) -> None:
-    """A caller that gave up is not told; what it asked for was done all the same."""
+    """A caller that gave up gets no answer; what it asked for was done all the same."""
     if future is None or future.done():
         return
     if isinstance(answer, BaseException):

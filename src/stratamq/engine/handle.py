@@ -135,7 +135,7 @@ async def append_batch(
 
 
 def settle(future: Future[AppendResult], answer: AppendResult | BaseException) -> None:
-    """A caller that gave up is not told; what it asked for was done all the same."""
+    """A caller that gave up gets no answer; what it asked for was done all the same."""
     if future.done():
         return
     if isinstance(answer, BaseException):

@@ -31,9 +31,9 @@ from stratamq.engine.contract import AppendResult
 from stratamq.engine.executor import (
     Commit,
     answer_future,
+    answer_request,
     commit_groups,
     save_producers,
-    tell,
 )
 from stratamq.engine.group import Append, AppendReplica, Group, gather
 from stratamq.engine.limits import WORKERS_MAX, EngineLimits
@@ -50,13 +50,13 @@ answers and prepares the other half. Taking all would let each wait for the othe
 
 LANES = WORKERS_MAX
 
-BRIEF_BYTES = 256 << 10
+SHORT_BYTES = 256 << 10
 """As much as comes in one turn of the event loop, finds no other before it and need not be synced
 is written by the event loop itself: a write into the page cache takes less than waking a thread."""
 
-BRIEF_S = 0.02
+SHORT_S = 0.02
 PATIENCE_S = 0.25
-"""Such a write that took longer than `BRIEF_S` was held up by a busy disk. The workers do the
+"""Such a write that took longer than `SHORT_S` was held up by a busy disk. The workers do the
 waiting for the next while."""
 
 
@@ -106,11 +106,11 @@ Request = Append | AppendReplica | Task
 class Lane:
     """One worker's queue. All but `queue` belongs to the event loop."""
 
-    __slots__ = ("brief_from", "bytes", "here", "queue", "requests", "thread", "waiting")
+    __slots__ = ("bytes", "here", "queue", "requests", "short_from", "thread", "waiting")
 
     def __init__(self) -> None:
         self.here: list[Append] = []
-        self.brief_from = 0.0
+        self.short_from = 0.0
         self.queue: SimpleQueue[Request | None] = SimpleQueue()
         self.requests = 0
         self.bytes = 0
@@ -178,10 +178,10 @@ class IOPool:
     # -- the short way -------------------------------------------------------------------------
 
     def _serve_here(self, lane: Lane) -> None:
-        """The lane's worker is idle and stays so: whoever else comes passes these on first."""
+        """The lane's worker is idle and stays so: the next request passes these on first."""
         if not lane.here:
             return
-        if not self._are_brief(lane):
+        if not self._are_short(lane):
             self._pass_on(lane)
             return
         collected, lane.here = lane.here, []
@@ -189,15 +189,15 @@ class IOPool:
         begin = self._now_s()
         left = self._append_all(collected, groups, waits=False)
         end = self._now_s()
-        lane.brief_from = end + PATIENCE_S if end - begin > BRIEF_S else 0.0
+        lane.short_from = end + PATIENCE_S if end - begin > SHORT_S else 0.0
         if left is None:
             self._deliver(lane, collected, groups)
             self._save_producers_later(groups)
         else:
             lane.queue.put(Rest(collected[0].shard, left, collected, groups))
 
-    def _are_brief(self, lane: Lane) -> bool:
-        if lane.bytes > BRIEF_BYTES or (lane.brief_from and self._now_s() < lane.brief_from):
+    def _are_short(self, lane: Lane) -> bool:
+        if lane.bytes > SHORT_BYTES or (lane.short_from and self._now_s() < lane.short_from):
             return False
         for request in lane.here:
             shard = request.shard
@@ -275,7 +275,7 @@ class IOPool:
             if isinstance(request, Task):
                 answer_future(request.future, request.answer)
             else:
-                tell(request)
+                answer_request(request)
         if not lane.requests:
             self._idle.set()
 

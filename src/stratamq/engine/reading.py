@@ -16,10 +16,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from stratamq.engine.brief import BriefReads, TooLong
 from stratamq.engine.executor import Executor
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.shard import Shard
+from stratamq.engine.short_reads import ShortReads, TooLong
 from stratamq.engine.tiered import NeedsHistory
 from stratamq.engine.view import View, expiry_of
 from stratamq.model.clock import Clock
@@ -72,7 +72,7 @@ class Readers:
         view = self.everything(shard)
         if not self._executor.reads_here(shard):
             return view
-        return view._replace(store=BriefReads(view.store))
+        return view._replace(store=ShortReads(view.store))
 
     # -- threads -------------------------------------------------------------------------------
 
@@ -105,7 +105,7 @@ class Readers:
         if self._executor.reads_here(shard):
             try:
                 with self.reporting(shard):
-                    return look(view._replace(store=BriefReads(view.store)))
+                    return look(view._replace(store=ShortReads(view.store)))
             except TooLong:
                 pass
         return await self.here(shard, partial(look, view))

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from stratamq.engine.commit import ALONE, answer
 from stratamq.engine.contract import ShardSpec
 from stratamq.engine.executor import Executor, answer_future
-from stratamq.engine.keeper import Keeper, Opened, each
 from stratamq.engine.producers.shard import ProducerLimit
 from stratamq.engine.shard import Shard
+from stratamq.engine.storage import OpenedStorage, ShardStorage, each
 from stratamq.engine.unopened import OpenedShard, UnopenedShards
 from stratamq.model.damage import report_damage
 from stratamq.model.errors import (
@@ -62,12 +62,12 @@ class Registry:
 
     def __init__(
         self,
-        keeper: Keeper,
+        storage: ShardStorage,
         executor: Executor,
         checkpoint_ms: int,
         producers: ProducerLimit,
     ) -> None:
-        self._keeper, self._executor = keeper, executor
+        self._storage, self._executor = storage, executor
         self._checkpoint_ms = checkpoint_ms
         self._producers = producers
         self._shards: dict[ShardName, Shard] = {}
@@ -99,7 +99,7 @@ class Registry:
         except BaseException:
             await asyncio.wait([opening])
             if not opening.cancelled() and opening.exception() is None:
-                await self._executor.call(self._keeper.close)
+                await self._executor.call(self._storage.close)
             await self._executor.close()
             raise
         for shard, _ in opened:
@@ -121,8 +121,8 @@ class Registry:
         for shard in shards:
             shard.poison = reason
 
-    def _open_all(self) -> tuple[Opened, list[OpenedShard]]:
-        found = self._keeper.open()
+    def _open_all(self) -> tuple[OpenedStorage, list[OpenedShard]]:
+        found = self._storage.open()
         for name, reason in found.unavailable.items():
             self._set_aside(name, reason)
         shards: list[OpenedShard] = []
@@ -183,7 +183,7 @@ class Registry:
             try:
                 each(shards, lambda shard: shard.producers.save(shard.store))
             finally:
-                self._keeper.close()
+                self._storage.close()
 
         await self._executor.call(close)
 
@@ -336,7 +336,7 @@ class Registry:
 
     async def _make(self, specs: list[ShardSpec]) -> None:
         def make() -> list[Shard]:
-            stores = self._keeper.create(specs)
+            stores = self._storage.create(specs)
             return [Shard(spec, store, None) for spec, store in zip(specs, stores, strict=True)]
 
         for shard in await self._executor.call(make):
@@ -345,7 +345,7 @@ class Registry:
     async def _configure(self, shard: Shard, spec: ShardSpec) -> None:
         if spec == shard.spec:
             return
-        await self._executor.run(shard, lambda: self._keeper.configure(spec, shard.store))
+        await self._executor.run(shard, lambda: self._storage.configure(spec, shard.store))
         shard.configure(spec)
         if not spec.replicated:
             answer(shard.commits.lead(ALONE))
@@ -356,7 +356,7 @@ class Registry:
         async with self._changes:
             self._check_open()
             if name in self._unavailable:
-                await self._executor.call(lambda: self._keeper.discard(name))
+                await self._executor.call(lambda: self._storage.discard(name))
                 del self._unavailable[name]
             shard = self._shards.pop(name, None)
             if shard is not None:
@@ -381,7 +381,7 @@ class Registry:
         are quicker together."""
         await self._executor.run(shard, lambda: shard.producers.count_in(ProducerLimit()))
         try:
-            await self._executor.call(lambda: self._keeper.destroy(shard.spec, shard.store))
+            await self._executor.call(lambda: self._storage.destroy(shard.spec, shard.store))
         except Exception as error:
             self._keep_for_retry(shard, error)
             raise
@@ -403,7 +403,7 @@ class Registry:
             if spec.name in self._unopened.specs:
                 self._unopened.specs[spec.name] = spec
             elif shard is None and spec.name not in self._unavailable:
-                if self._keeper.is_durable(spec):
+                if self._storage.is_durable(spec):
                     self._set_aside(spec.name, MISSING)
                 else:
                     different.append(spec)
@@ -419,7 +419,7 @@ class Registry:
         shards = [shard for shard in self._shards.values() if shard.poison is None]
 
         def find_lost() -> list[Shard]:
-            return [shard for shard in shards if not self._keeper.is_stored(shard.spec)]
+            return [shard for shard in shards if not self._storage.is_stored(shard.spec)]
 
         for shard in await self._executor.call(find_lost):
             if not shard.gone:
@@ -465,7 +465,7 @@ class Registry:
             self._check_not_closing()
             if name not in self._unavailable:
                 return False
-            kept = await self._executor.call(lambda: self._keeper.retry(spec, repair=repair))
+            kept = await self._executor.call(lambda: self._storage.retry(spec, repair=repair))
             self._add(await self._executor.call(lambda: Shard(*kept)))
             del self._unavailable[name]
         return True
@@ -490,7 +490,7 @@ class Registry:
         shard.poison = shard.poison or "it is being recovered"
         try:
             store = await self._executor.run(
-                shard, lambda: self._keeper.reopen(shard.spec, shard.store)
+                shard, lambda: self._storage.reopen(shard.spec, shard.store)
             )
             if shard.replicated:
                 shard.commits.hide(store.end_offset)
@@ -539,7 +539,7 @@ class Registry:
         try:
             await self._executor.drain()
             await self._unopened.settled()
-            is_derived = await self._executor.call(self._keeper.begin_index)
+            is_derived = await self._executor.call(self._storage.begin_index)
         except Exception as error:  # whatever it is: the shards must not wait for ever
             reason = f"the index could not be rebuilt: {error}"
             logger.error("%s", reason, exc_info=not isinstance(error, OSError | StrataError))
@@ -605,7 +605,7 @@ class Registry:
         async with self._saves:
             marks = {shard.name: shard.committed() for shard in shards if not shard.gone}
             if marks:
-                await self._executor.call(lambda: self._keeper.save_high_watermarks(marks))
+                await self._executor.call(lambda: self._storage.save_high_watermarks(marks))
 
 
 def _is_lowered(opened: OpenedShard) -> bool:

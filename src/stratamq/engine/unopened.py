@@ -3,7 +3,7 @@ background.
 
 Opening a shard means reading its folder: half a millisecond, which ten thousand shards make five
 seconds. So a node with many shards opens those before it is ready that have something to recover
-(`SegmentKeeper.open` decides), and leaves the others closed. An unopened shard has a name, and the
+(`SegmentStorage.open` decides), and leaves the others closed. An unopened shard has a name, and the
 spec that the metadata has of it; everything else is known once it is opened, damage included.
 """
 
@@ -16,8 +16,8 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from stratamq.engine.contract import ShardSpec
-from stratamq.engine.keeper import Kept
 from stratamq.engine.shard import Shard
+from stratamq.engine.storage import StoredShard
 from stratamq.model.errors import KVDamaged, StrataError
 from stratamq.model.types import Offset, ShardName
 
@@ -43,7 +43,9 @@ class OpenedShard(NamedTuple):
 class Opening:
     """One shard being opened: by a thread, or by the event loop where it cannot wait for one."""
 
-    def __init__(self, name: ShardName, open_later: Callable[[ShardName], Kept | None]) -> None:
+    def __init__(
+        self, name: ShardName, open_later: Callable[[ShardName], StoredShard | None]
+    ) -> None:
         self.name, self._open = name, open_later
         self._lock, self._done = threading.Lock(), False
         self.outcome: OpenedShard | Exception | None = None
@@ -74,7 +76,7 @@ class UnopenedShards:
         damaged: Callable[[], None],
     ) -> None:
         self._call, self._admit, self._damaged = call, admit, damaged
-        self._open_later: Callable[[ShardName], Kept | None]
+        self._open_later: Callable[[ShardName], StoredShard | None]
         self._openings: dict[ShardName, Opening] = {}
         self._reading: dict[ShardName, asyncio.Future[None]] = {}
         self._pass: asyncio.Task[None] | None = None
@@ -124,7 +126,7 @@ class UnopenedShards:
     def begin(
         self,
         names: list[ShardName],
-        open_later: Callable[[ShardName], Kept | None],
+        open_later: Callable[[ShardName], StoredShard | None],
         open_one: Callable[[ShardName], Awaitable[None]],
     ) -> None:
         """Take the names, and open one after the other by `open_one` when the node has started."""

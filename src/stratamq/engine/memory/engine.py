@@ -11,15 +11,15 @@ from pathlib import Path
 from stratamq.engine.contract import ExportedSegment, ShardSpec
 from stratamq.engine.engine import StorageEngine
 from stratamq.engine.group import Group
-from stratamq.engine.keeper import Keeper, Kept, Opened
 from stratamq.engine.layout import MEMORY_FOLDER
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.memory.capacity import Capacity
 from stratamq.engine.memory.executor import MemoryExecutor
 from stratamq.engine.memory.persisted import PersistedShardStore
 from stratamq.engine.memory.store import MemoryShardStore
-from stratamq.engine.segment.keeper import SegmentKeeper
+from stratamq.engine.segment.storage import SegmentStorage
 from stratamq.engine.shard import Shard
+from stratamq.engine.storage import OpenedStorage, ShardStorage, StoredShard
 from stratamq.engine.tiered import History, end_of
 from stratamq.engine.tiering import covered_to
 from stratamq.log.contract import ShardStore
@@ -33,7 +33,7 @@ from stratamq.model.types import Offset, ShardName
 logger = logging.getLogger(__name__)
 
 
-class MemoryKeeper:
+class MemoryStorage:
     """Keeps shards in memory, within a capacity that all of them share.
 
     `disk` keeps what is persisted. It is opened when the first shard needs it, or when it was there
@@ -43,7 +43,7 @@ class MemoryKeeper:
     def __init__(
         self,
         limits: EngineLimits,
-        disk: Keeper,
+        disk: ShardStorage,
         disk_folder: Path,
         clock: Clock,
         files: Disk | None = None,
@@ -55,14 +55,14 @@ class MemoryKeeper:
         self._disk_is_open = False
         self._shards: dict[ShardStore, Shard] = {}
 
-    def open(self) -> Opened:
+    def open(self) -> OpenedStorage:
         if not self._files.exists(self._disk_folder):
-            return Opened()
+            return OpenedStorage()
         opened = self._disk.open()
         self._disk_is_open = True
         return opened._replace(kept=[self._with_memory(kept) for kept in opened.kept])
 
-    def _with_memory(self, kept: Kept) -> Kept:
+    def _with_memory(self, kept: StoredShard) -> StoredShard:
         return kept._replace(store=self._persisted(kept.spec, kept.store))
 
     def is_durable(self, spec: ShardSpec) -> bool:
@@ -113,7 +113,7 @@ class MemoryKeeper:
             store.disk = _on_disk(self._disk.reopen(spec, store.disk))
         return store
 
-    def retry(self, spec: ShardSpec, *, repair: bool) -> Kept:
+    def retry(self, spec: ShardSpec, *, repair: bool) -> StoredShard:
         if not self._disk_is_open:
             raise ShardUnavailable(f"{self._disk_folder} is missing")
         return self._with_memory(self._disk.retry(spec, repair=repair))
@@ -140,7 +140,7 @@ class MemoryKeeper:
                 group.store.append(group.batches)
             except StrataError as error:
                 group.error = error
-        self.tell_evicted()
+        self.report_evicted()
 
     def _is_elsewhere(self, memory: MemoryShardStore, end: Offset) -> bool:
         shard = self._shards.get(memory)
@@ -148,7 +148,7 @@ class MemoryKeeper:
             return False
         return covered_to(memory, shard.history.segments(), end) >= end
 
-    def tell_evicted(self) -> None:
+    def report_evicted(self) -> None:
         """A shard that had to give way hears of it from here; it took no part in the commit."""
         if self.capacity.evicted:
             moved, self.capacity.evicted = dict.fromkeys(self.capacity.evicted), []
@@ -184,23 +184,23 @@ class EngineMemory(StorageEngine):
         folder = data_dir / MEMORY_FOLDER
         # What memory holds is counted over all shards, so none is left closed at a start.
         on_disk = replace(limits, shards_opened_first_max=sys.maxsize)
-        persisted = SegmentKeeper(folder, on_disk, disk, open_kv)
-        keeper = MemoryKeeper(limits, persisted, folder, clock, disk)
-        self._memory_keeper = keeper
+        persisted = SegmentStorage(folder, on_disk, disk, open_kv)
+        storage = MemoryStorage(limits, persisted, folder, clock, disk)
+        self._memory_storage = storage
         self._strangers: set[ShardName] = set()
         self._writer = MemoryExecutor(
-            keeper.commit,
-            keeper.capacity,
+            storage.commit,
+            storage.capacity,
             clock,
             waits=limits.memory_full == "evict",
             background=persist_in_background,
         )
-        super().__init__(keeper, self._writer, clock, limits)
+        super().__init__(storage, self._writer, clock, limits)
 
     @property
     def used_bytes(self) -> int:
         """Memory that all shards take, about."""
-        return self._memory_keeper.capacity.used_bytes
+        return self._memory_storage.capacity.used_bytes
 
     async def persist(self) -> None:
         """Move to disk whatever is sealed and to be persisted."""
@@ -237,8 +237,8 @@ class EngineMemory(StorageEngine):
 
     async def apply_retention(self, shard: ShardName) -> int:
         self._shard(shard)
-        self._memory_keeper.capacity.evict_old(self.clock.now_ms())
-        self._memory_keeper.tell_evicted()
+        self._memory_storage.capacity.evict_old(self.clock.now_ms())
+        self._memory_storage.report_evicted()
         self._writer.poke_all()
         return await super().apply_retention(shard)
 
@@ -248,7 +248,7 @@ def _persists(spec: ShardSpec) -> bool:
 
 
 def _on_disk(store: ShardStore) -> FileShardLog:
-    assert isinstance(store, FileShardLog), "its keeper keeps files"
+    assert isinstance(store, FileShardLog), "its storage keeps files"
     return store
 
 

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from stratamq.engine.contract import AppendResult
-from stratamq.engine.executor import Commit, commit_groups, save_producers, tell
+from stratamq.engine.executor import Commit, answer_request, commit_groups, save_producers
 from stratamq.engine.group import Append, AppendReplica, gather
 from stratamq.engine.memory.capacity import Capacity
 from stratamq.engine.memory.persisted import PersistedShardStore
@@ -118,7 +118,7 @@ class MemoryExecutor:
             with suppress(StrataError):
                 self._append(request)
             if not isinstance(request.answer, CapacityExceeded) or not self._persisted:
-                tell(request)
+                answer_request(request)
                 return
         self._start(self._begin_in_turn(request, self._enter(shard)))
 
@@ -126,7 +126,7 @@ class MemoryExecutor:
         with suppress(StrataError):
             async with self._in_turn(request.shard, gate):
                 await self._append_with_patience(request)
-        tell(request)
+        answer_request(request)
 
     # -- everything else -----------------------------------------------------------------------
 

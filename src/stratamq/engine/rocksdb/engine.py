@@ -9,13 +9,13 @@ from pathlib import Path
 from stratamq.engine.contract import ShardSpec
 from stratamq.engine.engine import StorageEngine
 from stratamq.engine.group import Group
-from stratamq.engine.keeper import Kept, Opened
 from stratamq.engine.layout import ROCKSDB_FOLDER
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.pool import IOPool
 from stratamq.engine.rocksdb.rows import ShardRows
 from stratamq.engine.rocksdb.store import RocksShardStore, Staged
 from stratamq.engine.rocksdb.table import ShardTable
+from stratamq.engine.storage import OpenedStorage, StoredShard
 from stratamq.log.contract import ShardStore
 from stratamq.log.kv import KVStore, OpenKV, RocksKV, make_writable, sync_all
 from stratamq.model.clock import Clock, SystemClock
@@ -32,14 +32,14 @@ from stratamq.model.types import Offset, ShardName
 COLUMN_FAMILY = "broker"
 
 
-class RocksKeeper:
+class RocksStorage:
     """Keeps shards as rows. One write, and one sync, commits whatever a drain brought to all of
     them."""
 
     def __init__(self, open_kv: Callable[[], KVStore], clock: Clock) -> None:
         self._open_kv, self._clock = open_kv, clock
 
-    def open(self) -> Opened:
+    def open(self) -> OpenedStorage:
         try:
             self._kv = self._open_kv()
         except KVDamaged as error:
@@ -52,7 +52,7 @@ class RocksKeeper:
             self._kv.close()  # or it would stay locked until the process ends
             raise
 
-    def _open_all(self) -> Opened:
+    def _open_all(self) -> OpenedStorage:
         """Damage in the rows of one shard is that shard's."""
         kept, unavailable = [], {}
         for name in self._table.names():
@@ -60,11 +60,11 @@ class RocksKeeper:
                 kept.append(self._kept(name))
             except StrataError as error:
                 unavailable[name] = str(error)
-        return Opened(kept, unavailable)
+        return OpenedStorage(kept, unavailable)
 
-    def _kept(self, name: ShardName) -> Kept:
+    def _kept(self, name: ShardName) -> StoredShard:
         spec, mark = self._table.load(name)
-        return Kept(spec, self._store(spec, self._table.rows(name)), mark)
+        return StoredShard(spec, self._store(spec, self._table.rows(name)), mark)
 
     def is_durable(self, spec: ShardSpec) -> bool:
         return True
@@ -88,7 +88,7 @@ class RocksKeeper:
         make_writable(self._kv)
         return self._store(spec, self._table.rows(spec.name))
 
-    def retry(self, spec: ShardSpec, *, repair: bool) -> Kept:
+    def retry(self, spec: ShardSpec, *, repair: bool) -> StoredShard:
         if spec.name not in self._table.names():
             raise ShardUnavailable(f"the store in {ROCKSDB_FOLDER} has no rows of it")
         return self._kept(spec.name)
@@ -149,8 +149,8 @@ class EngineRocksDB(StorageEngine):
         pool: Callable[..., IOPool] = IOPool,
     ) -> None:
         clock, limits = clock or SystemClock(), limits or EngineLimits()
-        keeper = RocksKeeper(partial(open_kv, data_dir / ROCKSDB_FOLDER, COLUMN_FAMILY), clock)
-        super().__init__(keeper, pool(keeper.commit, clock, limits), clock, limits)
+        storage = RocksStorage(partial(open_kv, data_dir / ROCKSDB_FOLDER, COLUMN_FAMILY), clock)
+        super().__init__(storage, pool(storage.commit, clock, limits), clock, limits)
 
 
 def _ours(store: ShardStore) -> RocksShardStore:

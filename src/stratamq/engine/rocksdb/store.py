@@ -377,7 +377,7 @@ class RocksShardStore(RocksReads):
             self.sync()
 
     def destroy(self) -> None:
-        """The keeper does it, together with the shard's row: see ShardTable."""
+        """The storage does it, together with the shard's row: see ShardTable."""
         self._poison = "it was deleted"
 
     def _check_writable(self) -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 from stratamq.engine.engine import StorageEngine
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.pool import IOPool
-from stratamq.engine.segment.keeper import SegmentKeeper
+from stratamq.engine.segment.storage import SegmentStorage
 from stratamq.log.disk import Disk
 from stratamq.log.kv import OpenKV, RocksKV
 from stratamq.model.clock import Clock, SystemClock
 
 
 class EngineSegment(StorageEngine):
-    """Everything under `data_dir`; see `stratamq.engine.segment.keeper` for the layout."""
+    """Everything under `data_dir`; see `stratamq.engine.segment.storage` for the layout."""
 
     def __init__(
         self,
@@ -28,5 +28,5 @@ class EngineSegment(StorageEngine):
         pool: Callable[..., IOPool] = IOPool,
     ) -> None:
         clock, limits = clock or SystemClock(), limits or EngineLimits()
-        keeper = SegmentKeeper(data_dir, limits, disk, open_kv)
-        super().__init__(keeper, pool(keeper.commit, clock, limits), clock, limits)
+        storage = SegmentStorage(data_dir, limits, disk, open_kv)
+        super().__init__(storage, pool(storage.commit, clock, limits), clock, limits)

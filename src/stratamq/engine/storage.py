@@ -1,4 +1,4 @@
-"""Where an engine's shards are kept: the only thing in which the three engines differ.
+"""Where an engine's shards are stored: the only thing in which the three engines differ.
 
 All calls block. They come one at a time for a given shard, under its lock; `commit` comes from
 every worker of the I/O pool at once, each with its own shards."""
@@ -17,7 +17,7 @@ from stratamq.model.types import Offset, ShardName
 T = TypeVar("T")
 
 
-class Kept(NamedTuple):
+class StoredShard(NamedTuple):
     """A shard found at opening. `high_watermark` is the last one saved, where there was one."""
 
     spec: ShardSpec
@@ -25,20 +25,22 @@ class Kept(NamedTuple):
     high_watermark: Offset | None = None
 
 
-class Opened(NamedTuple):
-    """Everything a keeper found. `unavailable` are shards that cannot be opened, each with the
+class OpenedStorage(NamedTuple):
+    """Everything a storage found. `unavailable` are shards that cannot be opened, each with the
     reason: their files are left as they are, and their names are not free. `unopened` are those
     that `open_later` opens, on any thread, one call per shard; it returns None where there is no
     shard of that name after all."""
 
-    kept: Sequence[Kept] = ()
+    kept: Sequence[StoredShard] = ()
     unavailable: Mapping[ShardName, str] = MappingProxyType({})
     unopened: Sequence[ShardName] = ()
-    open_later: Callable[[ShardName], Kept | None] = lambda name: None
+    open_later: Callable[[ShardName], StoredShard | None] = lambda name: None
 
 
-class Keeper(Protocol):
-    def open(self) -> Opened:
+class ShardStorage(Protocol):
+    """See the module. Errors are ours."""
+
+    def open(self) -> OpenedStorage:
         """Recover, finish deletions that were under way, return every shard. One shard that cannot
         be opened does not keep the others from it. When it fails, nothing stays open."""
 
@@ -56,9 +58,9 @@ class Keeper(Protocol):
         """Save a changed spec and make the store heed it."""
 
     def reopen(self, spec: ShardSpec, store: ShardStore) -> ShardStore:
-        """Open a poisoned shard anew, from what the disk really holds."""
+        """Open a poisoned shard again, from what the disk really holds."""
 
-    def retry(self, spec: ShardSpec, *, repair: bool) -> Kept:
+    def retry(self, spec: ShardSpec, *, repair: bool) -> StoredShard:
         """Open a shard that was unavailable, if its files can be read now. With `repair`, which an
         operator asks for, a shard's own record of its name and configs that is missing or damaged
         is written from `spec`; the damaged one is kept. StorageError when that does not help."""

@@ -155,7 +155,7 @@ async def test_closing_answers_what_was_collected() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "size"), [({"flush": "sync"}, 1), ({"flush": "os"}, pool_module.BRIEF_BYTES + 1)]
+    ("config", "size"), [({"flush": "sync"}, 1), ({"flush": "os"}, pool_module.SHORT_BYTES + 1)]
 )
 async def test_what_may_take_time_is_left_to_a_worker(config: dict[str, str], size: int) -> None:
     commit = Open()
@@ -169,7 +169,7 @@ async def test_a_small_batch_of_very_many_records_is_left_to_a_worker() -> None:
     """Each of them has rows in the index: what is compressed to nothing takes long all the same."""
     commit, target = Open(), shard(flush="os")
     batch = encode_batch([Record(value=b"")] * 10_000, now_ms=1, compression=Compression.ZSTD)
-    assert len(batch) < pool_module.BRIEF_BYTES // 10
+    assert len(batch) < pool_module.SHORT_BYTES // 10
     async with pool_of(commit) as pool:
         await pool.append(from_batch(target, batch, None, 1 << 20))
     assert HERE not in commit.threads
@@ -179,7 +179,7 @@ async def test_nobody_is_overtaken() -> None:
     gate = Gate()
     target = shard(flush="os")
     async with pool_of(gate) as pool:
-        large = pool.append(append(target, b"x" * (pool_module.BRIEF_BYTES + 1)))
+        large = pool.append(append(target, b"x" * (pool_module.SHORT_BYTES + 1)))
         await entered(gate)
         small = pool.append(append(target, b"y"))
         assert not small.done()
@@ -192,7 +192,7 @@ async def test_a_busy_disk_is_waited_for_by_the_workers(monkeypatch: pytest.Monk
     commit = Open()
     target = shard(flush="os")
     async with pool_of(commit) as pool:
-        commit.delay_s = 2 * pool_module.BRIEF_S
+        commit.delay_s = 2 * pool_module.SHORT_S
         await pool.append(append(target, b"held up"))
         assert commit.threads == {HERE}
         commit.threads.clear()
@@ -205,7 +205,7 @@ async def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     commit = Open()
     target = shard(flush="os")
     async with pool_of(commit) as pool:
-        commit.delay_s = 2 * pool_module.BRIEF_S
+        commit.delay_s = 2 * pool_module.SHORT_S
         await pool.append(append(target, b"held up"))
         await asyncio.sleep(0)
         commit.delay_s = 0.0

@@ -19,7 +19,6 @@ from pathlib import Path
 
 from stratamq.engine.contract import ShardSpec
 from stratamq.engine.group import Group
-from stratamq.engine.keeper import Kept, Opened, each
 from stratamq.engine.layout import HIGH_WATERMARKS, INDEX_FOLDER, SEGMENTS_FOLDER
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.segment.disk_threads import FileRemover, SyncThreads
@@ -30,6 +29,7 @@ from stratamq.engine.segment.folders import (
     as_storage_error,
 )
 from stratamq.engine.segment.high_watermarks import HighWatermarks
+from stratamq.engine.storage import OpenedStorage, StoredShard, each
 from stratamq.log import names
 from stratamq.log.contract import ShardStore, Step
 from stratamq.log.disk import Disk, File, RealDisk, storage_error
@@ -60,8 +60,8 @@ Stored = tuple[Group, FileShardLog, bool]
 """A group, the log of its shard, and whether that promises a sync."""
 
 
-class SegmentKeeper:
-    """See Keeper for the contract."""
+class SegmentStorage:
+    """See ShardStorage for the contract."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class SegmentKeeper:
         self._index_is_aside = False
         self._watermarks = HighWatermarks(self._disk, self._root / HIGH_WATERMARKS)
 
-    def open(self) -> Opened:
+    def open(self) -> OpenedStorage:
         """The index is derived: one that is damaged is set aside and rebuilt from the logs. When it
         fails, nothing stays open."""
         self._remover.start()
@@ -116,7 +116,7 @@ class SegmentKeeper:
                 logger.error("%s could not be removed: %s", folder, error)
         self._disk.sync_folder(self._root)
 
-    def _open_unless_damaged(self) -> Opened | None:
+    def _open_unless_damaged(self) -> OpenedStorage | None:
         """None when the index is damaged. A function of its own: while an error is being handled,
         its traceback holds cursors of the store, which stays locked as long."""
         try:
@@ -139,7 +139,7 @@ class SegmentKeeper:
         self._index_is_aside = False
         return True
 
-    def _open_with_index(self) -> Opened:
+    def _open_with_index(self) -> OpenedStorage:
         self._stores.clear()
         self._kv = patiently(self._open_kv)
         try:
@@ -149,7 +149,7 @@ class SegmentKeeper:
             self._kv.close()  # or it would stay locked until the process ends
             raise
 
-    def _open_all(self) -> Opened:
+    def _open_all(self) -> OpenedStorage:
         found = self._folders.find(self._can_wait if self._has_many() else lambda name: False)
         self._report_strays(found)
         known = {*found.unread, *(spec.name for spec in found.specs), *found.unavailable}
@@ -162,7 +162,7 @@ class SegmentKeeper:
                 raise
             except (OSError, StrataError) as error:
                 unavailable[spec.name] = str(error)
-        return Opened(kept, unavailable, found.unread, self._open_later)
+        return OpenedStorage(kept, unavailable, found.unread, self._open_later)
 
     def _has_many(self) -> bool:
         return len(self._disk.names(self._root)) > self._limits.shards_opened_first_max
@@ -179,7 +179,7 @@ class SegmentKeeper:
         except OSError:
             return False
 
-    def _open_later(self, name: ShardName) -> Kept | None:
+    def _open_later(self, name: ShardName) -> StoredShard | None:
         found = self._folders.look_into(name)
         self._report_strays(found)
         if (reason := found.unavailable.get(name)) is not None:
@@ -200,8 +200,8 @@ class SegmentKeeper:
             except StrataError as error:
                 logger.error("the index rows of %s could not be removed: %s", orphan, error)
 
-    def _kept(self, spec: ShardSpec) -> Kept:
-        return Kept(spec, self._open_store(spec), self._marks.get(spec.name))
+    def _kept(self, spec: ShardSpec) -> StoredShard:
+        return StoredShard(spec, self._open_store(spec), self._marks.get(spec.name))
 
     def _set_index_aside(self) -> None:
         """Keep the damaged one for inspection, and no more than one."""
@@ -261,7 +261,7 @@ class SegmentKeeper:
         make_writable(self._kv)
         return self._open_store(spec)
 
-    def retry(self, spec: ShardSpec, *, repair: bool) -> Kept:
+    def retry(self, spec: ShardSpec, *, repair: bool) -> StoredShard:
         try:
             return self._kept(self._folders.spec_of(spec, repair=repair))
         except OSError as error:

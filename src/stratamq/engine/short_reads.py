@@ -31,7 +31,7 @@ class TooLong(Exception):
     """The read is not for the event loop."""
 
 
-class BriefReads:
+class ShortReads:
     """See Reads. Raises TooLong once more was read than the event loop has time for."""
 
     __slots__ = ("_left", "_store")
