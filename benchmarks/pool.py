@@ -34,7 +34,7 @@ PRODUCERS = 128
 class CountingStorage(MemoryStorage):
     """Forgets every batch but the number of the next offset."""
 
-    def commit(self, groups: Sequence[Group]) -> None:
+    def commit(self, groups: Sequence[Group], *, waits: bool = True) -> None:
         for group in groups:
             assert isinstance(group.store, MemoryShardStore)
             group.store.restart(Offset(group.end))
@@ -42,7 +42,7 @@ class CountingStorage(MemoryStorage):
 
 async def requests_per_second(batch: bytes) -> float:
     clock, limits = SystemClock(), EngineLimits()
-    storage = CountingStorage(limits, SegmentStorage(NOWHERE, limits), NOWHERE)
+    storage = CountingStorage(limits, SegmentStorage(NOWHERE, limits), NOWHERE, clock)
     engine = StorageEngine(storage, IOPool(storage.commit, clock, limits), clock, limits)
     await engine.open()
     await engine.create_shard(ShardSpec(name=SHARD))

@@ -77,7 +77,7 @@ async def test_a_recovery_that_its_caller_gives_up_goes_on_alone(
         for number in range(10):
             await engine.append_replica(S, batch(b"%d" % number, base=number))
         await engine.advance_high_watermark(S, Offset(10))
-        await engine._registry._save_watermarks()
+        await engine._registry.watermarks.save_unsaved()
         shard = engine._registry.get(S)
         begun, go_on, calls = threading.Event(), threading.Event(), []
         storage = storage_of(engine)

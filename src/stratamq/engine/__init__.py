@@ -5,6 +5,7 @@ From the top, each file using the ones below it:
     handler                       leader here? write : pass on
     memory, rocksdb, segment      the engines, a folder each: a storage and an executor put together
     engine, registry, unopened    everything that is promised, written once over any storage
+    watermarks                    when the high watermarks of replicas are saved
     engine_shard, handle          one shard, found once and used many times
     housekeeping, compaction, retention      what a shard's writer does besides appending
     tiering                       segments handed out to object storage, and dropped here

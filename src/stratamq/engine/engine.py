@@ -185,7 +185,7 @@ class StorageEngine(
         request = intake.from_leader(target, data, self.limits.decompressed_bytes_max)
         first = request.batches[0].header.base_offset
         if target.is_empty():
-            await self._registry.lower_watermark(target, first)
+            await self._registry.watermarks.lower(target, first)
         return Offset((await self.executor.append(request)).last_offset + 1)
 
     async def write_marker(
@@ -368,13 +368,13 @@ class StorageEngine(
         touched: what is written there next is not committed."""
         generation = shard.generation
         try:
-            await self._registry.save_watermark(shard)
+            await self._registry.watermarks.save(shard)
             await self._change(shard, lambda: housekeeping.truncate(shard, end))
         except BaseException:
             if shard.generation == generation:
                 shard.commits.advance(committed)
             raise
-        await self._registry.lower_watermark(shard, shard.store.end_offset)
+        await self._registry.watermarks.lower(shard, shard.store.end_offset)
         answer(shard.commits.truncated(shard.store.end_offset))
         shard.moved()
 
@@ -389,7 +389,7 @@ class StorageEngine(
     async def advance_high_watermark(self, shard: ShardName, offset: Offset) -> None:
         target = self._shard(shard)
         if target.replicated and target.commits.advance(offset):
-            self._registry.watermark_moved(target)
+            self._registry.watermarks.moved(target)
             target.moved()
 
     # -- housekeeping --------------------------------------------------------------------------

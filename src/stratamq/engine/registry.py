@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from asyncio import TimerHandle
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,6 +16,7 @@ from stratamq.engine.producers.shard import ProducerLimit
 from stratamq.engine.shard import Shard
 from stratamq.engine.storage import OpenedStorage, ShardStorage, each
 from stratamq.engine.unopened import OpenedShard, UnopenedShards
+from stratamq.engine.watermarks import WatermarkSaver
 from stratamq.model.damage import report_damage
 from stratamq.model.errors import (
     Closed,
@@ -28,7 +28,7 @@ from stratamq.model.errors import (
 )
 from stratamq.model.settings.topic import FIXED_SETTINGS
 from stratamq.model.topic import TopicConfig
-from stratamq.model.types import Offset, ShardName
+from stratamq.model.types import ShardName
 
 logger = logging.getLogger(__name__)
 
@@ -68,19 +68,16 @@ class Registry:
         producers: ProducerLimit,
     ) -> None:
         self._storage, self._executor = storage, executor
-        self._checkpoint_ms = checkpoint_ms
+        self.watermarks = WatermarkSaver(storage, executor, checkpoint_ms)
         self._producers = producers
         self._shards: dict[ShardName, Shard] = {}
         self._unavailable: dict[ShardName, str] = {}
         self._poisoned: set[ShardName] = set()
         self._open = self._closing = False
-        self._changes, self._saves = asyncio.Lock(), asyncio.Lock()
+        self._changes = asyncio.Lock()
         self._wanted: list[Wanted] = []
         self._creating: asyncio.Task[None] | None = None
         self._leaving: dict[ShardName, asyncio.Task[None]] = {}
-        self._unsaved: dict[Shard, None] = {}
-        self._checkpoint: TimerHandle | None = None
-        self._saving: asyncio.Task[None] | None = None
         self._recovering: dict[ShardName, asyncio.Task[bool]] = {}
         self._rebuilding: asyncio.Task[None] | None = None
         self._index_failure: RebuildFailure | None = None
@@ -104,22 +101,9 @@ class Registry:
             raise
         for shard, _ in opened:
             self._add(shard)
-        await self._save_lowered([one.shard for one in opened if _is_lowered(one)])
+        await self.watermarks.save_lowered([one.shard for one in opened if _is_lowered(one)])
         self._open = True
         self._unopened.begin(list(found.unopened), found.open_later, self.open_shard)
-
-    async def _save_lowered(self, shards: list[Shard]) -> None:
-        """Their logs are shorter than when their watermarks were saved. What is written next is
-        not committed, so until this is saved they take no writes; `recover` tries again."""
-        for shard in shards:
-            shard.poison = "its high watermark is being saved"
-        try:
-            await self._save(shards)
-            reason = None
-        except StrataError as error:
-            reason = f"its high watermark could not be saved: {error}"
-        for shard in shards:
-            shard.poison = reason
 
     def _open_all(self) -> tuple[OpenedStorage, list[OpenedShard]]:
         found = self._storage.open()
@@ -152,15 +136,14 @@ class Registry:
             await asyncio.wait(under_way)
         async with self._changes:
             self._open = False
-            if self._checkpoint is not None:
-                self._checkpoint.cancel()
+            self.watermarks.stop()
             for shard in self._shards.values():
                 if shard.flush_timer is not None:
                     shard.flush_timer.cancel()
             if self._leaving:
                 await asyncio.wait(self._leaving.values())
             failures: list[Exception] = []
-            for step in (self._executor.drain, self._save_last, self._close_all):
+            for step in (self._executor.drain, self.watermarks.save_last, self._close_all):
                 try:
                     await step()
                 except Exception as error:
@@ -170,11 +153,6 @@ class Registry:
             self._shards.clear()
         if failures:
             raise failures[0]
-
-    async def _save_last(self) -> None:
-        if self._saving is not None:
-            await self._saving
-        await self._save_watermarks()
 
     async def _close_all(self) -> None:
         shards = [shard for shard in self._shards.values() if shard.poison is None]
@@ -270,7 +248,7 @@ class Registry:
     async def _settle(self, shard: Shard, lowered: bool, wanted: ShardSpec | None) -> None:
         try:
             if lowered:
-                await self._save_lowered([shard])
+                await self.watermarks.save_lowered([shard])
             if wanted is not None:
                 await self.create(wanted)
         except StrataError as error:
@@ -370,7 +348,7 @@ class Registry:
         shard.moved()
         if shard.flush_timer is not None:
             shard.flush_timer.cancel()
-        self._unsaved.pop(shard, None)
+        self.watermarks.forget(shard)
         self._poisoned.discard(shard.name)
         task = asyncio.create_task(self._destroy(shard))
         self._leaving[shard.name] = task
@@ -494,7 +472,7 @@ class Registry:
             )
             if shard.replicated:
                 shard.commits.hide(store.end_offset)
-                await self._save([shard])
+                await self.watermarks.save(shard)
             await self._executor.run(shard, lambda: shard.adopt(store))
         except Exception as error:
             shard.poison = str(error)
@@ -568,44 +546,6 @@ class Registry:
         shard.producers.count_in(self._producers)
         shard.report_poison_to(self._poisoned)
         self._shards[shard.name] = shard
-
-    # -- high watermarks of replicas -----------------------------------------------------------
-
-    def watermark_moved(self, shard: Shard) -> None:
-        """To be saved some time soon: after a crash a replica may know less, never more."""
-        self._unsaved[shard] = None
-        if self._checkpoint is None:
-            loop = asyncio.get_running_loop()
-            self._checkpoint = loop.call_later(self._checkpoint_ms / 1000, self._start_saving)
-
-    async def lower_watermark(self, shard: Shard, end: Offset) -> None:
-        """One that goes down is saved before anything is cut: what is written there next is not
-        committed, and must not seem so after a crash."""
-        if end < shard.commits.high_watermark:
-            shard.commits.hide(end)
-            await self.save_watermark(shard)
-
-    async def save_watermark(self, shard: Shard) -> None:
-        if shard.replicated:
-            await self._save([shard])
-
-    def _start_saving(self) -> None:
-        self._checkpoint = None
-        self._saving = asyncio.create_task(self._save_watermarks())
-
-    async def _save_watermarks(self) -> None:
-        unsaved, self._unsaved = self._unsaved, {}
-        try:
-            await self._save(list(unsaved))
-        except StrataError as error:
-            logger.warning("high watermarks were not saved: %s", error)
-
-    async def _save(self, shards: list[Shard]) -> None:
-        """One at a time, each with the watermarks of its moment: an older one never comes last."""
-        async with self._saves:
-            marks = {shard.name: shard.committed() for shard in shards if not shard.gone}
-            if marks:
-                await self._executor.call(lambda: self._storage.save_high_watermarks(marks))
 
 
 def _is_lowered(opened: OpenedShard) -> bool:
