@@ -104,9 +104,9 @@ class SegmentRewrite:
             self.old.disk.unlink(self._cleaned(path))
 
     def put_in_force(self) -> SealedSegment:
-        """Readers that hold the old segment keep its content; the new one is returned."""
+        """Readers that hold the old segment, which is pinned, keep its content; the new one is
+        returned."""
         old = self.old
-        old.pin()
         old.unlink_sidecars()  # first, and for good: they must never point into the new log
         old.disk.sync_folder(old.folder)
         for path in self._paths():

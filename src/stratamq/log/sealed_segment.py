@@ -61,6 +61,10 @@ class SealedSegment(Segment):
         self._offsets = self._offset_sidecar()
         self._times = self._time_sidecar()
 
+    def unpin(self) -> None:
+        """The names keep their meaning after all: the files may be closed."""
+        self._pinned = self._offsets = self._times = None
+
     def floor(self, offset: Offset) -> OffsetPoint | None:
         return self._offset_sidecar().floor(offset)
 

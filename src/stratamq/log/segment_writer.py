@@ -227,8 +227,10 @@ class SegmentWriter:
             return
         gaps = [f"gaps {old.base}"] if old.base in self._files.whole else []
         try:
+            old.pin()  # takes descriptors: what fails here has changed nothing yet
             self._files.note([f"sealed {old.base} {prepared.size_bytes}", *gaps])
         except OSError:
+            old.unpin()
             prepared.abandon()  # a full disk needs its space
             raise
         with self._guard.or_poison():
