@@ -241,6 +241,19 @@ def test_another_segments_file_is_refused_whole(base: int, other: int) -> None:
     assert again.disk.content(log_file(base)) == content
 
 
+def test_an_unsynced_first_batch_with_flipped_bits_is_a_torn_tail() -> None:
+    """No CRC covers its base offset. Nothing of the segment was given out, so nothing is lost."""
+    rig = build()
+    rig.roll()
+    rig.append(2)
+    rig.disk.damage(log_file(18), lambda content: content.__setitem__(5, 0xFF))
+    again = rig.after_crash(*KILLED, Random(0)).open()
+    assert again.log.end_offset == 18
+    assert ["torn tail" in line for line in again.log.damage] == [True]
+    commit(again.log, batches_from(18, (2,)))
+    assert readable(again) == ALL | {18, 19}
+
+
 def test_a_batch_that_stands_twice_costs_nothing() -> None:
     rig = build()
     content = rig.disk.content(log_file(12))

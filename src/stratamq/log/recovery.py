@@ -166,8 +166,9 @@ class _Recovery:
         if newest in lost:
             sealed.append(self.segments.lost(newest, lost[newest]))
             return sealed, self.segments.next(lost[newest])
-        if self.segments.is_foreign(newest, state):
-            end = self._end_of_newest(newest, state)
+        end = self._end_of_newest(newest, state)
+        # Where no offset of it was given out, what it holds is a write that was never synced.
+        if end > newest and self.segments.is_foreign(newest, state):
             path = self.folder / names.segment_file(newest, names.LOG)
             self._report(f"{path}: {NOT_ITS_FILE}; offsets {newest} to {end - 1} are lost")
             sealed.append(self.segments.foreign(newest, end))
