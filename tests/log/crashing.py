@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import count
 from random import Random
 
+from stratamq.log.segment import NOT_ITS_FILE
 from tests.log.rig import Rig
 from tests.log.scenarios import Scenario
 from tests.twins.disk import Call, Crash, Power, at_call
@@ -54,6 +55,11 @@ def crashes(scenario: Scenario, written_part: float = 0.0) -> Iterator[tuple[Cal
 def survive(crashed: Rig, fate: Fate, rng: Random) -> None:
     """Find everything acknowledged and nothing invented; go on; find it again."""
     rig = crashed.after_crash(*fate, rng).open()
+    if fate[0] in DAMAGING and any(NOT_ITS_FILE in line for line in rig.log.damage):
+        # No CRC covers a base offset. Where the index is lost as well, a lone unsynced batch with
+        # a flipped one could be another's file, and the offsets of a whole segment are left out.
+        rig.ledger.check_kept(rig.log)
+        return
     content = rig.ledger.check(rig.log)
     assert fate[0] in DAMAGING or not content.damaged, content.damaged
     rig.ledger.settle(content)

@@ -156,6 +156,11 @@ class Ledger:
         assert deleted <= self.deleted | self.deleted_maybe, "a deletion nobody asked for"
         return content
 
+    def check_kept(self, log: FileShardLog) -> None:
+        """Everything acknowledged is there, nothing is invented, and no offset is given twice."""
+        self._check_batches(log, read_log(log))
+        assert log.end_offset >= self.end_min
+
     def settle(self, content: Content) -> None:
         """What was found is how it is from now on."""
         self.certain = {header.base_offset: data for header, data in content.batches}
