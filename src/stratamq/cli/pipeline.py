@@ -30,7 +30,7 @@ Master = Annotated[
     str, typer.Option(help="Where tasks run: local[2], spark://host:port, yarn, k8s://…")
 ]
 Remote = Annotated[str | None, typer.Option(help="A Spark Connect server, sc://host:port.")]
-Refresh = Annotated[bool, typer.Option("--full-refresh", help="Begin anew: empty all tables.")]
+Refresh = Annotated[bool, typer.Option("--full-refresh", help="Begin again: empty all tables.")]
 S3 = Annotated[bool, typer.Option("--s3", help="History is in S3: bring hadoop-aws.")]
 Conf = Annotated[list[str] | None, typer.Option(help="A setting of Spark: name=value.")]
 

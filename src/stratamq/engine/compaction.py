@@ -36,7 +36,7 @@ from stratamq.wire.kafka.records import BatchHeader, decode_batch, drop_records,
 from stratamq.wire.kafka.records.rewrite import empty_batch
 
 DIGEST_BYTES = 16
-"""Keys are remembered by a digest that nobody can forge: a collision would delete somebody's
+"""Keys are remembered by a digest that nobody can forge: a collision would delete another's
 record."""
 
 PAGE_BITS = 10
@@ -153,7 +153,7 @@ def rewriter(
         try:
             left = drop_records(header, data, gone, decompressed_max)
         except InvalidInput:
-            return bytes(data)  # nobody can read it now, but somebody may be able to repair it
+            return bytes(data)  # nobody can read it now, but an operator may be able to repair it
         if left is not None and read_header(left).record_count:
             return left
         return empty_batch(header) if header.last_offset in last_batches else None

@@ -148,10 +148,10 @@ class Group:
         """Batches of a leader. An empty log begins wherever they do."""
         first = batches[0].header.base_offset
         empty = not self.batches and self.store.start_offset == self.store.end_offset
-        anew = empty and first != self.end
-        self._check_continuous(batches, first if anew else self.end)
-        self._check_epochs(batches, NO_EPOCH if anew else self.epoch)
-        if anew:
+        restarts = empty and first != self.end
+        self._check_continuous(batches, first if restarts else self.end)
+        self._check_epochs(batches, NO_EPOCH if restarts else self.epoch)
+        if restarts:
             self._restart(first)
         self.batches.extend(batches)
         for header, parts, _ in batches:

@@ -7,7 +7,7 @@
 What is deleted, which transactions were aborted, which leaders wrote: the shard's own store goes on
 knowing it for all parts. `stratamq.tiering` provides the history.
 
-Where they meet is the store's `local_start`. It only rises while somebody reads, and the store
+Where they meet is the store's `local_start`. It only rises while a reader is at work, and the store
 raises it before anything goes, so a reader that finds it where it was has seen everything; one that
 does not looks again, and finds in the history what is gone here. Nothing in between is taken for a
 gap of compaction.
@@ -89,7 +89,7 @@ class TieredReads:
     # -- by offset -----------------------------------------------------------------------------
 
     def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
-        """May end where the parts meet: whoever wants more reads on."""
+        """May end where the parts meet: a caller that wants more reads on."""
         store = self._store
         for _ in range(ATTEMPTS_MAX):
             seam = store.local_start

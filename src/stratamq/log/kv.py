@@ -91,7 +91,7 @@ class KVStore(Protocol):
         """As `write`, unless that would wait; whether it was written."""
 
     def reopen(self) -> None:
-        """Begin anew with what the disk holds. After a failed write nothing else helps."""
+        """Open again what the disk holds. After a failed write nothing else helps."""
 
     def close(self) -> None: ...
 
@@ -128,7 +128,7 @@ def sync_all(kv: KVStore) -> None:
 
 
 def make_writable(kv: KVStore) -> None:
-    """Open the store anew if it refuses writes, as RocksDB does for ever after an I/O error."""
+    """Open the store again if it refuses writes, as RocksDB does for ever after an I/O error."""
     if not _is_writable(kv):
         kv.reopen()
         sync_all(kv)

@@ -29,7 +29,7 @@ class Capacity:
         self._stores: dict[MemoryShardStore, ShardStore] = {}
         self._age_checked_ms = 0
         self.evicted: list[MemoryShardStore] = []
-        """Stores whose start has moved since somebody last emptied this list."""
+        """Stores whose start has moved since this list was last emptied."""
         self.used_bytes = 0
         self._weighing = Lock()
         self.busy: set[MemoryShardStore] = set()

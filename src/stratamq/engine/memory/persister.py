@@ -17,9 +17,9 @@ logger = logging.getLogger(__name__)
 
 
 class Persister:
-    """`lock` is held while a segment is copied: whoever changes the past of a persisted shard holds
-    it too. A segment that could not be copied stays in memory and is tried again with the next
-    one. Without `background` nothing moves before somebody waits for it."""
+    """`lock` is held while a segment is copied: a caller that changes the past of a persisted shard
+    holds it too. A segment that could not be copied stays in memory and is tried again with the
+    next one. Without `background` nothing moves before a caller waits for it."""
 
     def __init__(self, *, background: bool = True) -> None:
         self._background = background

@@ -34,7 +34,7 @@ from stratamq.wire.kafka.records.layout import TRANSACTIONAL_BIT
 
 BATCHES_KEPT = 5
 SEQUENCES = 1 << 31
-"""Sequences count from 0 to 2^31 - 1 and begin anew."""
+"""Sequences count from 0 to 2^31 - 1 and begin again."""
 
 
 class StoredBatch(NamedTuple):

@@ -61,7 +61,7 @@ def decode(data: bytes, offset: Offset) -> ProducerTable | None:
     try:
         return _Reader(body).table(offset)
     except error:
-        return None  # it was whole when it was written, by somebody who writes another format
+        return None  # it was whole when it was written, by a version that writes another format
 
 
 class _Reader:

@@ -136,7 +136,7 @@ class Draft:
             )
 
     def add(self, header: BatchHeader, data: Buffer) -> None:
-        """A batch at its final place, whoever put it there."""
+        """A batch at its final place, from a producer or a leader."""
         known = self._known(header.producer_id)
         if header.attributes & CONTROL_BIT:
             self._end(known, header, data)

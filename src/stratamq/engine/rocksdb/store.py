@@ -105,7 +105,7 @@ class RocksShardStore(RocksReads):
         self._segments, self._epochs = staged
 
     def poison(self, reason: str) -> ShardPoisoned:
-        """Nobody knows what the disk holds: no write until the store is opened anew."""
+        """Nobody knows what the disk holds: no write until the store is opened again."""
         self._poison = reason
         return ShardPoisoned(f"{self.name} takes no writes until it is recovered: {reason}")
 
