@@ -105,6 +105,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reads = True
         self._closing = False
         self._unsent_before = 0
+        self._grace: asyncio.TimerHandle | None = None
         self._shared = memoryview(bytearray(READ_BYTES)) if shared is None else shared
         self._receiver: Receiver | None = None
         self._in_buffer = False
@@ -157,6 +158,10 @@ class Connection(asyncio.BufferedProtocol):
         self._closing = True
         self._gate.left(self)
         session, self.session, self._receiver = self.session, None, None
+        # Transport and connection refer to each other: only the garbage collector would free them.
+        self._transport = None
+        if self._grace is not None:
+            self._grace.cancel()
         if session is not None:
             session.ended()
 
@@ -200,7 +205,7 @@ class Connection(asyncio.BufferedProtocol):
             fields = {"host": self.host, "connection": self.number, "reason": reason}
             logger.debug("connection closed", extra={"fields": fields})
         self._transport.close()
-        self._loop.call_later(CLOSE_GRACE_S, self._transport.abort)
+        self._grace = self._loop.call_later(CLOSE_GRACE_S, self._transport.abort)
 
     def abort(self) -> None:
         """Close at once; what is unsent is dropped."""

@@ -1,14 +1,16 @@
 """Keeps Python's garbage collector from stopping a node for long, and freed memory from staying.
 
 A full collection looks at every object that there is, and nothing else runs meanwhile: 80 ms for
-the metadata of a thousand topics, every few thousand requests. Almost nothing of it is garbage.
-What a node holds lives long, and what it is done with is freed at once, without the collector,
-because it is in no cycle of references.
+the metadata of a thousand topics, 200 ms while large requests are read. Almost nothing of it is
+garbage. What a node holds lives long, and what it is done with is freed at once, without the
+collector, because it is in no cycle of references (tests/server/test_freed.py).
 
-So what has survived a full collection is frozen: later ones do not look at it again. Cycles among
-frozen objects would never be freed, so when twice as much is frozen as after the last review,
-everything is looked at once more, some time later: a review stops the node too, and objects that
-come all at once, as those of a topic of 10,000 partitions, shall have one and not several.
+So what has survived two collections is frozen: later ones do not look at it again, and no
+collection looks at more than the objects of the last few thousand requests. Cycles among frozen
+objects would never be freed, so when memory holds twice as many objects as after the last review,
+everything is looked at once more. That stops the node too, so it is asked for once a minute and not
+with each collection: objects that come all at once, as those of a topic of 10,000 partitions, have
+one review, and those of a large request are gone by then.
 """
 
 from __future__ import annotations
@@ -17,18 +19,19 @@ import asyncio
 import contextlib
 import ctypes
 import gc
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-OLDEST = 2
-"""The generation of a full collection."""
+YOUNGEST = 0
+"""The generation that every object begins in."""
 
-FROZEN_MIN = 100_000
-"""Below this a review is not worth its time."""
+BLOCKS_MIN = 500_000
+"""Below so many blocks of memory a review is not worth its time."""
 
-REVIEW_WAIT_S = 60.0
-"""From when a review is due until it is done."""
+REVIEW_PAUSE_S = 60.0
+"""From one look at whether a review is due to the next."""
 
 
 class Frozen:
@@ -37,30 +40,27 @@ class Frozen:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         gc.freeze()
-        self._reviewed = gc.get_freeze_count()
-        self._is_due = self._ended = False
-
-    def review(self) -> None:
-        """Collect what became garbage since it was frozen."""
-        self._is_due = False
-        if self._ended:
-            return
-        gc.unfreeze()
-        gc.collect()
-        gc.freeze()
-        self._reviewed = gc.get_freeze_count()
+        self._reviewed_blocks = sys.getallocatedblocks()
+        self._next = loop.call_later(REVIEW_PAUSE_S, self._look)
 
     def collected(self, phase: str, info: dict[str, Any]) -> None:
         """Called by the collector, in whichever thread it runs."""
-        if phase != "stop" or info["generation"] != OLDEST:
-            return
-        gc.freeze()
-        if not self._is_due and gc.get_freeze_count() > max(2 * self._reviewed, FROZEN_MIN):
-            self._is_due = True
-            self._loop.call_soon_threadsafe(self._loop.call_later, REVIEW_WAIT_S, self.review)
+        if phase == "stop" and info["generation"] > YOUNGEST:
+            gc.freeze()
+
+    def _look(self) -> None:
+        if sys.getallocatedblocks() > max(2 * self._reviewed_blocks, BLOCKS_MIN):
+            self.review()
+        self._next = self._loop.call_later(REVIEW_PAUSE_S, self._look)
+
+    def review(self) -> None:
+        """Collect what became garbage since it was frozen."""
+        gc.unfreeze()
+        gc.collect()  # which freezes what is left
+        self._reviewed_blocks = sys.getallocatedblocks()
 
     def end(self) -> None:
-        self._ended = True
+        self._next.cancel()
         gc.unfreeze()
 
 

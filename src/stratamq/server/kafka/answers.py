@@ -83,4 +83,6 @@ class Answers:
         """Nothing more is sent. The slots that have no answer yet."""
         self._budget.give(sum(slot.counted_bytes for slot in self.line))
         self.sent()
-        return [slot for slot in self.line if slot.answer is None]
+        unanswered = [slot for slot in self.line if slot.answer is None]
+        self.line.clear()
+        return unanswered

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import TYPE_CHECKING, NamedTuple
 
+from stratamq.broker.kafka.contract import nothing
 from stratamq.broker.kafka.turns import in_turns
 from stratamq.net.connection import Connection, Hold
 from stratamq.server.kafka.request_budget import SMALL_BYTES
@@ -189,6 +190,7 @@ class Inbox:
         if self._is_admitted and (large := self.frames.large) is not None:
             self._is_admitted = False
             self.done(large.size + SIZE_BYTES)
+        self._reading, self._ready = None, nothing  # the session is freed when nothing refers to it
         self.frames.close()
         rest = self._charged - under_way_bytes
         self._charged -= rest

@@ -114,6 +114,7 @@ class KafkaSession:
         for slot in self._answers.close():
             if slot.kind & FETCHES and slot.cancel is not None:
                 slot.cancel()  # its client is gone
+                slot.cancel = None  # a cancelled task holds its frames, and they hold the slot
                 self._inbox.done(slot.size_bytes, slot.unpacked_bytes)
             else:
                 under_way += slot.size_bytes + slot.unpacked_bytes
@@ -121,6 +122,7 @@ class KafkaSession:
             self._inbox.done(self._next[0].size_bytes, self._next[0].unpacked_bytes)
             self._next = None
         self._inbox.close(under_way)
+        self._mute.close()
 
     def cut_off(self, reason: str) -> None:
         self._finishing = True

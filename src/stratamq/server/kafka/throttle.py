@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Protocol
 
-from stratamq.broker.kafka.contract import Caller
+from stratamq.broker.kafka.contract import Caller, nothing
 from stratamq.broker.kafka.quotas.manager import RequestCost
 from stratamq.net.connection import Connection, Hold
 from stratamq.wire.kafka.protocol.messages.fetch import FetchResponse
@@ -81,6 +81,10 @@ class Mute:
             self._until, self.is_on = until, True
             self._connection.hold(Hold.MUTED)
             loop.call_at(until, self._end, until)
+
+    def close(self) -> None:
+        """The connection is gone. Its session, which `ended` belongs to, is to be freed with it."""
+        self._until, self._ended = 0.0, nothing
 
     def _end(self, until: float) -> None:
         if self._until == until:

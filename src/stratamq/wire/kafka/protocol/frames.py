@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import mmap
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from struct import Struct
 
 from stratamq.wire.kafka.protocol.errors import FrameTooLarge, MalformedFrame, ProtocolError
@@ -52,7 +54,8 @@ class FrameSplitter:
         self.held_bytes = 0
         """Bytes that no frame has carried out yet."""
         self._size: int | None = None
-        self._refusal: ProtocolError | None = None
+        self._refusal: Callable[[], ProtocolError] | None = None
+        """Makes the error. An error that is raised holds all callers, and with them this."""
 
     @property
     def awaited_bytes(self) -> int:
@@ -68,7 +71,7 @@ class FrameSplitter:
     def feed(self, data: Buffer) -> None:
         """Take what the socket gave; the caller may reuse its buffer."""
         if self._refusal is not None:
-            raise self._refusal
+            raise self._refusal()
         self.held_bytes += len(data)
         if len(data) >= _SMALL or not self._pieces:
             self._pieces.append(data if isinstance(data, bytes) else bytes(data))
@@ -82,7 +85,7 @@ class FrameSplitter:
     def next_frame(self) -> bytes | None:
         """The next whole frame without its size, or None when bytes are missing."""
         if self._refusal is not None:
-            raise self._refusal
+            raise self._refusal()
         if self._size is None:
             if self._pieces and (frame := self._whole(self._pieces[0])) is not None:
                 return frame
@@ -114,13 +117,14 @@ class FrameSplitter:
 
     def _checked(self, size: int) -> int:
         if size < 0:
-            self._refusal = MalformedFrame(f"a frame of {size} bytes")
+            self._refusal = partial(MalformedFrame, f"a frame of {size} bytes")
         elif size > self.frame_bytes_max:
-            self._refusal = FrameTooLarge(f"a frame of {size} bytes is over {self.frame_bytes_max}")
+            why = f"a frame of {size} bytes is over {self.frame_bytes_max}"
+            self._refusal = partial(FrameTooLarge, why)
         if self._refusal is not None:
             self._pieces.clear()
             self.held_bytes = 0
-            raise self._refusal
+            raise self._refusal()
         return size
 
     def _take(self, count: int) -> bytes:
