@@ -14,7 +14,7 @@ import pytest
 
 from stratamq.spark.union.places import reached
 from stratamq.tiering.stores.options import StoreOptions
-from stratamq.tiering.stores.s3_client import make_client
+from stratamq.tiering.stores.s3.client import make_client
 from stratamq.wire.kafka.protocol.messages.lake import DescribedLake
 from tests.clients.node import ROOT, Node, running
 from tests.peers import s3

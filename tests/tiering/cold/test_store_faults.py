@@ -22,7 +22,7 @@ from stratamq.tiering.cold.limits import ColdLimits
 from stratamq.tiering.cold.reads import CACHE_FOLDER, ColdReads
 from stratamq.tiering.stores.opening import open_store
 from stratamq.tiering.stores.options import StoreOptions
-from stratamq.tiering.stores.s3_client import make_client
+from stratamq.tiering.stores.s3.client import make_client
 from stratamq.wire.kafka.records import read_header, walk
 from tests.tiering.cold.files import SHARD, plain, store_file
 from tests.tiering.stores.conftest import KEY_ID, LIMITS, SECRET

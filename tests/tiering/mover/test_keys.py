@@ -10,7 +10,7 @@ from stratamq.model.shard import shard_name
 from stratamq.model.types import Offset, TopicId
 from stratamq.tiering import keys
 from stratamq.tiering.keys import FileKey, ObjectKind
-from stratamq.tiering.stores.keys import checked
+from stratamq.tiering.stores.contract import checked_key
 
 ID = TopicId("0123456789abcdef" * 2)
 OWNER = keys.owner_mark("a cluster")
@@ -25,7 +25,7 @@ def test_made_and_parsed(name: str, partition: int, base: Offset, end: Offset) -
     folder, token = keys.topic_folder(name, ID), keys.new_token(OWNER)
     shard = shard_name(ID, partition)
     data = keys.data_key(folder, partition, base, end, token)
-    assert keys.parse(checked(data)) == FileKey(shard, base, ObjectKind.PARQUET, OWNER)
+    assert keys.parse(checked_key(data)) == FileKey(shard, base, ObjectKind.PARQUET, OWNER)
     raw = keys.log_keys(folder, partition, base, token)
     made = {
         raw.log: ObjectKind.LOG,
@@ -33,9 +33,9 @@ def test_made_and_parsed(name: str, partition: int, base: Offset, end: Offset) -
         raw.timeindex: ObjectKind.TIMEINDEX,
     }
     for key, kind in made.items():
-        assert keys.parse(checked(key)) == FileKey(shard, base, kind, OWNER)
+        assert keys.parse(checked_key(key)) == FileKey(shard, base, kind, OWNER)
     for other in (keys.manifest_key(folder), f"{keys.metadata_prefix(folder)}v1.json"):
-        assert keys.parse(checked(other)) is None
+        assert keys.parse(checked_key(other)) is None
         assert keys.topic_id_of(other) == ID
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.tiering.stores.limits import StoreLimits
 from stratamq.tiering.stores.opening import open_store
-from stratamq.tiering.stores.options import StoreOptions
-from stratamq.tiering.stores.s3_client import make_client
+from stratamq.tiering.stores.options import StoreLimits, StoreOptions
+from stratamq.tiering.stores.s3.client import make_client
 from stratamq.tiering.stores.store import Store
 from tests.peers import hdfs, s3
 

@@ -8,10 +8,8 @@ from hypothesis import strategies as st
 
 from stratamq.model.errors import CorruptObject, ObjectNotFound, StoreUnavailable
 from stratamq.tiering.stores import walk
-from stratamq.tiering.stores.deadline import SLOW_BYTES_PER_S, Deadline
-from stratamq.tiering.stores.ranges import windows
-from stratamq.tiering.stores.retry import Retrier, RetryPolicy
-from stratamq.tiering.stores.sums import MIB, Sums
+from stratamq.tiering.stores.attempts import SLOW_BYTES_PER_S, Deadline, Retrier, RetryPolicy
+from stratamq.tiering.stores.sums import MIB, Sums, windows
 from stratamq.tiering.stores.upload import part_bytes
 
 POLICY = RetryPolicy(attempts_max=5, backoff_ms=100, backoff_ms_max=500, retry_ms_max=60_000)

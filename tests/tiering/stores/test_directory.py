@@ -17,7 +17,7 @@ from stratamq.model.errors import (
     StoreDenied,
     StoreUnavailable,
 )
-from stratamq.tiering.stores import attributes, directory
+from stratamq.tiering.stores import directory
 from stratamq.tiering.stores.opening import open_store
 from stratamq.tiering.stores.options import StoreOptions
 from stratamq.tiering.stores.store import Store
@@ -180,7 +180,7 @@ async def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 async def test_without_extended_attributes_sums_are_worked_out(
     directory_options: StoreOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(attributes.os, "setxattr")
+    monkeypatch.delattr(directory.os, "setxattr")
     store = await open_store(directory_options)
     info = await store.put("k", DATA)
     assert await store.head("k") == info

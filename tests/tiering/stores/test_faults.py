@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from stratamq.model.errors import CorruptObject, ObjectExists, ObjectNotFound, StoreUnavailable
-from stratamq.tiering.stores.limits import StoreLimits
 from stratamq.tiering.stores.opening import open_store
-from stratamq.tiering.stores.options import StoreOptions
+from stratamq.tiering.stores.options import StoreLimits, StoreOptions
 from stratamq.tiering.stores.store import Store
 from tests.tiering.stores.proxy import Fault, Message, Proxy, proxy_to
 

@@ -20,14 +20,12 @@ from stratamq.model.errors import (
     StoreError,
     StoreUnavailable,
 )
-from stratamq.tiering.stores.deadline import Deadline
-from stratamq.tiering.stores.hdfs_errors import Standby, remote_error
+from stratamq.tiering.stores.attempts import Deadline
+from stratamq.tiering.stores.hdfs.webhdfs import Standby, WebHdfs, remote_error
 from stratamq.tiering.stores.opening import open_store
-from stratamq.tiering.stores.options import StoreOptions
+from stratamq.tiering.stores.options import StoreOptions, parse_url
 from stratamq.tiering.stores.source import UploadSource
 from stratamq.tiering.stores.sums import sum_bytes
-from stratamq.tiering.stores.urls import parse_url
-from stratamq.tiering.stores.webhdfs import WebHdfs
 from tests.peers.s3 import free_port
 from tests.tiering.stores.proxy import Fault, Message, proxy_to
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.tiering.stores.deadline import Deadline
+from stratamq.tiering.stores.attempts import Deadline
 from stratamq.tiering.stores.directory import DirectoryBackend
 from stratamq.tiering.stores.opening import open_store
 from stratamq.tiering.stores.options import StoreOptions

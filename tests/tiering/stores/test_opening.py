@@ -10,10 +10,8 @@ import pytest
 
 from stratamq.model.config import load
 from stratamq.model.errors import InvalidConfig
-from stratamq.tiering.stores.limits import StoreLimits
 from stratamq.tiering.stores.opening import open_store, options_of
-from stratamq.tiering.stores.options import StoreOptions
-from stratamq.tiering.stores.urls import StoreUrl, parse_url
+from stratamq.tiering.stores.options import StoreLimits, StoreOptions, StoreUrl, parse_url
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from stratamq.model.errors import InvalidConfig, StrataError
-from stratamq.tiering.stores.urls import parse_url
+from stratamq.tiering.stores.options import parse_url
 from stratamq.wire.kafka.protocol.messages.lake import DescribedLake
 
 S3_PACKAGE = "org.apache.hadoop:hadoop-aws"

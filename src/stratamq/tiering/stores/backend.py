@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from stratamq.tiering.stores.attempts import Deadline
 from stratamq.tiering.stores.contract import Page
-from stratamq.tiering.stores.deadline import Deadline
 from stratamq.tiering.stores.source import UploadSource
 
 
 class Tags(NamedTuple):
-    """What is stored beside an object. The token tells who put it: no two puts share one."""
+    """Stored with an object. The token identifies the put that stored it: no two puts share one."""
 
     sums: str
     token: str
@@ -34,15 +34,16 @@ REMOTE_WINDOW_BYTES = 4 << 20
 class Backend(Protocol):
     @property
     def window_bytes(self) -> int:
-        """How much of an object is best read at a time, when all of it is."""
+        """How much to read at a time when a whole object is read."""
 
     def put(self, key: str, source: UploadSource, tags: Tags, *, if_absent: bool) -> None:
-        """Whole or not at all, and durable."""
+        """Store the object whole or not at all, and durably."""
 
     def head(self, key: str) -> Head: ...
 
     def read(self, key: str, start: int, stop: int, deadline: Deadline) -> bytes:
-        """Those bytes, or fewer if the object ends before: then it is not what it should be."""
+        """Read those bytes, or fewer if the object ends earlier, which callers report as
+        corrupt."""
 
     def list_page(self, prefix: str, after: str, limit: int) -> Page: ...
 
@@ -58,10 +59,10 @@ class PartsBackend(Backend, Protocol):
     """A backend that takes large objects in parts, several at a time, each tried on its own."""
 
     def begin(self, key: str, tags: Tags) -> str:
-        """The new upload's id. Nothing is seen of it before `finish`."""
+        """Start an upload and return its id. No reader sees it before `finish`."""
 
     def part(self, key: str, upload: str, number: int, source: UploadSource) -> str:
-        """A receipt for the part, which `finish` asks for. Numbers begin with 1."""
+        """Send a part and return its receipt, which `finish` needs. Numbers begin with 1."""
 
     def finish(self, key: str, upload: str, receipts: Sequence[str], *, if_absent: bool) -> None:
         """ObjectNotFound if there is no such upload (any more)."""

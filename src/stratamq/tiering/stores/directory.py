@@ -3,7 +3,7 @@
 An object is written to `.uploads` in the same file system, synced, and given its name by one rename
 (or, if it must not replace another, one hard link). Then its folder is synced. The sums are an
 extended attribute of the file, so they move with it; where there are no extended attributes they
-are worked out from the file each time, which finds no damage.
+are computed from the file each time, which finds no damage.
 """
 
 from __future__ import annotations
@@ -19,16 +19,41 @@ from stratamq.model.errors import (
     ObjectExists,
     ObjectNotFound,
     StoreDenied,
-    StoreError,
     StoreUnavailable,
 )
 from stratamq.tiering.stores import walk
-from stratamq.tiering.stores.attributes import read_attribute, write_attribute
+from stratamq.tiering.stores.attempts import Deadline
 from stratamq.tiering.stores.backend import Head, Tags
 from stratamq.tiering.stores.contract import Page
-from stratamq.tiering.stores.deadline import Deadline
 from stratamq.tiering.stores.source import UploadSource, read_range
 from stratamq.tiering.stores.sums import sum_file
+
+_NONE = {errno.ENODATA, errno.ENOTSUP, errno.EPERM}
+
+
+def write_attribute(path: Path, name: str, value: str) -> bool:
+    """Write an extended attribute. False if this system or file system has none."""
+    if not hasattr(os, "setxattr"):
+        return False
+    try:
+        os.setxattr(path, name, value.encode())
+    except OSError as error:
+        if error.errno in (errno.ENOTSUP, errno.EPERM):
+            return False
+        raise
+    return True
+
+
+def read_attribute(path: Path, name: str) -> str | None:
+    if not hasattr(os, "getxattr"):
+        return None
+    try:
+        return os.getxattr(path, name).decode()
+    except OSError as error:
+        if error.errno in _NONE:
+            return None
+        raise
+
 
 UPLOADS = ".uploads"
 SUMS, TOKEN = "user.stratamq.sums", "user.stratamq.put"
@@ -40,10 +65,10 @@ _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 class DirectoryBackend:
-    """The folder is made when it is opened, if it `may_be_new`. Otherwise one that is not there is
-    a disk that is not mounted, and must not be made beside it."""
+    """Objects below the folder `root`, which is created if it `may_be_new`. Otherwise a missing
+    folder means a disk that is not mounted, and creating it would hide that."""
 
-    window_bytes = 1 << 20  # in brief calls: they take a processor away from those who are served
+    window_bytes = 1 << 20  # short calls: a long one takes the processor from clients' requests
 
     def __init__(self, root: Path, *, may_be_new: bool = True) -> None:
         self._root, self._uploads = root, root / UPLOADS
@@ -51,7 +76,12 @@ class DirectoryBackend:
             raise StoreUnavailable(f"{root} is not there")
         with _translated(str(root)):
             self._uploads.mkdir(parents=True, exist_ok=True)
-            self._has_attributes = self._probe()
+            probe = self._uploads / secrets.token_hex(16)
+            probe.touch()
+            try:
+                self._has_attributes = write_attribute(probe, SUMS, "probe")
+            finally:
+                probe.unlink()
 
     def put(self, key: str, source: UploadSource, tags: Tags, *, if_absent: bool) -> None:
         temporary = self._uploads / secrets.token_hex(16)
@@ -85,7 +115,12 @@ class DirectoryBackend:
         with _translated(key), contextlib.suppress(*_NO_OBJECT):
             path.unlink()
             sync_folder(path.parent)
-            self._prune(path.parent)
+            # Folders that have become empty go as well, up to the root.
+            folder = path.parent
+            with contextlib.suppress(OSError):
+                while folder != self._root:
+                    folder.rmdir()
+                    folder = folder.parent
 
     def sweep(self, before_ms: int) -> int:
         swept = 0
@@ -100,17 +135,9 @@ class DirectoryBackend:
     def close(self) -> None:
         pass
 
-    def _probe(self) -> bool:
-        """Whether this file system keeps extended attributes."""
-        probe = self._uploads / secrets.token_hex(16)
-        probe.touch()
-        try:
-            return write_attribute(probe, SUMS, "probe")
-        finally:
-            probe.unlink()
-
     def _write(self, path: Path, source: UploadSource, tags: Tags) -> None:
-        """A store whose folder has gone (a disk not mounted) is down, and is not made anew."""
+        """Write and sync a file. If `.uploads` has gone (a disk not mounted), the store is down;
+        the folder is not created again."""
         try:
             file = path.open("xb")
         except FileNotFoundError:
@@ -125,7 +152,8 @@ class DirectoryBackend:
             os.fsync(file.fileno())
 
     def _name(self, temporary: Path, path: Path, if_absent: bool) -> None:
-        """Again if the folder goes in between: whoever deletes its last object prunes it."""
+        """Give the file its name. Retried if the folder goes meanwhile: the thread that deletes
+        the last object of a folder removes the folder too."""
         give = os.link if if_absent else os.replace
         for _ in range(NAMING_ATTEMPTS_MAX):
             self._make_folder(path.parent)
@@ -133,22 +161,15 @@ class DirectoryBackend:
                 give(temporary, path)
                 sync_folder(path.parent)
                 return
-        raise StoreUnavailable(f"{path.parent} is removed again and again")
+        raise StoreUnavailable(f"{path.parent} was removed {NAMING_ATTEMPTS_MAX} times meanwhile")
 
     def _make_folder(self, folder: Path) -> None:
-        """With its parents, each of them durable."""
+        """Create a folder and its parents, and sync each of them."""
         if folder.is_dir():
             return
         self._make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
         sync_folder(folder.parent)
-
-    def _prune(self, folder: Path) -> None:
-        """Remove folders that have become empty, up to the root."""
-        with contextlib.suppress(OSError):
-            while folder != self._root:
-                folder.rmdir()
-                folder = folder.parent
 
     def _tags(self, path: Path) -> Tags | None:
         if not self._has_attributes:
@@ -182,19 +203,16 @@ def sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _translated(what: str, *, writing: bool = False) -> Iterator[None]:
-    """The operating system's errors as a store's."""
+    """Raise the operating system's errors as a store's."""
     try:
         yield
     except FileExistsError:
         raise ObjectExists(what) from None
     except OSError as error:
-        raise _as_store_error(what, error, writing) from None
-
-
-def _as_store_error(what: str, error: OSError, writing: bool) -> StoreError:
-    reason = f"{what}: {error.strerror}"
-    if error.errno in _NOT_FOUND:
-        return ObjectExists(f"{what}: an object and a folder") if writing else ObjectNotFound(what)
-    if error.errno in _DENIED:
-        return StoreDenied(reason)
-    return StoreUnavailable(reason)
+        if error.errno in _NOT_FOUND:
+            # A put makes its folders: one that is "missing" is an object of that name.
+            if writing:
+                raise ObjectExists(f"{what}: an object and a folder") from None
+            raise ObjectNotFound(what) from None
+        kind = StoreDenied if error.errno in _DENIED else StoreUnavailable
+        raise kind(f"{what}: {error.strerror}") from None

@@ -11,10 +11,8 @@ from stratamq.model.config import NodeConfig
 from stratamq.model.errors import InvalidConfig
 from stratamq.tiering.stores.backend import Backend
 from stratamq.tiering.stores.directory import DirectoryBackend
-from stratamq.tiering.stores.limits import StoreLimits
-from stratamq.tiering.stores.options import StoreOptions
+from stratamq.tiering.stores.options import StoreLimits, StoreOptions, StoreUrl, parse_url
 from stratamq.tiering.stores.store import Store
-from stratamq.tiering.stores.urls import StoreUrl, parse_url
 
 COLD_FOLDER = "cold"
 
@@ -34,7 +32,7 @@ assert set(_LIMITS) == {field.name for field in fields(StoreLimits)}, "each limi
 
 
 def options_of(config: NodeConfig) -> StoreOptions:
-    """What a node's settings say of its store."""
+    """Read the options of a node's store from its settings."""
     default = (config.data_dir.absolute() / COLD_FOLDER).as_uri()
     return StoreOptions(
         url=config.text("store.url") or default,
@@ -69,14 +67,14 @@ def _backend(url: StoreUrl, options: StoreOptions, may_be_new: bool) -> Backend:
 
 
 def _s3(url: StoreUrl, options: StoreOptions) -> Backend:
-    from stratamq.tiering.stores.s3 import S3Backend
-    from stratamq.tiering.stores.s3_client import make_client
+    from stratamq.tiering.stores.s3.backend import S3Backend
+    from stratamq.tiering.stores.s3.client import make_client
 
     return S3Backend(make_client(options), url.place, url.path)
 
 
 def _hdfs(url: StoreUrl, options: StoreOptions) -> Backend:
-    from stratamq.tiering.stores.hdfs import HdfsBackend
-    from stratamq.tiering.stores.webhdfs import WebHdfs
+    from stratamq.tiering.stores.hdfs.backend import HdfsBackend
+    from stratamq.tiering.stores.hdfs.webhdfs import WebHdfs
 
     return HdfsBackend(WebHdfs.of(url, options), url.path)

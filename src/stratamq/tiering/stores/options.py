@@ -1,10 +1,38 @@
-"""What a store is opened with. No secret is among it: credentials are found by AWS's own ways."""
+"""What a store is opened with: its URL, its limits and its settings.
+
+No secret is among them: credentials are found by AWS's own ways.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
-from stratamq.tiering.stores.limits import StoreLimits
+from stratamq.model.errors import InvalidConfig, InvalidName
+from stratamq.tiering.stores.attempts import RetryPolicy
+from stratamq.tiering.stores.contract import checked_key
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreLimits:
+    uploads_max: int = 4
+    reads_max: int = 16
+    connect_timeout_ms: int = 5_000
+    timeout_ms: int = 20_000
+    attempts_max: int = 5
+    backoff_ms: int = 100
+    backoff_ms_max: int = 5_000
+    retry_ms_max: int = 60_000
+    part_bytes: int = 16 * MIB
+
+    @property
+    def retry(self) -> RetryPolicy:
+        return RetryPolicy(
+            self.attempts_max, self.backoff_ms, self.backoff_ms_max, self.retry_ms_max
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,3 +48,71 @@ class StoreOptions:
     hdfs_http_address: str = ""
     hdfs_user: str = ""
     limits: StoreLimits = field(default_factory=StoreLimits)
+
+
+SCHEMES = ("file", "s3", "hdfs")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreUrl:
+    """`place` is the bucket of s3, the host (and port) of hdfs; `path` has no slash at its ends,
+    but for a folder of this machine, which is absolute."""
+
+    scheme: str
+    place: str
+    path: str
+
+    def __str__(self) -> str:
+        slash = "" if self.path.startswith("/") or not self.path else "/"
+        return f"{self.scheme}://{self.place}{slash}{self.path}"
+
+
+def parse_url(url: str) -> StoreUrl:
+    """Parse a store's URL or raise InvalidConfig. Credentials before an @ are never repeated."""
+    if not url.isprintable() or "\\" in url:
+        raise InvalidConfig("store.url has characters that no URL has")
+    parts = urlsplit(url)
+    if "@" in parts.netloc:
+        raise InvalidConfig("store.url holds credentials: give them by AWS's own ways instead")
+    if parts.query or parts.fragment:
+        raise InvalidConfig("store.url takes no ? or #: the rest are settings of their own")
+    if parts.scheme not in SCHEMES:
+        known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
+        raise InvalidConfig(f"store.url: {parts.scheme or 'no scheme'!r} is not one of {known}")
+    return _PARSERS[parts.scheme](parts.netloc, unquote(parts.path))
+
+
+def _file(place: str, path: str) -> StoreUrl:
+    if place not in ("", "localhost"):
+        raise InvalidConfig(f"store.url: file://{place} is another machine; write file:///folder")
+    if not path.startswith("/") or path == "/":
+        raise InvalidConfig("store.url: file:// needs an absolute folder: file:///folder")
+    return StoreUrl("file", "", str(Path(path)))
+
+
+def _s3(place: str, path: str) -> StoreUrl:
+    if not place:
+        raise InvalidConfig("store.url: the bucket is missing: s3://bucket/prefix")
+    return StoreUrl("s3", place, _prefix(path))
+
+
+def _hdfs(place: str, path: str) -> StoreUrl:
+    if not place or place.startswith(":"):
+        raise InvalidConfig("store.url: the host is missing: hdfs://host:8020/folder")
+    host, _, port = place.partition(":")
+    if port and not port.isdigit():
+        raise InvalidConfig(f"store.url: {port!r} is no port of {host}")
+    return StoreUrl("hdfs", place, _prefix(path))
+
+
+def _prefix(path: str) -> str:
+    path = path.strip("/")
+    if not path:
+        return ""
+    try:
+        return checked_key(path)
+    except InvalidName as error:
+        raise InvalidConfig(f"store.url: {error}") from None
+
+
+_PARSERS = {"file": _file, "s3": _s3, "hdfs": _hdfs}

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from stratamq.model.errors import CorruptObject, InvalidInput, StorageError
 from stratamq.tiering.priority import make_way
+from stratamq.tiering.stores.attempts import Deadline
 from stratamq.tiering.stores.contract import Pace
-from stratamq.tiering.stores.deadline import Deadline
 from stratamq.tiering.stores.sums import Sums
 from stratamq.wire.crc import crc32c
 
@@ -87,8 +87,8 @@ def read_slice(path: Path, start: int, stop: int) -> bytes:
 
 
 def read_range(file: int, start: int, stop: int) -> bytes:
-    """Those bytes of an open file, fewer at its end. Megabytes are not copied once more: that
-    would hold the interpreter, which whoever is served needs."""
+    """Those bytes of an open file, fewer at its end. Megabytes are not copied once more: a copy
+    holds the GIL, which requests of clients need."""
     data = os.pread(file, stop - start, start)
     while len(data) < stop - start:
         more = os.pread(file, stop - start - len(data), start + len(data))

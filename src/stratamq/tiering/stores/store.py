@@ -10,20 +10,26 @@ from pathlib import Path
 from typing import TypeVar
 
 from stratamq.model.errors import Closed, CorruptObject, InvalidInput
-from stratamq.tiering.stores import keys, ranges
+from stratamq.tiering.stores.attempts import Deadline, Retrier
 from stratamq.tiering.stores.backend import Backend, Head
-from stratamq.tiering.stores.contract import PAGE_KEYS_MAX, Listed, ObjectInfo, Pace, Page
-from stratamq.tiering.stores.deadline import Deadline
-from stratamq.tiering.stores.limits import StoreLimits
-from stratamq.tiering.stores.retry import Retrier
+from stratamq.tiering.stores.contract import (
+    PAGE_KEYS_MAX,
+    Listed,
+    ObjectInfo,
+    Pace,
+    Page,
+    checked_key,
+    checked_prefix,
+)
+from stratamq.tiering.stores.options import StoreLimits
 from stratamq.tiering.stores.source import Content
-from stratamq.tiering.stores.sums import Sums, decode, sum_bytes, sum_file
+from stratamq.tiering.stores.sums import Sums, decode, sum_bytes, sum_file, windows
 from stratamq.tiering.stores.upload import Upload
 
 T = TypeVar("T")
 
 RANGE_BYTES_MAX = 64 << 20
-"""What one range may hold in memory. Who wants more reads it as a stream."""
+"""The most that one range may hold in memory. Longer reads are streams."""
 
 READ_AHEAD = 1
 """Pieces of a stream that are fetched while one is being used."""
@@ -71,7 +77,7 @@ class Store:
             limits=self._limits,
             run=self._write,
             retrier=self.retrier,
-            key=keys.checked(key),
+            key=checked_key(key),
             content=content,
             sums=sums,
             pace=pace,
@@ -80,7 +86,7 @@ class Store:
         return _info(key, await upload.store())
 
     async def delete(self, key: str) -> None:
-        keys.checked(key)
+        checked_key(key)
         await self.retrier.run(lambda: self._write(lambda: self._backend.delete(key)))
 
     async def sweep(self, before_ms: int) -> int:
@@ -89,13 +95,13 @@ class Store:
     # -- reading -----------------------------------------------------------------------------------
 
     async def head(self, key: str) -> ObjectInfo:
-        keys.checked(key)
+        checked_key(key)
         return await self.retrier.run(lambda: self._head(key))
 
     async def get_range(
         self, key: str, start: int, stop: int, *, info: ObjectInfo | None = None
     ) -> bytes:
-        keys.checked(key)
+        checked_key(key)
         if not 0 <= start <= stop or stop - start > RANGE_BYTES_MAX:
             raise InvalidInput(f"{key}: {start}..{stop} is no range of {RANGE_BYTES_MAX} bytes")
         return await self.retrier.run(lambda: self._range(key, start, stop, info))
@@ -108,7 +114,7 @@ class Store:
         reads: deque[asyncio.Task[bytes]] = deque()
         step = self._backend.window_bytes
         try:
-            for first, last in ranges.windows(start, end, found.sums, step):
+            for first, last in windows(start, end, found.sums, step):
                 reads.append(asyncio.create_task(self.get_range(key, first, last, info=found)))
                 if len(reads) > READ_AHEAD:
                     yield await reads.popleft()
@@ -122,7 +128,7 @@ class Store:
     async def list_page(
         self, prefix: str = "", *, after: str = "", limit: int = PAGE_KEYS_MAX
     ) -> Page:
-        keys.checked_prefix(prefix)
+        checked_prefix(prefix)
         if not 1 <= limit <= PAGE_KEYS_MAX:
             raise InvalidInput(f"a page has 1 to {PAGE_KEYS_MAX} keys, not {limit}")
         return await self.retrier.run(
@@ -141,7 +147,7 @@ class Store:
         return _info(key, await self._read(lambda: self._backend.head(key)))
 
     async def _range(self, key: str, start: int, stop: int, info: ObjectInfo | None) -> bytes:
-        """The blocks around the range, all of them checked, cut to it."""
+        """Read the blocks around a range, check them all and cut the result to the range."""
         known = info or await self._head(key)
         stop = min(stop, known.size)
         if start >= stop:
@@ -173,7 +179,7 @@ class Store:
         return await asyncio.get_running_loop().run_in_executor(pool, work)
 
     async def close(self) -> None:
-        """Wait for what is on its way, and take nothing new."""
+        """Wait for requests that are on their way, and accept no new ones."""
         self._closed = True
         for pool in (self._writers, self._readers):
             await asyncio.to_thread(pool.shutdown, cancel_futures=True)

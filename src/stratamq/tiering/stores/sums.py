@@ -1,8 +1,8 @@
 """Checksums of an object: one of the whole and one per block, so that ranges can be checked too.
 
-They travel beside the object as one line of text (S3: user metadata, files: an extended attribute),
-which must fit S3's 2 KB: hence at most 256 blocks, and larger blocks for larger objects. The format
-is in docs/formats/object-sums.md.
+They are stored with the object as one line of text (S3: user metadata, files: an extended
+attribute), which must fit S3's 2 KB: hence at most 256 blocks, and larger blocks for larger
+objects. The format is in docs/formats/object-sums.md.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import binascii
 import io
 import os
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +40,7 @@ class Sums:
     blocks: tuple[int, ...]
 
     def widened(self, start: int, stop: int) -> tuple[int, int]:
-        """The blocks around a range: the least that can be checked."""
+        """Widen a range to whole blocks: less cannot be checked."""
         first = start - start % self.block_bytes
         last = -(-stop // self.block_bytes) * self.block_bytes
         return first, min(last, self.size)
@@ -61,7 +61,7 @@ class Sums:
 
 
 def decode(key: str, text: str) -> Sums:
-    """What `encode` wrote, or CorruptObject: the line has a checksum of its own at its end."""
+    """Return what `encode` wrote, or raise CorruptObject: the line ends with its own checksum."""
     body, _, own = text.rpartition(":")
     fields = body.split(":")
     if own != f"{crc32c(body.encode()):08x}" or len(fields) != 5 or fields[0] != VERSION:
@@ -85,11 +85,16 @@ def block_bytes_of(size: int) -> int:
 def sum_bytes(data: bytes) -> Sums:
     step = block_bytes_of(len(data))
     view = memoryview(data)
-    return _summed(len(data), step, (view[at : at + step] for at in range(0, len(data), step)))
+    blocks, whole = [], 0
+    for at in range(0, len(data), step):
+        block = view[at : at + step]
+        blocks.append(crc32c(block))
+        whole = crc32c(block, whole)
+    return Sums(len(data), step, whole, tuple(blocks))
 
 
 def sum_file(path: Path) -> Sums:
-    """Read a file once, a mebibyte at a time."""
+    """Sum a file, which is read once, a mebibyte at a time."""
     try:
         with path.open("rb", buffering=0) as file:
             return _sum_open(file, os.fstat(file.fileno()).st_size)
@@ -112,9 +117,11 @@ def _sum_open(file: io.FileIO, size: int) -> Sums:
     return Sums(size, step, whole, tuple(blocks))
 
 
-def _summed(size: int, step: int, views: Iterable[memoryview]) -> Sums:
-    blocks, whole = [], 0
-    for view in views:
-        blocks.append(crc32c(view))
-        whole = crc32c(view, whole)
-    return Sums(size, step, whole, tuple(blocks))
+def windows(start: int, stop: int, sums: Sums | None, step: int) -> Iterator[tuple[int, int]]:
+    """Consecutive ranges of at most `step` bytes, or a block, from `start` to `stop`. They meet at
+    block boundaries: no block is read twice."""
+    step = max(step, sums.block_bytes) if sums else step
+    while start < stop:
+        end = min(start - start % step + step, stop)
+        yield start, end
+        start = end

@@ -16,14 +16,12 @@ from stratamq.model.errors import (
     StoreError,
     StoreUnavailable,
 )
+from stratamq.tiering.stores.attempts import Deadline, Retrier
 from stratamq.tiering.stores.backend import Backend, Head, PartsBackend, Tags
 from stratamq.tiering.stores.contract import Pace
-from stratamq.tiering.stores.deadline import Deadline
-from stratamq.tiering.stores.limits import StoreLimits
-from stratamq.tiering.stores.ranges import windows
-from stratamq.tiering.stores.retry import Retrier
+from stratamq.tiering.stores.options import StoreLimits
 from stratamq.tiering.stores.source import Content, UploadSource
-from stratamq.tiering.stores.sums import Sums
+from stratamq.tiering.stores.sums import Sums, windows
 
 T = TypeVar("T")
 
@@ -36,8 +34,8 @@ class Run(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """After a lost answer nobody knows whether the object is there. The token beside it tells: an
-    object that is in the way and has our token is the one we put."""
+    """One put. After a lost answer it is unknown whether the object was stored. Its token shows it:
+    an object that is in the way and has our token is the one we put."""
 
     backend: Backend
     limits: StoreLimits
@@ -64,8 +62,8 @@ class Upload:
         return Tags(self.sums.encode(), self.token)
 
     async def _stored(self) -> Head:
-        """What the store says of the object now: the proof that it has it. A store that keeps
-        nothing beside objects loses the sums, but the caller has them."""
+        """Ask the store for the object, as proof that it has it. A store that keeps no metadata of
+        objects loses the sums, but the caller has them."""
         head = await self.run(lambda: self.backend.head(self.key))
         return head if head.tags else head._replace(tags=self._tags)
 
@@ -101,7 +99,8 @@ class Upload:
         return head.tags is not None and head.tags.token == self.token
 
     def _compare(self) -> None:
-        """An attempt of which we heard nothing stored this: perhaps not as it was sent."""
+        """Check an object that an earlier attempt stored without an answer: its bytes may be
+        wrong."""
         try:
             for first, last in windows(0, self.sums.size, self.sums, self.backend.window_bytes):
                 deadline = Deadline(self.limits.timeout_ms, last - first)
@@ -147,7 +146,7 @@ class Upload:
                 raise StoreUnavailable(f"{self.key}: the store lost the upload") from None
 
     async def _abort(self, backend: PartsBackend, upload: str) -> None:
-        """Best effort: what stays is swept later."""
+        """Abort an upload, as far as possible: `sweep` removes what stays."""
         with contextlib.suppress(StoreError):
             await self._tried(lambda: backend.abort(self.key, upload))
 
@@ -162,7 +161,7 @@ def part_bytes(wanted: int, block_bytes: int) -> int:
 
 
 async def all_of(work: Iterable[Awaitable[T]]) -> list[T]:
-    """The results in order. At the first failure the rest is given up."""
+    """Return the results in order. At the first failure the rest is cancelled."""
     tasks = [asyncio.ensure_future(each) for each in work]
     try:
         return await asyncio.gather(*tasks)

@@ -17,7 +17,7 @@ class Entry(NamedTuple):
 
 
 ListFolder = Callable[[str], Iterable[Entry]]
-"""What is in a folder, given as a key without a slash at its end; nothing if there is no such."""
+"""Lists a folder, which is given as a key without a slash at its end. Empty if it is missing."""
 
 
 def page(list_folder: ListFolder, prefix: str, after: str, limit: int) -> Page:
@@ -26,8 +26,8 @@ def page(list_folder: ListFolder, prefix: str, after: str, limit: int) -> Page:
 
 
 def walk(list_folder: ListFolder, prefix: str, after: str) -> Iterator[Listed]:
-    """Every object whose key begins with `prefix` and comes after `after`, in order. Folders that
-    can hold none are not looked into."""
+    """Yield every object whose key begins with `prefix` and sorts after `after`, in order. Folders
+    that can hold none are not listed."""
     top = prefix.rpartition("/")[0]
     yield from _below(list_folder, top, prefix, after)
 
@@ -40,7 +40,8 @@ def _below(list_folder: ListFolder, folder: str, prefix: str, after: str) -> Ite
             continue  # the store's own
         if entry.folder:
             inside = f"{key}/"
-            if _may_hold(inside, prefix) and _reaches_past(inside, after):
+            may_match = inside.startswith(prefix) or prefix.startswith(inside)
+            if may_match and (after.startswith(inside) or inside > after):
                 yield from _below(list_folder, key, prefix, after)
         elif key.startswith(prefix) and key > after:
             yield Listed(key, entry.size, entry.modified_ms)
@@ -49,11 +50,3 @@ def _below(list_folder: ListFolder, folder: str, prefix: str, after: str) -> Ite
 def _order(entry: Entry) -> str:
     """A folder sorts as its keys do: `a-b` comes before `a/b`. Names are ASCII."""
     return f"{entry.name}/" if entry.folder else entry.name
-
-
-def _may_hold(inside: str, prefix: str) -> bool:
-    return inside.startswith(prefix) or prefix.startswith(inside)
-
-
-def _reaches_past(inside: str, after: str) -> bool:
-    return after.startswith(inside) or inside > after

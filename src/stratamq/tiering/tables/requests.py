@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 from stratamq.meta.tier.files import ParquetEnd, TierFile, TierObject
 from stratamq.model.topic import Topic, TopicConfig
 from stratamq.model.types import TopicId
-from stratamq.tiering.stores.limits import StoreLimits
-from stratamq.tiering.stores.options import StoreOptions
+from stratamq.tiering.stores.options import StoreLimits, StoreOptions
 
 NO_CATALOG = "none"
 FILE_FIELDS = tuple(field.name for field in fields(TierFile))

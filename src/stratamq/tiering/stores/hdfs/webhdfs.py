@@ -1,6 +1,7 @@
 """WebHDFS: HDFS's file operations over HTTP, one method each. No Java and no native library.
 
-The NameNode answers what concerns names; for bytes it names a DataNode, which is asked in turn.
+The NameNode answers requests about names; for bytes it names a DataNode, which is asked in turn.
+HDFS's remote exceptions become our errors by their class and never by their text.
 """
 
 from __future__ import annotations
@@ -14,14 +15,49 @@ from urllib.parse import quote, urlencode
 from urllib3 import BaseHTTPResponse, PoolManager, Timeout
 from urllib3.exceptions import HTTPError
 
-from stratamq.model.errors import InvalidConfig, StoreUnavailable
-from stratamq.tiering.stores import http_body
-from stratamq.tiering.stores.deadline import Deadline
-from stratamq.tiering.stores.hdfs_errors import Standby, remote_error
-from stratamq.tiering.stores.limits import StoreLimits
-from stratamq.tiering.stores.options import StoreOptions
+from stratamq.model.errors import (
+    InvalidConfig,
+    ObjectExists,
+    ObjectNotFound,
+    StoreDenied,
+    StoreError,
+    StoreUnavailable,
+)
+from stratamq.tiering.stores.attempts import Deadline, body_pieces
+from stratamq.tiering.stores.options import StoreLimits, StoreOptions, StoreUrl
 from stratamq.tiering.stores.source import UploadSource
-from stratamq.tiering.stores.urls import StoreUrl
+
+
+class Standby(StoreUnavailable):
+    """This NameNode is not the active one: ask the other."""
+
+
+BY_EXCEPTION: dict[str, type[StoreError]] = {
+    "FileNotFoundException": ObjectNotFound,
+    "FileAlreadyExistsException": ObjectExists,
+    "ParentNotDirectoryException": ObjectExists,
+    "PathIsNotEmptyDirectoryException": ObjectExists,
+    "AccessControlException": StoreDenied,
+    "AuthorizationException": StoreDenied,
+    "SecurityException": StoreDenied,
+    "InvalidToken": StoreDenied,
+    "StandbyException": Standby,
+    "IllegalArgumentException": StoreError,
+    "UnsupportedOperationException": StoreError,
+}
+"""Whatever else HDFS throws (safe mode, no DataNode, a lease, any IOException) may pass."""
+
+
+def remote_error(status: int, body: bytes) -> StoreError:
+    try:
+        name = str(json.loads(body)["RemoteException"]["exception"])[:64]
+    except (ValueError, KeyError, TypeError):
+        name = None
+    if name is None and status == 401:
+        return StoreDenied("HDFS asks for a login; only its simple authentication is spoken here")
+    kind = BY_EXCEPTION.get(name or "", StoreUnavailable)
+    return kind(f"HDFS: {status} {name or ''}".rstrip())
+
 
 HTTP_PORT = 9870
 POOLS_MAX = 64
@@ -51,11 +87,17 @@ class WebHdfs:
         return cls(addresses, options.hdfs_user or getpass.getuser(), options.limits)
 
     def ask(self, method: str, path: str, op: str, **params: str) -> Json:
-        """The NameNode's answer. One that is down or in standby is passed over."""
+        """Return the NameNode's answer. NameNodes that are down or in standby are skipped."""
         failure: StoreUnavailable | None = None
         for address in list(self._addresses):
             try:
-                found = self._json(method, self._url(address, path, op, params))
+                query = urlencode({"op": op, "user.name": self._user} | params, quote_via=quote)
+                url = f"{address}/webhdfs/v1{quote(path)}?{query}"
+                data = _checked(self._request(method, url))
+                found: Json = dict(json.loads(data)) if data else {}
+            except ValueError:
+                failure = StoreUnavailable("the NameNode's answer is cut off")
+                continue
             except (Standby, StoreUnavailable) as error:
                 failure = StoreUnavailable(str(error))
                 continue
@@ -77,7 +119,7 @@ class WebHdfs:
         try:
             if answer.status != 200:
                 _checked(answer)
-            yield from http_body.pieces(answer, deadline)
+            yield from body_pieces(answer, deadline)
         except (HTTPError, OSError) as error:
             raise StoreUnavailable(f"open {path}: {type(error).__name__}") from None
         finally:
@@ -85,17 +127,6 @@ class WebHdfs:
 
     def close(self) -> None:
         self._pool.clear()
-
-    def _url(self, address: str, path: str, op: str, params: dict[str, str]) -> str:
-        query = urlencode({"op": op, "user.name": self._user} | params, quote_via=quote)
-        return f"{address}/webhdfs/v1{quote(path)}?{query}"
-
-    def _json(self, method: str, url: str) -> Json:
-        data = _checked(self._request(method, url))
-        try:
-            return dict(json.loads(data)) if data else {}
-        except ValueError:
-            raise StoreUnavailable("the NameNode's answer is cut off") from None
 
     def _request(self, method: str, url: str, **more: Any) -> BaseHTTPResponse:
         try:
@@ -105,7 +136,7 @@ class WebHdfs:
 
 
 def _checked(answer: BaseHTTPResponse) -> bytes:
-    """The body, or the error it tells of."""
+    """Return the body, or raise the error that it reports."""
     try:
         data = answer.read(ANSWER_BYTES_MAX)
     except (HTTPError, OSError) as error:

@@ -19,11 +19,11 @@ from stratamq.model.errors import (
     StoreUnavailable,
 )
 from stratamq.tiering.stores import walk
+from stratamq.tiering.stores.attempts import Deadline
 from stratamq.tiering.stores.backend import REMOTE_WINDOW_BYTES, Head, Tags
 from stratamq.tiering.stores.contract import Page
-from stratamq.tiering.stores.deadline import Deadline
+from stratamq.tiering.stores.hdfs.webhdfs import WebHdfs
 from stratamq.tiering.stores.source import UploadSource
-from stratamq.tiering.stores.webhdfs import Json, WebHdfs
 from stratamq.wire.crc import crc32c
 
 UPLOADS = ".uploads"
@@ -54,10 +54,17 @@ class HdfsBackend:
         found = self._hdfs.ask("GET", self._path(key), "GETFILESTATUS")["FileStatus"]
         if found["type"] != "FILE":
             raise ObjectNotFound(key)
-        return Head(found["length"], found["modificationTime"], self._tags(key))
+        answer = self._hdfs.ask("GET", self._path(key), "GETXATTRS", encoding="text")
+        values = {
+            each["name"]: str(each.get("value") or "").strip('"')
+            for each in answer.get("XAttrs", ())
+        }
+        tags = Tags(values[SUMS], values.get(TOKEN, "")) if SUMS in values else None
+        return Head(found["length"], found["modificationTime"], tags)
 
     def read(self, key: str, start: int, stop: int, deadline: Deadline) -> bytes:
-        """A DataNode does not say how much it will send: one that stops early is not heard."""
+        """Read a range. A DataNode does not announce how much it will send, so an answer that
+        stops early looks complete: only its length shows the failure."""
         data = b"".join(self._hdfs.open(self._path(key), start, stop, deadline))
         if len(data) < stop - start:
             raise StoreUnavailable(f"{key}: {len(data)} bytes instead of {stop - start}")
@@ -67,7 +74,7 @@ class HdfsBackend:
         return walk.page(self._entries, prefix, after, limit)
 
     def delete(self, key: str) -> None:
-        """ObjectExists: it is a folder with something in it, and no object."""
+        """ObjectExists is ignored as well: it means a folder with files in it, not an object."""
         with contextlib.suppress(ObjectNotFound, ObjectExists):
             self._hdfs.ask("DELETE", self._path(key), "DELETE")
 
@@ -84,7 +91,7 @@ class HdfsBackend:
         return f"{self._root}/{key}"
 
     def _compare(self, key: str, temporary: str, source: UploadSource) -> None:
-        """HDFS guards its own disks and wires; the way there has no checksum but this."""
+        """HDFS checks its own disks and transfers; the way from here to HDFS has no other check."""
         whole = 0
         if len(source):
             for piece in self._hdfs.open(temporary, 0, len(source), source.deadline):
@@ -96,11 +103,6 @@ class HdfsBackend:
         given = {"xattr.name": name, "xattr.value": f'"{value}"', "flag": "CREATE"}
         self._hdfs.ask("PUT", path, "SETXATTR", **given)
 
-    def _tags(self, key: str) -> Tags | None:
-        answer = self._hdfs.ask("GET", self._path(key), "GETXATTRS", encoding="text")
-        found = {each["name"]: _unquoted(each) for each in answer.get("XAttrs", ())}
-        return Tags(found[SUMS], found.get(TOKEN, "")) if SUMS in found else None
-
     def _name(self, temporary: str, path: str, if_absent: bool) -> None:
         try:
             self._rename(temporary, path, if_absent)
@@ -109,7 +111,8 @@ class HdfsBackend:
             self._rename(temporary, path, if_absent)
 
     def _rename(self, temporary: str, path: str, if_absent: bool) -> None:
-        """With an option, even `NONE`, it is the newer rename, which never moves into a folder."""
+        """Rename with an option, even `NONE`: that is the newer call, which never moves a file
+        into a folder of that name."""
         rule = "NONE" if if_absent else "OVERWRITE"
         self._hdfs.ask("PUT", temporary, "RENAME", destination=path, renameoptions=rule)
 
@@ -123,16 +126,8 @@ class HdfsBackend:
             listing = answer["DirectoryListing"]
             found = listing["partialListing"]["FileStatuses"]["FileStatus"]
             for each in found:
-                if each["pathSuffix"]:  # else it is the path itself, a file
-                    yield _entry(each)
+                name, is_folder = each["pathSuffix"], each["type"] == "DIRECTORY"
+                if name:  # without a name it is the path itself, a file
+                    yield walk.Entry(name, is_folder, each["length"], each["modificationTime"])
             remaining = listing["remainingEntries"] if found else 0
             after = found[-1]["pathSuffix"] if found else after
-
-
-def _entry(status: Json) -> walk.Entry:
-    folder = status["type"] == "DIRECTORY"
-    return walk.Entry(status["pathSuffix"], folder, status["length"], status["modificationTime"])
-
-
-def _unquoted(attribute: Json) -> str:
-    return str(attribute.get("value") or "").strip('"')

@@ -17,11 +17,10 @@ from datetime import datetime
 from typing import Any
 
 from stratamq.model.errors import CorruptObject, ObjectNotFound, StoreError, StoreUnavailable
-from stratamq.tiering.stores import http_body
+from stratamq.tiering.stores.attempts import Deadline, body_pieces
 from stratamq.tiering.stores.backend import REMOTE_WINDOW_BYTES, Head, Tags
 from stratamq.tiering.stores.contract import Listed, Page
-from stratamq.tiering.stores.deadline import Deadline
-from stratamq.tiering.stores.s3_errors import translated
+from stratamq.tiering.stores.s3.client import translated
 from stratamq.tiering.stores.source import UploadSource
 
 SUMS, TOKEN = "stratamq-sums", "stratamq-put"
@@ -54,7 +53,7 @@ class S3Backend:
         self._keep_if_right(key, answer, digest.hex())
 
     def _keep_if_right(self, key: str, answer: dict[str, Any], expected: str) -> None:
-        """A store that checks nothing may have taken wrong bytes: they must not stay."""
+        """Delete the object again if the store received wrong bytes: some stores check nothing."""
         try:
             _check_tag(key, answer, expected)
         except CorruptObject:
@@ -74,7 +73,7 @@ class S3Backend:
         with translated(f"get {key}"):
             answer = self._client.get_object(**self._at(key), Range=f"bytes={start}-{stop - 1}")
             with answer["Body"] as body:  # urllib3's answer, out of botocore's wrapper
-                for piece in http_body.pieces(body, deadline):
+                for piece in body_pieces(body, deadline):
                     data += piece
                     if len(data) > stop - start:  # a store that ignores the range
                         break
@@ -182,7 +181,7 @@ def _md5(data: bytes) -> bytes:
 
 
 def _tag_of_parts(receipts: Sequence[str]) -> str:
-    """What the tag of an object made of these parts is, wherever parts' tags are MD5s."""
+    """Compute the tag of an object made of these parts; empty unless parts' tags are MD5s."""
     tags = [receipt.strip('"') for receipt in receipts]
     if not all(_MD5.fullmatch(tag) for tag in tags):
         return ""

@@ -1,21 +1,48 @@
-"""When to try again, and how long to wait before: exponential, with full jitter."""
+"""How long one attempt at a store may take, when it is repeated, and how long to wait before.
+
+Waits grow exponentially, with full jitter: nodes that failed together do not retry together.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from stratamq.model.errors import CorruptObject, StoreUnavailable
+
+SLOW_BYTES_PER_S = 64 * 1024
+"""A connection that moves less than this is as good as broken: a trickle of bytes would otherwise
+keep a thread for ever, since no single wait is too long."""
+
+
+class Deadline:
+    """One attempt's time, which starts when this is created. Threads check it between two
+    pieces."""
+
+    def __init__(
+        self, timeout_ms: int, size: int, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._now = now
+        self._end = now() + timeout_ms / 1000 + size / SLOW_BYTES_PER_S
+
+    def check(self) -> None:
+        if self._now() > self._end:
+            raise StoreUnavailable("the store is too slow")
+
+    def extend(self, seconds: float) -> None:
+        """Add time that was spent waiting on purpose, which does not count."""
+        self._end += seconds
+
 
 T = TypeVar("T")
 
 PASSING = (StoreUnavailable, CorruptObject)
-"""What may be otherwise the next time. Bytes that were spoilt on the way are right the next time;
-those that are spoilt in the store stay CorruptObject."""
+"""Failures that are retried. Bytes damaged on the way are right the next time; bytes damaged in the
+store stay CorruptObject after the last attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +86,18 @@ class Retrier:
                     raise
                 self.retries += 1
                 await self._sleep(self._policy.delay_s(failures, self._chance()))
+
+
+PIECE_BYTES = 1 << 20
+
+
+class Body(Protocol):
+    def read1(self, amt: int, /) -> bytes: ...
+
+
+def body_pieces(body: Body, deadline: Deadline) -> Iterator[bytes]:
+    """Yield the body as it comes in: `read1` returns the bytes that have arrived. `read` would wait
+    for the whole piece, with the deadline passing unseen while bytes trickle in."""
+    while piece := body.read1(PIECE_BYTES):
+        deadline.check()
+        yield piece

@@ -1,0 +1,1 @@
+"""`hdfs://`: the backend, and the WebHDFS client behind it."""

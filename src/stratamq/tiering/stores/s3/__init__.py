@@ -1,0 +1,1 @@
+"""`s3://`: the backend, and botocore's client behind it."""
