@@ -29,9 +29,8 @@ from stratamq.model.topic import TopicConfig
 from stratamq.model.types import Offset, ShardName, TimestampMs
 from stratamq.tiering.cold.ahead import Ahead
 from stratamq.tiering.cold.block_files import BlockFiles
-from stratamq.tiering.cold.bridge import Bridge
 from stratamq.tiering.cold.limits import ColdLimits
-from stratamq.tiering.cold.objects import CachedObjects
+from stratamq.tiering.cold.objects import Bridge, CachedObjects
 from stratamq.tiering.cold.reads import ColdReads
 from stratamq.tiering.stores.opening import open_store
 from stratamq.tiering.stores.options import StoreOptions

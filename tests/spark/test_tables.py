@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stratamq.lake.tables.iceberg import IcebergTables
-from stratamq.tiering.tables.blobs import StoreBlobs
+from stratamq.tiering.tables.worker import StoreBlobs
 from tests.lake.tables.conftest import (  # noqa: F401
     blobs,
     loop,

@@ -1,7 +1,7 @@
-"""A process of ours beside the node, for work that would keep its interpreter busy.
+"""Processes of ours next to the node, for work that would hold the node's GIL, and their priority.
 
-It runs a module that takes lines and answers in lines, behind everybody else on the machine. What
-it dies of is an error here, with its last words, and nobody else's trouble.
+Such a process runs a module that reads lines and answers in lines, at the lowest priority of the
+machine. If it dies, the caller gets an error with the last lines of its stderr; the node goes on.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -19,7 +20,35 @@ from typing import BinaryIO, TypeVar
 import stratamq
 from stratamq.model import errors
 from stratamq.model.errors import StorageError, StrataError
-from stratamq.tiering.priority import put_last
+
+NICENESS = 19
+MOMENT_S = 0.0002
+
+
+def put_last(pid: int = 0) -> None:
+    """Give a process the lowest priority: it runs when no other would, and makes way at once. The
+    parent calls it as soon as the process exists, so that its imports are covered, too."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, pid, NICENESS)
+    if hasattr(os, "SCHED_IDLE"):
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
+
+
+def let_compete(pid: int) -> None:
+    """Let a process compete that has waited for too long: on a machine that is never idle it would
+    wait for ever. Its niceness stays the lowest."""
+    if hasattr(os, "SCHED_IDLE"):
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(pid, os.SCHED_OTHER, os.sched_param(0))
+
+
+def make_way() -> None:
+    """Release the GIL between the calls of a thread. A thread that goes from one short call to the
+    next takes the GIL back before a waiting thread has woken up, and requests of clients wait for
+    tens of milliseconds."""
+    time.sleep(MOMENT_S)
+
 
 LAST_WORDS_BYTES = 400
 PARTING_S = 10.0
@@ -65,7 +94,8 @@ class Background:
             raise self._end() from None
 
     def hear(self, decode: Callable[[bytes], Answer]) -> Answer:
-        """Its next line. StorageError when it ends before that, or says what nobody understands."""
+        """Return its next line. StorageError when it ends before that, or the line cannot be
+        decoded."""
         assert self._process, "who was asked nothing says nothing"
         assert self._process.stdout
         line = b""
@@ -117,14 +147,10 @@ class Background:
         how = f"was killed by {_signal(-code)}" if code < 0 else f"ended with status {code}"
         words = ""
         with contextlib.suppress(OSError, ValueError):  # it may be killed this moment
-            words = _last_words(file)
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - LAST_WORDS_BYTES))
+            words = file.read().decode(errors="replace").strip()
         return f"{how}: {words}" if words else how
-
-
-def _last_words(file: BinaryIO) -> str:
-    size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - LAST_WORDS_BYTES))
-    return file.read().decode(errors="replace").strip()
 
 
 def _signal(number: int) -> str:
@@ -135,14 +161,14 @@ def _signal(number: int) -> str:
 
 def environment(*, credentials: bool) -> dict[str, str]:
     """Ours, so that the same code is found."""
-    kept = {
+    own = {
         name: value
         for name, value in os.environ.items()
         if credentials or not name.startswith(SECRETS)
     }
     here = str(Path(stratamq.__file__).parents[1])
     paths = [here, *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**kept, "PYTHONPATH": os.pathsep.join(paths)}
+    return {**own, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def as_error(name: str, kind: str, message: str, *more: type[StrataError]) -> StrataError:

@@ -1,4 +1,7 @@
-"""What tiering stands on."""
+"""What a node hands to tiering, in a module that needs no library of the `lake` extra.
+
+A node without the extra imports this and not `service`, which it loads only where it is used.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,8 @@ from stratamq.model.types import ShardName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierContext:
-    """The parts of a node, all of them started. `engine_of` is None for a shard that is not kept by
-    an engine of ours, or is being deleted. `owner` marks the objects that are ours."""
+    """The parts of a node, all of them started. `engine_of` is None for a shard that no engine of
+    this node stores, or that is being deleted. `owner` marks the objects that are ours."""
 
     config: NodeConfig
     clock: Clock

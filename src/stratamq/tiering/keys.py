@@ -7,7 +7,7 @@
 
 The id makes a folder unique; the topic's name in front of it is for people, and may be cut short.
 A token is never used twice, so no upload meets another's object, and it begins with its owner's
-mark: who shares a store with others can tell its own objects from theirs.
+mark: clusters that share a store recognise their own objects by it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stratamq.model.shard import shard_name
 from stratamq.model.types import Offset, ShardName, TopicId
 
 NAME_CHARS_MAX = 120
-"""A topic's name may have 249, and a part of a key 200 with the id behind it."""
+"""A topic's name may have 249, and a part of a key 200 with the id after it."""
 
 OWNER_CHARS = 8
 
@@ -76,8 +76,8 @@ def new_token(owner: str) -> str:
 
 def topic_folder(name: str, topic_id: TopicId) -> str:
     """No part of a key begins with a dot, and a topic's name may."""
-    shown = name[:NAME_CHARS_MAX]
-    return f"{'-' + shown[1:] if shown.startswith('.') else shown}.{topic_id}"
+    short = name[:NAME_CHARS_MAX]
+    return f"{'-' + short[1:] if short.startswith('.') else short}.{topic_id}"
 
 
 def topic_id_of(key: str) -> TopicId | None:

@@ -1,8 +1,8 @@
 """Whether a file has records in it that are deleted by now. Pure.
 
-Marks of deleted records are kept as long as a file may have the record, so their number tells: more
-of them than the file was made without. Those below a shard's start are forgotten; where the start
-has come to lie within a file since it was made, numbers say nothing, and any mark will do.
+Marks of deleted records are stored as long as a file may have the record, so their number shows it:
+more of them than the file was made without. Those below a shard's start are forgotten; where the
+start has come to lie within a file since it was made, numbers say nothing, and any mark will do.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Mark = TypeVar("Mark", bound=int)
 
 
 class FileStretch(Protocol):
-    """What a file says of itself: a TierFile does, and so does what clients are told of one."""
+    """What a file says of itself: a TierFile, or the description of one that clients get."""
 
     @property
     def base_offset(self) -> int: ...

@@ -4,7 +4,7 @@ Parts start in this order and stop in reverse:
 
     store      where history lies
     cold       reading it; shards that have some get it here, and from then on with every change
-    mover      sealed segments go there, and what nobody needs goes from there
+    mover moves sealed segments there, and removes what is no longer needed
     tables     manifests, Iceberg tables, and the newest records in them
 """
 
@@ -14,22 +14,56 @@ import asyncio
 import contextlib
 
 from stratamq.meta.tier.files import Replaced, TierFile
+from stratamq.model.errors import NotFound
 from stratamq.model.topic import Topic
 from stratamq.model.types import ShardName
+from stratamq.tiering.cold.history import ShardHistory
 from stratamq.tiering.cold.limits import limits_of
 from stratamq.tiering.cold.reads import ColdReads
 from stratamq.tiering.context import TierContext
-from stratamq.tiering.histories import Histories
-from stratamq.tiering.made import commit_made, object_keys
-from stratamq.tiering.mover.contract import Surroundings
-from stratamq.tiering.mover.limits import MoverLimits
+from stratamq.tiering.mover.contract import MoverLimits, Surroundings
 from stratamq.tiering.mover.mover import Mover
 from stratamq.tiering.mover.progress import MoverStatus
+from stratamq.tiering.replacing import commit_made, object_keys
 from stratamq.tiering.stores.opening import open_store, options_of
 from stratamq.tiering.stores.store import Store
-from stratamq.tiering.tables.early import Visible
-from stratamq.tiering.tables.keeper import TableKeeper
-from stratamq.tiering.tables.opening import make_keeper, table_name
+from stratamq.tiering.tables.early import EarlyWriter, Visible
+from stratamq.tiering.tables.process import TableWriter
+from stratamq.tiering.tables.requests import table_name, table_options
+from stratamq.tiering.tables.updater import TableUpdater
+
+
+class Histories:
+    """Keeps each shard's history what the Meta Service says it is."""
+
+    def __init__(self, context: TierContext, cold: ColdReads) -> None:
+        self._context, self._cold = context, cold
+        self._histories: dict[ShardName, ShardHistory] = {}
+
+    def attach_all(self) -> None:
+        for shard in self._context.cache.shards():
+            self.attach(shard)
+
+    def attach(self, shard: ShardName) -> None:
+        """Also when the last file goes: what was offloaded then lies below the start."""
+        engine = self._context.engine_of(shard)
+        files = self._context.cache.files(shard)
+        if engine is None:
+            self._histories.pop(shard, None)
+            return
+        history = self._histories.setdefault(shard, self._cold.history(shard))
+        history.replace(files)
+        with contextlib.suppress(NotFound):  # the shard is being made, or has just gone
+            engine.attach_history(shard, history)
+
+    def detach_all(self) -> None:
+        for shard in self._histories:
+            engine = self._context.engine_of(shard)
+            if engine is not None:
+                with contextlib.suppress(NotFound):
+                    engine.attach_history(shard, None)
+        self._histories.clear()
+
 
 WORK_FOLDER = "tiering"
 
@@ -41,7 +75,7 @@ class TierService:
         self._context = context
         self._started = contextlib.AsyncExitStack()
         self._mover: Mover | None = None
-        self._keeper: TableKeeper | None = None
+        self._tables: TableUpdater | None = None
         self._store: Store | None = None
 
     async def start(self) -> None:
@@ -53,7 +87,7 @@ class TierService:
             started.push_async_callback(store.close)
             cold = await ColdReads.open(store, config.data_dir, limits_of(config))
             started.push_async_callback(cold.close)
-            if not may_be_new:  # before anybody waits for it
+            if not may_be_new:  # before a reader waits for it
                 await asyncio.to_thread(cold.parquet.load)
             histories = Histories(self._context, cold)
             self._context.cache.listen(histories.attach)
@@ -64,10 +98,10 @@ class TierService:
             await mover.open()
             started.push_async_callback(mover.stop)
             mover.start()
-            keeper = self._keeper_beside(mover)
-            started.push_async_callback(keeper.stop)
-            await keeper.start()
-            self._mover, self._keeper, self._store = mover, keeper, store
+            tables = self._table_updater(mover)
+            started.push_async_callback(tables.stop)
+            await tables.start()
+            self._mover, self._tables, self._store = mover, tables, store
             self._started = started.pop_all()
 
     async def stop(self) -> None:
@@ -80,8 +114,8 @@ class TierService:
 
     async def flush(self, topic: Topic) -> Visible:
         """Make all that is decided visible in the topic's table; what became so."""
-        assert self._keeper is not None, "started"
-        return await self._keeper.flush(topic)
+        assert self._tables is not None, "started"
+        return await self._tables.flush(topic)
 
     async def commit(self, file: TierFile, replaced: Replaced) -> None:
         """Put a file that was made elsewhere in place of others."""
@@ -109,11 +143,20 @@ class TierService:
         status = self.status()
         return status.totals.last_error if status.troubled else None
 
-    def _keeper_beside(self, mover: Mover) -> TableKeeper:
+    def _table_updater(self, mover: Mover) -> TableUpdater:
+        """Create the part that writes tables. Early files share the mover's converters and its
+        bandwidth, so it stops before the mover does."""
         context = self._context
-        return make_keeper(
-            context.config, context.topics.topics, context.cache, context.engine_of, mover
+        early = EarlyWriter(
+            around=mover.around,
+            engine_of=context.engine_of,
+            converters=mover.converters,
+            shipper=mover.shipper,
+            flights=mover.flights,
+            merge_files=context.config.number("lake.merge.files"),
         )
+        writer = TableWriter(table_options(context.config))
+        return TableUpdater(context.topics.topics, context.cache, early, writer)
 
     def _surroundings(self, store: Store, histories: Histories) -> Surroundings:
         context = self._context

@@ -16,7 +16,7 @@ from stratamq.lake.tables.expiry import SnapshotLimits
 from stratamq.lake.tables.iceberg import IcebergTables
 from stratamq.tiering.stores.opening import open_store
 from stratamq.tiering.stores.options import StoreOptions
-from stratamq.tiering.tables.blobs import StoreBlobs
+from stratamq.tiering.tables.worker import StoreBlobs
 from tests.tiering.stores.conftest import (  # noqa: F401
     _credentials,
     directory_options,

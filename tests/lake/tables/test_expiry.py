@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stratamq.lake.tables.expiry import Past, SnapshotLimits, due
 from stratamq.meta.tier.files import TierFile
-from stratamq.tiering.tables.blobs import StoreBlobs
+from stratamq.tiering.tables.worker import StoreBlobs
 from tests.lake.tables.conftest import OpenTables
 from tests.lake.tables.files import make, wanted
 from tests.lake.tables.readers import by_pyiceberg, users_table

@@ -24,7 +24,7 @@ from stratamq.model.errors import CorruptObject, InvalidConfig, ObjectNotFound, 
 from stratamq.model.record import Record
 from stratamq.model.transaction import AbortedTxn
 from stratamq.model.types import Offset, TopicId
-from stratamq.tiering.tables.blobs import StoreBlobs
+from stratamq.tiering.tables.worker import StoreBlobs
 from stratamq.wire.kafka.records import encode_batch
 from tests.lake.tables.conftest import OpenTables
 from tests.lake.tables.files import NARROW, WIDE, make, some, wanted

@@ -15,7 +15,7 @@ from stratamq.lake.tables.catalog import CatalogOptions, open_catalog
 from stratamq.lake.tables.expiry import SnapshotLimits
 from stratamq.lake.tables.iceberg import IcebergTables, Synced
 from stratamq.model.types import TopicId
-from stratamq.tiering.tables.blobs import StoreBlobs
+from stratamq.tiering.tables.worker import StoreBlobs
 from tests.lake.tables.files import NARROW, WIDE, make, wanted
 from tests.lake.tables.readers import by_duckdb, by_pyiceberg
 from tests.peers import iceberg

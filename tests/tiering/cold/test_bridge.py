@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from stratamq.model.errors import Closed, StoreUnavailable
-from stratamq.tiering.cold.bridge import Bridge
+from stratamq.tiering.cold.objects import Bridge
 
 
 async def test_threads_get_results_and_errors() -> None:

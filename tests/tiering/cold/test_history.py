@@ -19,10 +19,9 @@ from stratamq.meta.tier.files import TierFile
 from stratamq.model.errors import CorruptRecord, OffsetOutOfRange
 from stratamq.model.types import Offset, TimestampMs
 from stratamq.tiering.cold.ahead import Ahead
-from stratamq.tiering.cold.bridge import Bridge
 from stratamq.tiering.cold.history import ShardHistory
 from stratamq.tiering.cold.limits import ColdLimits
-from stratamq.tiering.cold.objects import FolderObjects
+from stratamq.tiering.cold.objects import Bridge, FolderObjects
 from stratamq.tiering.cold.reads import ColdReads
 from stratamq.tiering.stores.opening import open_store
 from stratamq.tiering.stores.options import StoreOptions

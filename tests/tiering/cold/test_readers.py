@@ -15,12 +15,11 @@ from stratamq.lake.parquet.pages import ValuePages
 from stratamq.lake.parquet.reading import ColdFile
 from stratamq.meta.tier.files import TierFile
 from stratamq.model.errors import StoreUnavailable
-from stratamq.tiering.cold.ahead import Ahead
+from stratamq.tiering.cold.ahead import Ahead, Streams
 from stratamq.tiering.cold.limits import ColdLimits
 from stratamq.tiering.cold.objects import FolderObjects
 from stratamq.tiering.cold.readers import ParquetReaders
 from stratamq.tiering.cold.shared import Shared
-from stratamq.tiering.cold.streams import Streams
 from stratamq.wire.kafka.records import read_header, walk
 from tests.tiering.cold.files import Folder, plain, store_file
 from tests.waiting import let_run_here, wait_until

@@ -31,8 +31,7 @@ from stratamq.tiering import keys
 from stratamq.tiering.cold.history import ShardHistory
 from stratamq.tiering.cold.limits import ColdLimits
 from stratamq.tiering.cold.reads import ColdReads
-from stratamq.tiering.mover.contract import Surroundings
-from stratamq.tiering.mover.limits import MoverLimits
+from stratamq.tiering.mover.contract import MoverLimits, Surroundings
 from stratamq.tiering.mover.mover import Mover
 from stratamq.tiering.mover.steps import OnStep
 from stratamq.tiering.stores.opening import open_store

@@ -19,7 +19,8 @@ from stratamq.model.errors import CorruptBatch, InvalidConfig
 from stratamq.model.record import Record
 from stratamq.model.transaction import AbortedTxn
 from stratamq.model.types import Offset, TimestampMs
-from stratamq.tiering.mover.conversion import (
+from stratamq.tiering.converter.convert import convert
+from stratamq.tiering.converter.requests import (
     Conversion,
     ConversionFailure,
     ConversionProgress,
@@ -30,7 +31,6 @@ from stratamq.tiering.mover.conversion import (
     encode_answer,
     encode_request,
 )
-from stratamq.tiering.mover.convert import convert
 from stratamq.wire.kafka.records import encode_batch, iter_batches, read_header
 from tests.lake.parquet.histories import Spec, build, histories, meaning, records_of
 

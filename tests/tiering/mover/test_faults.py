@@ -12,7 +12,7 @@ import pytest
 
 from stratamq.model.shard import shard_name
 from stratamq.model.types import TopicId
-from stratamq.tiering.mover.limits import MoverLimits
+from stratamq.tiering.mover.contract import MoverLimits
 from stratamq.tiering.stores.options import StoreOptions
 from tests.tiering.mover.rig import QUICK, SHARD, TIERED, Rig, Rows
 from tests.tiering.stores.proxy import Fault, Message, Proxy, proxy_to

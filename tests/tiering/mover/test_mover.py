@@ -20,7 +20,7 @@ from stratamq.model.shard import shard_name
 from stratamq.model.transaction import TransactionMarker
 from stratamq.model.types import Offset, ShardName, TimestampMs, TopicId
 from stratamq.tiering import keys
-from stratamq.tiering.mover.conversion import Converted
+from stratamq.tiering.converter.requests import Converted
 from stratamq.tiering.mover.progress import Step
 from stratamq.tiering.stores.options import StoreOptions
 from stratamq.wire.kafka.records import encode_batch

@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from stratamq.meta.tier.files import TierObject
 from stratamq.model.clock import ManualClock
 from stratamq.model.errors import Closed, CorruptObject, ObjectExists, ObjectNotFound, StoreError
-from stratamq.tiering.mover.conversion import FileSums
-from stratamq.tiering.mover.pace import Bandwidth
-from stratamq.tiering.mover.ship import Flights, Shipper
+from stratamq.tiering.converter.requests import FileSums
+from stratamq.tiering.mover.ship import Bandwidth, Flights, Shipper
 from stratamq.tiering.stores.opening import open_store
 from stratamq.tiering.stores.options import StoreOptions
 from stratamq.tiering.stores.store import Store

@@ -16,10 +16,10 @@ import pytest
 from stratamq.model.errors import Closed, CorruptBatch, InvalidConfig, StorageError
 from stratamq.model.record import Record
 from stratamq.model.types import Offset
-from stratamq.tiering.mover import worker
-from stratamq.tiering.mover.conversion import Conversion
-from stratamq.tiering.mover.convert import convert
-from stratamq.tiering.mover.workers import Converters
+from stratamq.tiering.converter import worker
+from stratamq.tiering.converter.convert import convert
+from stratamq.tiering.converter.processes import Converters
+from stratamq.tiering.converter.requests import Conversion
 from stratamq.wire.kafka.records import encode_batch
 from tests.waiting import let_run, until
 

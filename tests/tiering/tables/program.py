@@ -19,10 +19,10 @@ async def main(folder: str, url: str) -> None:
     options = StoreOptions(url=url, limits=LIMITS)
     async with TableRig(Path(folder), options, merge_files=3) as rig:
         topic = rig.topics[0] if rig.topics else await rig.create({**TIERED, "flush": "sync"})
-        await rig.keeper.start()
+        await rig.updater.start()
         for number in range(1000):
             await rig.fill(4, seed=rig.engine.offsets(SHARD).end + number)
-            await rig.keeper.flush(topic)
+            await rig.updater.flush(topic)
             print("flushed", flush=True)
             if number % 3 == 2:
                 await rig.mover.run_once()

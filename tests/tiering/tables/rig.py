@@ -13,18 +13,18 @@ from stratamq.model.topic import Topic
 from stratamq.model.types import ShardName
 from stratamq.tiering import keys
 from stratamq.tiering.tables.early import EarlyWriter
-from stratamq.tiering.tables.keeper import KeeperLimits, TableKeeper
 from stratamq.tiering.tables.process import TableWriter
 from stratamq.tiering.tables.requests import TableOptions
+from stratamq.tiering.tables.updater import TableUpdater, UpdaterLimits
 from tests.lake.tables.readers import Found, by_duckdb, by_pyiceberg, users_table
 from tests.tiering.mover.rig import Rig
 
-SOON = KeeperLimits(gather_s=0.02, tick_s=0.02, backoff_s=0.02, backoff_s_max=0.1)
+SOON = UpdaterLimits(gather_s=0.02, tick_s=0.02, backoff_s=0.02, backoff_s_max=0.1)
 
 
 @dataclass
 class TableRig(Rig):
-    keeper_limits: KeeperLimits = field(default_factory=lambda: SOON)
+    updater_limits: UpdaterLimits = field(default_factory=lambda: SOON)
     merge_files: int = 8
 
     async def __aenter__(self) -> TableRig:
@@ -38,13 +38,13 @@ class TableRig(Rig):
             merge_files=self.merge_files,
         )
         self.writer = self.new_writer()
-        self.keeper = TableKeeper(
-            lambda: self.topics, self.cache, self.early, self.writer, self.keeper_limits
+        self.updater = TableUpdater(
+            lambda: self.topics, self.cache, self.early, self.writer, self.updater_limits
         )
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        await self.keeper.stop()
+        await self.updater.stop()
         await super().__aexit__(*exc)
 
     def new_writer(self) -> TableWriter:

@@ -113,7 +113,7 @@ async def test_what_is_not_decided_is_not_shown(rig: TableRig) -> None:
     await rig.engine.write_marker(SHARD, marker(8, committed=False))
     assert (await rig.early.flush(topic, SHARD)).rows == 3
     assert sorted(await rows_of(rig, rig.files())) == [*range(9)]
-    await rig.keeper.write(topic)
+    await rig.updater.write(topic)
     assert (await rig.table(topic)).rows == 9
     assert (await rig.table(topic, ("aborted = false", "not aborted"))).rows == 8
     assert await rig.early.flush(topic, SHARD) == Visible(), "marks are no rows"
@@ -189,7 +189,7 @@ async def test_files_tell_their_columns_and_what_did_not_fit(rig: TableRig) -> N
     await rig.engine.batch_write(
         SHARD, [Record(key=b"k", value=value, timestamp=TimestampMs(5)) for value in values]
     )
-    await rig.keeper.flush(topic)
+    await rig.updater.flush(topic)
     (file,) = rig.files()
     assert (file.unparsed, file.misfits, file.columns) == (1, 1, '[["id","long"]]')
     manifest = await rig.manifest(topic)

@@ -42,8 +42,8 @@ async def test_killed_at_any_time_nothing_is_lost_or_doubled(
         await killed(tmp_path, directory_options.url, random.uniform(0, 1.5))
     async with TableRig(tmp_path, directory_options, merge_files=3) as rig:
         topic = rig.topics[0]
-        await rig.keeper.start()
-        await rig.keeper.flush(topic)
+        await rig.updater.start()
+        await rig.updater.flush(topic)
         rows = await rig.all_rows()
         assert (await rig.table(topic)).rows == len(rows) == rig.engine.offsets(SHARD).end
         manifest = await rig.manifest(topic)

@@ -23,7 +23,6 @@ from stratamq.tiering import keys
 from stratamq.tiering.stores.opening import open_store
 from stratamq.tiering.stores.options import StoreOptions
 from stratamq.tiering.stores.store import Store
-from stratamq.tiering.tables.blobs import StoreBlobs
 from stratamq.tiering.tables.process import TableWriter
 from stratamq.tiering.tables.requests import (
     DropTable,
@@ -36,6 +35,7 @@ from stratamq.tiering.tables.requests import (
     encode_options,
     encode_request,
 )
+from stratamq.tiering.tables.worker import StoreBlobs
 from tests.lake.tables.files import NARROW, TOPIC_ID, make, schema
 from tests.lake.tables.readers import by_duckdb, by_pyiceberg, users_table
 from tests.waiting import let_run, until

@@ -26,10 +26,9 @@ from stratamq.spark.fetching import EMPTY_MAX
 from stratamq.spark.jobs.plan import FileRewrite
 from stratamq.spark.reading import shared_client
 from stratamq.tiering import keys
-from stratamq.tiering.mover.conversion import Conversion, Converted, FileSums
-from stratamq.tiering.mover.convert import convert
-from stratamq.tiering.mover.pace import Bandwidth
-from stratamq.tiering.mover.ship import Shipper
+from stratamq.tiering.converter.convert import convert
+from stratamq.tiering.converter.requests import Conversion, Converted, FileSums
+from stratamq.tiering.mover.ship import Bandwidth, Shipper
 from stratamq.tiering.stores.opening import open_store
 from stratamq.tiering.stores.options import StoreOptions
 from stratamq.wire.kafka.protocol import ErrorCode

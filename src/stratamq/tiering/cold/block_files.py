@@ -66,7 +66,7 @@ class BlockFiles:
         return self._bytes
 
     def is_writing(self) -> bool:
-        """Whether a block that is put now would be kept."""
+        """Whether a block that is put now would be stored."""
         return self._bytes_max > 0 and self._now() >= self._rest_until
 
     def has(self, name: BlockName) -> bool:
@@ -129,7 +129,16 @@ class BlockFiles:
         temporary = self._folder / f"{TEMPORARY}{secrets.token_hex(8)}"
         try:
             with temporary.open("xb", buffering=0) as file:
-                _write_all(file.fileno(), HEAD.pack(MAGIC, name.sum_of(data)), data)
+                descriptor = file.fileno()
+                head = HEAD.pack(MAGIC, name.sum_of(data))
+                written = os.writev(descriptor, [head, data])
+                rest = (
+                    memoryview(head + bytes(data))[written:]
+                    if written < len(head) + len(data)
+                    else memoryview(b"")
+                )
+                while rest:
+                    rest = rest[os.write(descriptor, rest) :]
         except OSError:
             self._remove(temporary.name)
             raise
@@ -160,14 +169,3 @@ def _checked(name: BlockName, data: bytes) -> memoryview | None:
         return found
     log.warning("block %d of %s is damaged in the cache: dropped", name.number, name.key)
     return None
-
-
-def _write_all(descriptor: int, head: bytes, data: memoryview) -> None:
-    written = os.writev(descriptor, [head, data])
-    rest = (
-        memoryview(head + bytes(data))[written:]
-        if written < len(head) + len(data)
-        else memoryview(b"")
-    )
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]

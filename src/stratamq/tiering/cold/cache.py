@@ -52,7 +52,7 @@ class BlockCache:
         self._recent: dict[BlockName, memoryview] = {}
 
     def read(self, target: TierObject, span: Span) -> bytes:
-        """Exactly these bytes."""
+        """Read exactly these bytes."""
         if not span.size:
             return b""
         step = block_bytes_of(target.size)
@@ -66,19 +66,24 @@ class BlockCache:
         return b"".join(blocks)
 
     def load(self, target: TierObject, span: Span) -> None:
-        """Have these bytes on disk, for somebody who comes after. Nothing is done where they would
-        not be kept."""
+        """Have these bytes on disk, for a later reader. Does nothing where they would not be
+        stored."""
         stop = min(span.position + span.size, target.size)
         if span.position >= stop:
             return
         step = block_bytes_of(target.size)
         for run in _runs(range(span.position // step, (stop - 1) // step + 1), step):
-            wanted = [n for n in range(run.first, run.last + 1) if self._is_missing(target, n)]
+            names = [BlockName(target.key, n) for n in range(run.first, run.last + 1)]
+            wanted = [
+                name.number
+                for name in names
+                if name not in self._loading and not self._files.has(name)
+            ]
             if wanted and self._files.is_writing():
                 self._load(target, wanted)
 
     def forget(self, target: TierObject) -> None:
-        """Nothing that is held of the object is used any more: it is fetched anew."""
+        """Drop everything that is cached of the object: the next read fetches it again."""
         step = block_bytes_of(target.size)
         names = [BlockName(target.key, number) for number in range(-(-target.size // step))]
         with self._lock:
@@ -88,17 +93,15 @@ class BlockCache:
         for name in names:
             self._files.drop(name)
 
-    def _is_missing(self, target: TierObject, number: int) -> bool:
-        name = BlockName(target.key, number)
-        return name not in self._loading and not self._files.has(name)
-
     def _load(self, target: TierObject, numbers: Sequence[int]) -> list[memoryview]:
         names = [BlockName(target.key, number) for number in numbers]
         mine, waits = {}, []
         with self._lock:
             for name in names:
                 if name not in self._loading:
-                    mine[name] = self._loading[name] = _promised()
+                    block: Block = Future()
+                    block.set_running_or_notify_cancel()  # other readers wait for it: no cancelling
+                    mine[name] = self._loading[name] = block
                 waits.append(self._loading[name])
         try:
             self._fill(target, mine)
@@ -108,29 +111,26 @@ class BlockCache:
                     future.set_exception(error)
             raise
         finally:
-            self._settled(mine)
-        return [self._wait_for(future) for future in waits]
+            self._settle(mine)
+        return [block.result() if block.done() else self._wait(block) for block in waits]
 
-    def _wait_for(self, block: Block) -> memoryview:
-        return block.result() if block.done() else self._wait(block)
-
-    def _settled(self, mine: dict[BlockName, Block]) -> None:
+    def _settle(self, mine: dict[BlockName, Block]) -> None:
+        """End the loading of these blocks, and keep them a moment in memory: the same block is
+        often asked for again at once, for the bytes next in it."""
+        recent = self._recent
         with self._lock:
-            for name, future in mine.items():
-                if self._loading.get(name) is future:
-                    del self._loading[name]
-                    if future.exception() is None:
-                        self._remember(name, future.result())
-
-    def _remember(self, name: BlockName, block: memoryview) -> None:
-        """The same block is often asked for again at once, for what lies next in it."""
-        self._recent.pop(name, None)
-        self._recent[name] = block
-        while sum(map(len, self._recent.values())) > RECENT_BYTES_MAX and len(self._recent) > 1:
-            del self._recent[next(iter(self._recent))]
+            for name, block in mine.items():
+                if self._loading.get(name) is not block:
+                    continue
+                del self._loading[name]
+                if block.exception() is None:
+                    recent.pop(name, None)
+                    recent[name] = block.result()
+                    while sum(map(len, recent.values())) > RECENT_BYTES_MAX and len(recent) > 1:
+                        del recent[next(iter(recent))]
 
     def _fill(self, target: TierObject, mine: dict[BlockName, Block]) -> None:
-        """From memory and disk; what is not there, by requests that are all under way at once."""
+        """Fill blocks from memory and disk, the others by requests that are all sent at once."""
         missing = []
         for name, future in mine.items():
             data = self._recent.get(name) or self._files.get(name)
@@ -152,13 +152,6 @@ class BlockCache:
                 name = BlockName(target.key, number)
                 mine[name].set_result(block)
                 self._files.put(name, block)
-
-
-def _promised() -> Block:
-    """One that nobody can cancel: others wait for it too."""
-    future: Block = Future()
-    future.set_running_or_notify_cancel()
-    return future
 
 
 def _runs(numbers: Sequence[int], step: int) -> Iterator[_Run]:

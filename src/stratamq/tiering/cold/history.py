@@ -45,7 +45,18 @@ class ShardHistory:
         has what they hold."""
         ordered = sorted(files, key=lambda file: file.base_offset)
         self._files = tuple(file for file in ordered if file.final)
-        self._segments = tuple(_segment(file) for file in self._files)
+        self._segments = tuple(
+            SegmentInfo(
+                file.base_offset,
+                file.end_offset,
+                file.log_bytes,
+                file.min_timestamp,
+                file.max_timestamp,
+                active=False,
+                written_ms=NO_TIMESTAMP if file.max_timestamp >= 0 else file.largest_timestamp,
+            )
+            for file in self._files
+        )
         early = [file.end_offset for file in ordered if not file.final]
         self.shown_end = early[-1] if early else EARLIEST
 
@@ -61,18 +72,38 @@ class ShardHistory:
         return self._steady(lambda files: self._read(files, offset, max_bytes, end), offset)
 
     def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset]:
-        """A file that goes away meanwhile took its records with it: they lie below the start."""
+        """Yield the offsets of a key, newest first. A file that is dropped meanwhile is skipped:
+        its records lie below the start."""
         for file in reversed(self._files):
-            if file.base_offset < end:
-                yield from self._present(file, lambda one: self._by_key(one, key, end))
+            if file.base_offset >= end:
+                continue
+            with suppress(_FileGone), self._reading(file, file.base_offset):
+                if file.parquet is not None:
+                    yield from map(Offset, self._parquet.offsets_by_key(file, key, end))
+                else:
+                    yield from self._raw.offsets_by_key(file, key, end)
 
     def offsets_by_tag(self, tag: bytes, start: Offset, end: Offset) -> Iterator[Offset]:
         for file in self._files:
-            if file.end_offset > start and file.base_offset < end:
-                yield from self._present(file, lambda one: self._by_tag(one, tag, start, end))
+            if file.end_offset <= start or file.base_offset >= end:
+                continue
+            with suppress(_FileGone), self._reading(file, file.base_offset):
+                if file.parquet is not None:
+                    yield from map(Offset, self._parquet.offsets_by_tag(file, tag, start, end))
+                else:
+                    yield from self._raw.offsets_by_tag(file, tag, start, end)
 
     def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset | None:
-        return self._steady(lambda files: self._floor(files, timestamp))
+        def look(files: tuple[TierFile, ...]) -> Offset | None:
+            for file in files:
+                if file.max_timestamp >= timestamp:
+                    with self._reading(file, file.base_offset):
+                        if file.log is not None:
+                            return self._raw.floor_by_timestamp(file, timestamp)
+                        return Offset(self._parquet.floor_by_timestamp(file, timestamp))
+            return None
+
+        return self._steady(look)
 
     def _read(
         self, files: tuple[TierFile, ...], offset: Offset, max_bytes: int, end: Offset
@@ -83,42 +114,14 @@ class ShardHistory:
             if file.base_offset >= end:
                 break
             after = files[number + 1] if number + 1 < len(files) else None
-            if data := self._read_file(file, offset, max_bytes, end, after):
+            with self._reading(file, offset):
+                if file.log is not None:
+                    data = self._raw.read(file, offset, max_bytes, end)
+                else:
+                    data = self._parquet.read(file, offset, max_bytes, end, after)
+            if data:
                 return data
         return b""
-
-    def _read_file(
-        self, file: TierFile, offset: Offset, max_bytes: int, end: Offset, after: TierFile | None
-    ) -> bytes:
-        with self._reading(file, offset):
-            if file.log is not None:
-                return self._raw.read(file, offset, max_bytes, end)
-            return self._parquet.read(file, offset, max_bytes, end, after)
-
-    def _by_key(self, file: TierFile, key: bytes, end: Offset) -> Iterator[Offset]:
-        if file.parquet is not None:
-            return map(Offset, self._parquet.offsets_by_key(file, key, end))
-        return self._raw.offsets_by_key(file, key, end)
-
-    def _by_tag(self, file: TierFile, tag: bytes, start: Offset, end: Offset) -> Iterator[Offset]:
-        if file.parquet is not None:
-            return map(Offset, self._parquet.offsets_by_tag(file, tag, start, end))
-        return self._raw.offsets_by_tag(file, tag, start, end)
-
-    def _floor(self, files: tuple[TierFile, ...], timestamp: TimestampMs) -> Offset | None:
-        for file in files:
-            if file.max_timestamp >= timestamp:
-                with self._reading(file, file.base_offset):
-                    if file.log is not None:
-                        return self._raw.floor_by_timestamp(file, timestamp)
-                    return Offset(self._parquet.floor_by_timestamp(file, timestamp))
-        return None
-
-    def _present(
-        self, file: TierFile, look: Callable[[TierFile], Iterator[Offset]]
-    ) -> Iterator[Offset]:
-        with suppress(_FileGone), self._reading(file, file.base_offset):
-            yield from look(file)
 
     @contextmanager
     def _reading(self, file: TierFile, offset: Offset) -> Iterator[None]:
@@ -154,15 +157,3 @@ class _FileGone(Exception):
 def _damage(file: TierFile, offset: Offset, reason: str) -> CorruptRecord:
     first = max(offset, file.base_offset)
     return CorruptRecord(file.objects[0].key, 0, first, file.end_offset, reason)
-
-
-def _segment(file: TierFile) -> SegmentInfo:
-    return SegmentInfo(
-        file.base_offset,
-        file.end_offset,
-        file.log_bytes,
-        file.min_timestamp,
-        file.max_timestamp,
-        active=False,
-        written_ms=NO_TIMESTAMP if file.max_timestamp >= 0 else file.largest_timestamp,
-    )

@@ -2,25 +2,83 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent import futures
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from stratamq.lake.parquet.sources import Span
 from stratamq.meta.tier.files import TierObject
-from stratamq.model.errors import CorruptObject, ObjectNotFound, StoreDenied, StoreUnavailable
+from stratamq.model.errors import (
+    Closed,
+    CorruptObject,
+    ObjectNotFound,
+    StoreDenied,
+    StoreUnavailable,
+)
 from stratamq.tiering.cold.ahead import Ahead
 from stratamq.tiering.cold.block_files import BlockFiles
-from stratamq.tiering.cold.bridge import Bridge
 from stratamq.tiering.cold.cache import BlockCache
 from stratamq.tiering.stores.contract import ObjectInfo, ObjectStore
 
+T = TypeVar("T")
+Work = Callable[[], Coroutine[Any, Any, T]]
+
+
+class Bridge:
+    """Starts coroutines on a loop, from any other thread. After `close` no thread waits any more:
+    work under way is cancelled, and ends with Closed."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, timeout_ms: int) -> None:
+        self._loop, self._timeout_s = loop, timeout_ms / 1000
+        self._lock = threading.Lock()
+        self._pending: set[futures.Future[Any]] = set()
+        self._closed = False
+
+    def start(self, work: Work[T]) -> futures.Future[T]:
+        with self._lock:
+            if self._closed or self._loop.is_closed():
+                raise Closed("history is being shut down")
+            future = asyncio.run_coroutine_threadsafe(work(), self._loop)
+            self._pending.add(future)
+        future.add_done_callback(self._done)
+        return future
+
+    def wait(self, future: futures.Future[T]) -> T:
+        """Its result; StoreUnavailable when it takes too long."""
+        try:
+            return future.result(self._timeout_s)
+        except futures.CancelledError:
+            raise Closed("history is being shut down") from None
+        except futures.TimeoutError:
+            future.cancel()
+            raise StoreUnavailable(
+                f"the store did not answer within {self._timeout_s:g} s"
+            ) from None
+
+    def call(self, work: Work[T]) -> T:
+        return self.wait(self.start(work))
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            pending = list(self._pending)
+        for future in pending:
+            future.cancel()
+
+    def _done(self, future: futures.Future[Any]) -> None:
+        with self._lock:
+            self._pending.discard(future)
+
 
 class ObjectSource(Protocol):
-    """One object. A `lake.parquet.Source` that can be told what comes, and to look again."""
+    """One object. A `lake.parquet.Source` with a way to announce reads, and one to drop what is
+    cached."""
 
     @property
     def size_bytes(self) -> int: ...
@@ -104,7 +162,7 @@ class FolderSource:
         """The kernel reads ahead by itself."""
 
     def forget(self) -> None:
-        """Nothing is kept."""
+        """Nothing is cached here."""
 
 
 class CachedObjects:
@@ -120,13 +178,13 @@ class CachedObjects:
 
     def _fetch(self, target: TierObject, start: int, stop: int) -> Future[bytes]:
         async def read() -> bytes:
-            info = self._infos.get(target.key) or await self._look(target)
+            info = self._infos.get(target.key) or await self._info_of(target)
             return await self._store.get_range(target.key, start, stop, info=info)
 
         return self._bridge.start(read)
 
-    async def _look(self, target: TierObject) -> ObjectInfo:
-        """The object's sums, once: without them each range would ask for them first."""
+    async def _info_of(self, target: TierObject) -> ObjectInfo:
+        """Ask for the object's sums, once: without them each range would ask for them first."""
         info = await self._store.head(target.key)
         if info.size != target.size:
             raise CorruptObject(f"{target.key}: has {info.size} bytes instead of {target.size}")

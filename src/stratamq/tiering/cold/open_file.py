@@ -15,7 +15,7 @@ class OpenFile(ColdFile):
 
     def __init__(self, source: ObjectSource, file: TierFile, buffers: Buffers) -> None:
         assert file.parquet, "asked for only where there is one"
-        assert file.parquet_end, "whoever commits a Parquet file tells the sums of its end"
+        assert file.parquet_end, "a commit of a Parquet file names the sums of its end"
         super().__init__(source, file.parquet.key, Footer(*file.parquet_end), buffers=buffers)
         self.source = source
         self.shard = file.shard

@@ -1,8 +1,8 @@
-"""Segments of history that were kept as they were: `tier.format=log`.
+"""Segments of history that were stored as they were: `tier.format=log`.
 
 Reads are those of a local segment, over an object: found by its index, checked batch by batch.
 There is no index of keys and tags, so look-ups by them walk all records of a file. That is right,
-and slow: topics that need them are better kept as Parquet, or as both.
+and slow: topics that need them are better stored as Parquet, or as both.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import TypeVar
 
 from stratamq.lake.parquet.sources import Span
 from stratamq.log.reader import KnownBatch, SegmentView, locate, read_intact
-from stratamq.log.sidecar import OffsetPoint, OffsetSidecar, TimeSidecar
+from stratamq.log.sidecar import OffsetSidecar, TimeSidecar
 from stratamq.meta.tier.files import TierFile, TierObject
 from stratamq.model.errors import CorruptObject, CorruptRecord
 from stratamq.model.types import Offset, TimestampMs
+from stratamq.tiering.cold.ahead import Streams
 from stratamq.tiering.cold.limits import ColdLimits
 from stratamq.tiering.cold.objects import Objects, ObjectSource
 from stratamq.tiering.cold.shared import Shared
-from stratamq.tiering.cold.streams import Streams
 from stratamq.wire.crc import crc32c
 from stratamq.wire.kafka.records import (
     DECOMPRESSED_MAX,
@@ -61,7 +61,12 @@ class RawFile:
         data, next_offset = read_intact(view, position, max_bytes, end, offset)
         if not data:
             return b"", 0
-        self._remember(next_offset, position + len(data))
+        # Where some reader will go on, without a look into the index.
+        hints = self._hints
+        hints[next_offset] = position + len(data)
+        if len(hints) > HINTS_MAX:
+            with suppress(RuntimeError, StopIteration):  # another thread was faster
+                hints.pop(next(iter(hints)), None)
         return data, position + len(data)
 
     def floor_by_timestamp(self, timestamp: TimestampMs) -> Offset:
@@ -77,19 +82,8 @@ class RawFile:
             size,
             file.base_offset,
             file.end_offset,
-            self._floor,
+            self._offsets.floor,
         )
-
-    def _floor(self, offset: Offset) -> OffsetPoint | None:
-        return self._offsets.floor(offset)
-
-    def _remember(self, offset: int, position: int) -> None:
-        """Where some reader will go on, without a look into the index."""
-        hints = self._hints
-        hints[offset] = position
-        if len(hints) > HINTS_MAX:
-            with suppress(RuntimeError, StopIteration):  # another thread was faster
-                hints.pop(next(iter(hints)), None)
 
 
 class _Bytes:
@@ -114,13 +108,12 @@ class RawReaders:
 
     def read(self, file: TierFile, offset: Offset, max_bytes: int, end: Offset) -> bytes:
         data, position = self._tried(file, lambda found: found.read_from(offset, max_bytes, end))
-        if data and self._goes_on(file, offset, data, position):
+        if not data:
+            return data
+        end_read = walk(data)[-1].last_offset + 1
+        if self._streams.follow(file.shard, offset, end_read, position) is not None:
             self._open(file).source.expect(Span(position, self._limits.read_ahead_bytes))
         return data
-
-    def _goes_on(self, file: TierFile, offset: Offset, data: bytes, position: int) -> bool:
-        end = walk(data)[-1].last_offset + 1
-        return self._streams.follow(file.shard, offset, end, position) is not None
 
     def offsets_by_key(self, file: TierFile, key: bytes, end: Offset) -> Iterator[Offset]:
         """Newest first, and so after a walk over the whole file."""
@@ -151,7 +144,7 @@ class RawReaders:
                     yield from (one for one in found if start <= one < end)
 
     def _tried(self, file: TierFile, work: Callable[[RawFile], T]) -> T:
-        """A wrong byte is believed when it is still wrong after everything was fetched anew."""
+        """Report a wrong byte only if it is still wrong after everything was fetched again."""
         try:
             return work(self._open(file))
         except (CorruptRecord, CorruptObject):

@@ -11,11 +11,10 @@ from stratamq.lake.parquet.groups import RowGroup
 from stratamq.lake.parquet.sources import Span
 from stratamq.meta.tier.files import TierFile, TierObject
 from stratamq.model.errors import CorruptObject, CorruptRecord
-from stratamq.tiering.cold.ahead import Ahead
+from stratamq.tiering.cold.ahead import Ahead, Streams
 from stratamq.tiering.cold.limits import ColdLimits
 from stratamq.tiering.cold.objects import Objects
 from stratamq.tiering.cold.shared import Shared
-from stratamq.tiering.cold.streams import Streams
 from stratamq.wire.kafka.records import walk
 
 if TYPE_CHECKING:
@@ -29,10 +28,10 @@ GroupKey = tuple[str, int]
 class ParquetReaders:
     """Reads of Parquet files, by any number of threads.
 
-    Row groups that were opened are kept, in all within `memory_bytes`; readers at different places
-    of a file, or of many, share them. For a reader that goes on, the rest of its row group and the
-    next one are unpacked ahead, and `read_ahead_bytes` behind them are fetched. When it goes away
-    or jumps, that is all that was done in vain.
+    Row groups that were opened are cached, in all within `memory_bytes`; readers at different
+    places of a file, or of many, share them. For a reader that goes on, the rest of its row group
+    and the next one are unpacked ahead, and `read_ahead_bytes` after them are fetched. When it
+    goes away or jumps, that is all that was done in vain.
     """
 
     def __init__(self, objects: Objects, ahead: Ahead, limits: ColdLimits) -> None:
@@ -57,7 +56,8 @@ class ParquetReaders:
         return self._tried(file, look)
 
     def offsets_by_key(self, file: TierFile, key: bytes, end: int) -> Iterator[int]:
-        """Newest first. Each row group is looked at when those behind it were not enough."""
+        """Yield offsets, newest first. A row group is read only when those after it were not
+        enough."""
 
         def look(found: OpenFile, number: int) -> list[int]:
             return found.offsets_of_key(number, key, end)
@@ -87,11 +87,14 @@ class ParquetReaders:
         return self._groups.total
 
     def _tried(self, file: TierFile, work: Callable[[OpenFile], T]) -> T:
-        """A wrong byte is believed when it is still wrong after everything was fetched anew."""
+        """Report a wrong byte only if it is still wrong after everything was fetched again."""
         try:
             return work(self._open(file))
         except (CorruptRecord, CorruptObject):
-            self._forget(file)
+            key = parquet_of(file).key
+            self._files.drop(key)
+            self._groups.drop_where(lambda one: one[0] == key)
+            self._objects(parquet_of(file)).forget()
         return work(self._open(file))
 
     def _open(self, file: TierFile) -> OpenFile:
@@ -104,16 +107,10 @@ class ParquetReaders:
         import stratamq.tiering.cold.open_file  # noqa: F401
 
     def _opened(self, target: TierObject, file: TierFile) -> OpenFile:
-        """A node that moves history which nobody reads has no need of pyarrow."""
+        """Open a file. Imported here: a node whose history is not read has no need of pyarrow."""
         from stratamq.tiering.cold.open_file import OpenFile
 
         return OpenFile(self._objects(target), file, self._buffers)
-
-    def _forget(self, file: TierFile) -> None:
-        key = parquet_of(file).key
-        self._files.drop(key)
-        self._groups.drop_where(lambda one: one[0] == key)
-        self._objects(parquet_of(file)).forget()
 
     def _read(self, file: OpenFile, offset: int, max_bytes: int, end: int) -> tuple[bytes, int]:
         """Batches, and the number of the row group they end in."""
@@ -136,7 +133,7 @@ class ParquetReaders:
 
     def _moves(self, file: OpenFile, number: int, offset: int, end: int) -> bool:
         """Whether the reader goes on. A row group that the last reader has left is let go at once:
-        nobody may come back to it, and memory that was just used is much faster than new."""
+        often no reader comes back to it, and memory that was just used is much faster than new."""
         here = file.name, number
         before = self._streams.follow(file.shard, offset, end, here)
         if before != here:
@@ -149,7 +146,8 @@ class ParquetReaders:
         return before is not None
 
     def _look_ahead(self, file: OpenFile, number: int, after: TierFile | None) -> None:
-        """Once per row group: the rest of it, the next, and the bytes behind."""
+        """Read ahead, once per row group: the rest of it, the next one, and the bytes after
+        that."""
         group = self._groups.peek((file.name, number))
         if group is None or group.is_ahead:
             return

@@ -8,10 +8,9 @@ from pathlib import Path
 from stratamq.model.types import ShardName
 from stratamq.tiering.cold.ahead import Ahead
 from stratamq.tiering.cold.block_files import BlockFiles
-from stratamq.tiering.cold.bridge import Bridge
 from stratamq.tiering.cold.history import ShardHistory
 from stratamq.tiering.cold.limits import ColdLimits
-from stratamq.tiering.cold.objects import CachedObjects, FolderObjects, Objects
+from stratamq.tiering.cold.objects import Bridge, CachedObjects, FolderObjects, Objects
 from stratamq.tiering.cold.raw import RawReaders
 from stratamq.tiering.cold.readers import ParquetReaders
 from stratamq.tiering.stores.store import Store
@@ -43,7 +42,7 @@ class ColdReads:
         return cls(CachedObjects(store, bridge, files, ahead), bridge, ahead, limits)
 
     def history(self, shard: ShardName) -> ShardHistory:
-        """Empty, until it is told the shard's files."""
+        """Create a shard's history, empty until `replace` gives it the shard's files."""
         return ShardHistory(shard, self.parquet, self.raw)
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Things that are dear to make and used by many: made once, kept while there is room."""
+"""Values that are costly to make and used by many: made once, cached within a limit."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ V = TypeVar("V")
 
 
 class Shared(Generic[K, V]):
-    """For any number of threads. A value is made by one of those who want it, the others wait for
-    it; a failure is theirs too, and is not kept.
+    """For any number of threads. A value is made by the first thread that wants it, the others wait
+    for it; a failure is raised in all of them, and is not cached.
 
-    `weight` may change while a value is kept: `trim` looks at it anew. What was not used for
-    longest goes; the one used last stays, however heavy it is. Whoever holds a value may go on
-    using it after it went.
+    `weight` may change while a value is cached: `trim` computes it again. The value not used for
+    longest goes; the one used last stays, however heavy it is. A caller that holds a value may go
+    on using it after it went.
     """
 
     def __init__(self, weight: Callable[[V], int], weight_max: int) -> None:

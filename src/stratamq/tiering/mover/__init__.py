@@ -1,1 +1,1 @@
-"""Sealed segments on their way to the object store, and what goes there when nobody needs it."""
+"""Sealed segments on their way to the object store, and the removal of objects no longer needed."""

@@ -1,4 +1,4 @@
-"""What the mover needs of the others. Each of these is a small part of something larger."""
+"""What the mover needs of other parts, each a small part of something larger, and its limits."""
 
 from __future__ import annotations
 
@@ -11,9 +11,33 @@ from stratamq.engine.contract import ShardTiering
 from stratamq.meta.apply import Command
 from stratamq.meta.tier.files import RetiredObject, TierFile
 from stratamq.model.clock import Clock
+from stratamq.model.config import NodeConfig
 from stratamq.model.topic import Topic
 from stratamq.model.types import ShardName
 from stratamq.tiering.stores.contract import ObjectStore
+
+HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoverLimits:
+    interval_ms: int = 30_000
+    workers: int = 1
+    bytes_per_second: int = 0
+    orphan_grace_ms: int = 24 * HOUR_MS
+    rewrite_ms: int = HOUR_MS
+    """How often a shard's files are looked through for records that were deleted since."""
+    backoff_ms: int = 1_000
+    backoff_ms_max: int = 10 * 60_000
+
+    @classmethod
+    def of(cls, config: NodeConfig) -> MoverLimits:
+        return cls(
+            interval_ms=config.number("tier.interval.ms"),
+            workers=config.number("tier.workers"),
+            bytes_per_second=config.number("tier.bytes.per.second"),
+            orphan_grace_ms=config.number("tier.orphan.grace.ms"),
+        )
 
 
 class Meta(Protocol):

@@ -1,4 +1,4 @@
-"""The background task that moves what is due, and removes what nobody needs."""
+"""The background task that moves segments that are due and removes objects no longer needed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,13 @@ from stratamq.model.errors import Closed, NotFound, StoreDenied, StoreUnavailabl
 from stratamq.model.shard import shard_name
 from stratamq.model.topic import Topic
 from stratamq.model.types import ShardName
-from stratamq.tiering.mover.contract import Surroundings
-from stratamq.tiering.mover.limits import HOUR_MS, MoverLimits
+from stratamq.tiering.converter.processes import Converters
+from stratamq.tiering.mover.contract import HOUR_MS, MoverLimits, Surroundings
 from stratamq.tiering.mover.orphans import Cleaner
-from stratamq.tiering.mover.pace import Bandwidth
-from stratamq.tiering.mover.progress import MoverStatus, Progress
+from stratamq.tiering.mover.progress import MoverStatus, Progress, Troubles
 from stratamq.tiering.mover.shards import Moved, ShardMover
-from stratamq.tiering.mover.ship import Flights, Shipper
+from stratamq.tiering.mover.ship import Bandwidth, Flights, Shipper
 from stratamq.tiering.mover.steps import OnStep, Steps
-from stratamq.tiering.mover.troubles import Troubles
-from stratamq.tiering.mover.workers import Converters
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +30,7 @@ SHARDS_AT_ONCE = 500
 """Looked at before others on the event loop have their turn."""
 
 STOP_S = 5.0
-"""For an upload that is given up to tell the store so."""
+"""How long an upload that is given up has to abort itself at the store."""
 
 SEARCH_MS_MAX = 6 * HOUR_MS
 """Looking for orphans lists the whole store."""
@@ -58,7 +55,8 @@ class Round(NamedTuple):
 
 
 class Mover:
-    """Use it from one event loop. `run_once` may be called beside the task: rounds take turns."""
+    """Use it from one event loop. `run_once` may also be called while the task runs: rounds take
+    turns."""
 
     def __init__(
         self,
@@ -105,7 +103,7 @@ class Mover:
         self._task = asyncio.create_task(self._run_forever(), name="mover")
 
     async def stop(self) -> None:
-        """Promptly: what is under way is given up, and begun anew at the next start."""
+        """Stop promptly: moves under way are given up, and start again after the next start."""
         self._bandwidth.stop()
         task, self._task = self._task, None
         while task is not None and not task.done():
@@ -141,7 +139,9 @@ class Mover:
         removed = 0
         try:
             removed += await self._cleaner.remove_retired()
-            if self._searches():
+            every_ms = min(self.limits.orphan_grace_ms, SEARCH_MS_MAX)
+            last_ms = self._searched_ms
+            if last_ms is None or self.around.clock.now_ms() - last_ms >= every_ms:
                 removed += await self._cleaner.remove_orphans()
                 await self._cleaner.sweep()
                 self._searched_ms = self.around.clock.now_ms()
@@ -156,15 +156,10 @@ class Mover:
             self._complaint = None
         return removed
 
-    def _searches(self) -> bool:
-        every_ms = min(self.limits.orphan_grace_ms, SEARCH_MS_MAX)
-        last_ms = self._searched_ms
-        return last_ms is None or self.around.clock.now_ms() - last_ms >= every_ms
-
 
 class _RoundRun:
     """One round: shards are taken from one line by as many tasks as there are workers. Those that
-    are not finished stand in line again, behind all others."""
+    are not finished go to the end of the line."""
 
     def __init__(self, mover: Mover) -> None:
         self._mover = mover
@@ -213,7 +208,13 @@ class _RoundRun:
             self._over = True
             return
         except Exception as error:
-            self._failed(topic, shard, error)
+            if isinstance(error, StoreUnavailable | StoreDenied):
+                self._store_failures += 1
+            if not isinstance(error, StrataError | OSError):
+                log.exception("tiering: topic %s, shard %s", topic.name, shard, exc_info=error)
+            self._done = self._done._replace(failures=self._done.failures + 1)
+            self._mover.progress.failed(f"{topic.name}, {shard}: {error}")
+            self._mover.troubles.failed(topic.name, shard, error)
             return
         self._store_failures = 0
         self._mover.troubles.well(topic.name, shard)
@@ -228,12 +229,3 @@ class _RoundRun:
                 moved.segments,
                 moved.freed_bytes,
             )
-
-    def _failed(self, topic: Topic, shard: ShardName, error: Exception) -> None:
-        if isinstance(error, StoreUnavailable | StoreDenied):
-            self._store_failures += 1
-        if not isinstance(error, StrataError | OSError):
-            log.exception("tiering: topic %s, shard %s", topic.name, shard, exc_info=error)
-        self._done = self._done._replace(failures=self._done.failures + 1)
-        self._mover.progress.failed(f"{topic.name}, {shard}: {error}")
-        self._mover.troubles.failed(topic.name, shard, error)

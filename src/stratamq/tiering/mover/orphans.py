@@ -1,4 +1,4 @@
-"""Objects that nobody needs any more.
+"""Objects that are no longer needed.
 
 | what                                          | goes                                     |
 |-----------------------------------------------|------------------------------------------|
@@ -18,12 +18,11 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from stratamq.meta.tier.files import ForgetObjects, RetiredObject
+from stratamq.meta.tier.files import ForgetObjects
 from stratamq.model.types import NO_TIMESTAMP, ShardName
 from stratamq.tiering import keys
 from stratamq.tiering.mover.contract import Surroundings
 from stratamq.tiering.mover.ship import Flights
-from stratamq.tiering.stores.contract import Listed
 
 log = logging.getLogger(__name__)
 
@@ -41,12 +40,19 @@ class Cleaner:
     grace_ms: int
 
     async def remove_retired(self) -> int:
-        """Those whose time has come; how many. Each is deleted first and then forgotten."""
-        due = [one for one in self.around.files.retired().values() if self._is_over(one)]
+        """Remove retired objects whose grace period is over and return their number. Each is
+        deleted first and forgotten after that."""
+        now_ms = self.around.clock.now_ms()
+        due = [
+            one
+            for one in self.around.files.retired().values()
+            if one.since_ms == NO_TIMESTAMP or now_ms - one.since_ms >= self.grace_ms
+        ]
         removed: list[str] = []
         for one in due:
-            if not await self._is_retired(one.object_key):
-                continue
+            await self._refresh()
+            if one.object_key not in self.around.files.retired():
+                continue  # a file names it again, or it was removed meanwhile
             await self.around.store.delete(one.object_key)
             removed.append(one.object_key)
             if len(removed) % FORGET_MAX == 0:
@@ -55,14 +61,17 @@ class Cleaner:
         return len(removed)
 
     async def remove_orphans(self) -> int:
-        """Look through the whole store. How many went."""
+        """Look through the whole store for orphans, remove them and return their number."""
         before_ms = self.around.clock.now_ms() - self.grace_ms
         last, named = ShardName(""), frozenset[str]()
         removed = 0
         async for listed in self.around.store.list():
-            shard = self._candidate(listed, before_ms)
-            if shard is None:
+            found = keys.parse(listed.key)
+            if found is None or found.owner != self.around.owner:
                 continue
+            if listed.modified_ms > before_ms or listed.key in self.flights:
+                continue
+            shard = found.shard
             if shard != last:  # keys come in order: a shard's objects lie together
                 last, named = shard, self._named(shard)
             if listed.key in named or not await self._is_orphan(listed.key, shard):
@@ -75,35 +84,16 @@ class Cleaner:
         return removed
 
     async def sweep(self) -> int:
-        """Unfinished uploads. Those under way here go on, however short the grace period is."""
+        """Remove unfinished uploads, but none that is under way here, however short the grace."""
         before_ms = self.around.clock.now_ms() - self.grace_ms
         oldest_ms = self.flights.oldest_ms
         if oldest_ms is not None:
             before_ms = min(before_ms, oldest_ms - 1)
         return await self.around.store.sweep(before_ms)
 
-    def _is_over(self, retired: RetiredObject) -> bool:
-        if retired.since_ms == NO_TIMESTAMP:
-            return True
-        return self.around.clock.now_ms() - retired.since_ms >= self.grace_ms
-
-    async def _is_retired(self, key: str) -> bool:
-        """A file may name it again, or it may be forgotten."""
-        await self._refresh()
-        return key in self.around.files.retired()
-
     async def _forget(self, object_keys: Iterable[str]) -> None:
         if gone := tuple(object_keys):
             await self.around.meta.submit(ForgetObjects(object_keys=gone))
-
-    def _candidate(self, listed: Listed, before_ms: int) -> ShardName | None:
-        """The shard of an object that is ours and old enough."""
-        found = keys.parse(listed.key)
-        if found is None or found.owner != self.around.owner:
-            return None
-        if listed.modified_ms > before_ms or listed.key in self.flights:
-            return None
-        return found.shard
 
     def _named(self, shard: ShardName) -> frozenset[str]:
         files = self.around.files.files(shard)
@@ -115,6 +105,6 @@ class Cleaner:
         return not known and key not in self.flights
 
     async def _refresh(self) -> None:
-        """Know what the Meta Service knows at this moment."""
+        """Wait until this node's copy of the metadata is what the Meta Service has now."""
         revision = await self.around.meta.revision()
         await self.around.files.wait_for_revision(revision, CACHE_TIMEOUT_S)

@@ -83,7 +83,10 @@ def local_limits(config: TopicConfig) -> LocalLimits:
 def decide(state: ShardState, limits: LocalLimits, now_ms: int) -> tuple[Action, ...]:
     """In the order in which it is to be done. An upload changes what the next one has to replace:
     ask again after each."""
-    segments = state.segments[: _due(state, limits, now_ms)]
+    movable = _movable(state)
+    by_age = _by_age(state.segments[:movable], limits.age_ms, now_ms)
+    by_size = _by_size(state.segments, limits.size_bytes)
+    segments = state.segments[: min(movable, max(by_age, by_size))]
     finals = [file for file in state.files if file.final]
     here = [_covered(segment, finals) for segment in segments]
     offloaded = here.index(False) if False in here else len(here)
@@ -97,14 +100,6 @@ def decide(state: ShardState, limits: LocalLimits, now_ms: int) -> tuple[Action,
 
 
 # -- what is due -----------------------------------------------------------------------------------
-
-
-def _due(state: ShardState, limits: LocalLimits, now_ms: int) -> int:
-    """How many of the oldest segments are."""
-    movable = _movable(state)
-    by_age = _by_age(state.segments[:movable], limits.age_ms, now_ms)
-    by_size = _by_size(state.segments, limits.size_bytes)
-    return min(movable, max(by_age, by_size))
 
 
 def _movable(state: ShardState) -> int:
@@ -157,8 +152,8 @@ def _covered(segment: SegmentInfo, finals: Iterable[TierFile]) -> bool:
 
 
 def upload_of(segment: SegmentInfo, files: Iterable[TierFile]) -> SegmentUpload:
-    """What a segment's upload has to be beside these files. Final ones that reach over an edge
-    stay, and it keeps to what they leave."""
+    """Plan a segment's upload given these files. Final files that reach over an edge of the segment
+    stay, and the upload has only the offsets they leave."""
     base, end = segment.base_offset, segment.end_offset
     touching = [file for file in files if file.base_offset < end and file.end_offset > base]
     finals = [file for file in touching if file.final]

@@ -1,10 +1,10 @@
 """Files without what was deleted since they were made.
 
 A deleted record is out of every reader's sight at once: the shard knows. But a file is a table
-that others read too, and who deletes something wants it to be gone. So from time to time files with
-deleted records in them are made anew, in the formats they have. The same steps as for a segment
-lead there, with the old file in the place of the segment, and the old one is retired by the commit.
-A raw segment is made of itself, so that batches nothing was deleted of stay as they came.
+that others read too, and a user who deletes a record wants it to be gone. So from time to time
+files with deleted records in them are rewritten, in the formats they have. The same steps as for a
+segment lead there, with the old file in the place of the segment, and the old one is retired by the
+commit. A raw segment is made of itself, so that batches nothing was deleted of stay as they came.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stratamq.model.shard import split_shard_name
 from stratamq.model.topic import Topic
 from stratamq.model.types import Offset, ShardName
 from stratamq.tiering import keys
-from stratamq.tiering.mover.conversion import Conversion, Converted, FileSums
+from stratamq.tiering.converter.requests import Conversion, Converted, FileSums
 from stratamq.tiering.mover.progress import Step, Track
 from stratamq.tiering.mover.steps import REFUSALS, SegmentOvertaken, Steps, columns_for
 from stratamq.tiering.outdated import is_outdated, within
@@ -30,7 +30,7 @@ OLD, PARQUET, LOG = "old", "new.parquet", "new.log"
 
 
 class Gone(NamedTuple):
-    """What of a shard nobody may see any more. The start was looked at first: what is marked below
+    """The records of a shard that no reader may see any more. The start was read first: marks below
     it may be forgotten already."""
 
     start: Offset
@@ -118,7 +118,18 @@ class TierRewrite:
         with self.steps.flights.of(wanted):
             try:
                 stored = await self._ship(parts)
-                command = self._command(self._new(made, stored))
+                new = self._new_file(made, stored)
+                if self.file not in self.steps.around.files.files(self.shard):
+                    raise SegmentOvertaken(
+                        f"{self.shard}: the file at {self.file.base_offset} has changed"
+                    )
+                command = CommitFiles(
+                    shard=self.shard,
+                    add=(new,),
+                    replace=(self.file.base_offset,),
+                    replaced_keys=self.file.data_keys,
+                    now_ms=new.created_ms,
+                )
             except StrataError:
                 await self.steps.shipper.discard(wanted)
                 raise
@@ -140,7 +151,7 @@ class TierRewrite:
             await self.steps.shipper.verify(one, count)
         return stored
 
-    def _new(self, made: Converted, stored: Mapping[str, TierObject]) -> TierFile:
+    def _new_file(self, made: Converted, stored: Mapping[str, TierObject]) -> TierFile:
         return replace(
             self.file,
             parquet=stored.get("parquet"),
@@ -159,17 +170,6 @@ class TierRewrite:
             columns=columns_for(self.topic) if made.parquet else "",
             created_ms=self.steps.around.clock.now_ms(),
             written_ms=self.file.largest_timestamp,
-        )
-
-    def _command(self, new: TierFile) -> CommitFiles:
-        if self.file not in self.steps.around.files.files(self.shard):
-            raise SegmentOvertaken(f"{self.shard}: the file at {self.file.base_offset} has changed")
-        return CommitFiles(
-            shard=self.shard,
-            add=(new,),
-            replace=(self.file.base_offset,),
-            replaced_keys=self.file.data_keys,
-            now_ms=new.created_ms,
         )
 
     async def _commit(self, command: CommitFiles, wanted: Sequence[str]) -> int:

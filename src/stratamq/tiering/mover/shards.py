@@ -1,4 +1,4 @@
-"""One shard: what is due for it is done, and decided anew after each segment."""
+"""One shard: what is due for it is done, and decided again after each segment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from stratamq.engine.contract import ShardTiering
-from stratamq.meta.tier.files import DropFiles, TierFile
+from stratamq.meta.tier.files import DropFiles
 from stratamq.model.errors import CorruptBatch, CorruptRecord, ShardNotFound, StrataError
 from stratamq.model.topic import Topic
 from stratamq.model.types import Offset, ShardName
@@ -28,7 +28,7 @@ from stratamq.tiering.mover.rewrite import Gone, TierRewrite, outdated
 from stratamq.tiering.mover.steps import SegmentOvertaken, Steps
 
 OVERTAKEN_MAX = 3
-"""A segment that changes again and again is left for the next round."""
+"""A segment that changed so often while it was moved is left for the next round."""
 
 
 SEGMENTS_AT_ONCE = 4
@@ -92,12 +92,13 @@ class _ShardRun:
     """What is wrong with segments that cannot be moved, by their bases."""
 
     async def all(self) -> Moved:
-        """A damaged segment holds up nobody: those behind it go as well. All of them stay here
-        until it is repaired or gone, since the local copy goes oldest first."""
+        """Move what is due. A damaged segment holds up no other: those after it are moved as well.
+        All of them stay here until it is repaired or gone, since the local copy goes oldest
+        first."""
         while uploads := [
             one for one in await self._upkeep() if one.base_offset not in self.damage
         ]:
-            if not self.compacted:  # what nobody can read any more need not go along
+            if not self.compacted:  # records that are gone need not be moved
                 self.compacted = True
                 await self._engine().compact(self.shard)
                 continue
@@ -122,14 +123,11 @@ class _ShardRun:
         gone = Gone(start, deleted)
         for file in outdated(files, gone):
             with contextlib.suppress(SegmentOvertaken):
-                await self._without(engine, file, gone)
-
-    async def _without(self, engine: ShardTiering, file: TierFile, gone: Gone) -> None:
-        topic, shard, progress = self.topic, self.shard, self.mover.progress
-        with progress.track(topic.name, shard, file.base_offset) as track:
-            again = TierRewrite(self.mover.steps, engine, topic, shard, file, gone, track)
-            new = await again.run()
-        progress.add(files_rewritten=1, object_bytes_stored=new.size_bytes)
+                topic, shard, progress = self.topic, self.shard, self.mover.progress
+                with progress.track(topic.name, shard, file.base_offset) as track:
+                    again = TierRewrite(self.mover.steps, engine, topic, shard, file, gone, track)
+                    new = await again.run()
+                progress.add(files_rewritten=1, object_bytes_stored=new.size_bytes)
 
     async def _upkeep(self) -> list[SegmentUpload]:
         """Do what is quick, and say what is not. Nothing is dropped of which history does not

@@ -1,29 +1,66 @@
-"""One file into the store, and read back: what is believed to be there was seen there."""
+"""One file into the store, within the bandwidth, and read back to verify it."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
 
 from stratamq.meta.tier.files import TierObject
 from stratamq.model.clock import Clock
-from stratamq.model.errors import CorruptObject, ObjectNotFound, StoreError
+from stratamq.model.errors import Closed, CorruptObject, ObjectNotFound, StoreError
 from stratamq.model.types import TimestampMs
-from stratamq.tiering.mover.conversion import FileSums
-from stratamq.tiering.mover.pace import Bandwidth
+from stratamq.tiering.converter.requests import FileSums
 from stratamq.tiering.stores.contract import ObjectStore
 from stratamq.tiering.stores.sums import sum_file
 from stratamq.wire.crc import crc32c
 
+
+class Bandwidth:
+    """So many bytes per second, 0: as many as go. Called from the store's threads.
+
+    A piece is let through when those before it have had their time, so what was sent is never more
+    than the rate times the time, and one piece. Unused time is not saved up.
+    """
+
+    def __init__(self, bytes_per_second: int, now: Callable[[], float] = time.monotonic) -> None:
+        self._rate = bytes_per_second
+        self._now = now
+        self._lock = threading.Lock()
+        self._free_s = 0.0
+        self._stopped = threading.Event()
+
+    def take(self, size: int) -> None:
+        """Wait until `size` bytes may be sent. Closed once uploads are stopped."""
+        delay_s = self.delay_s(size)
+        if self._stopped.wait(delay_s) if delay_s > 0 else self._stopped.is_set():
+            raise Closed("uploads are stopped")
+
+    def delay_s(self, size: int) -> float:
+        """How long these bytes have to wait; their turn is taken."""
+        if not self._rate:
+            return 0.0
+        with self._lock:
+            now = self._now()
+            begin = max(now, self._free_s)
+            self._free_s = begin + size / self._rate
+            return begin - now
+
+    def stop(self) -> None:
+        """End the uploads that wait, and those that come."""
+        self._stopped.set()
+
+
 Count = Callable[[int], None]
-"""Told how many more bytes were dealt with, from any thread."""
+"""Called from any thread with the number of bytes that were dealt with since the last call."""
 
 
 class Flights:
-    """Objects that are on their way: stored perhaps, and not named by anyone yet. Whoever removes
-    what nobody names leaves them alone, and nobody names what is being removed. For one event
+    """Objects that are on their way: stored perhaps, and not named by the Meta Service yet. The
+    cleaner leaves them alone, and an object that is being removed cannot be named. For one event
     loop: between two awaits nothing changes."""
 
     def __init__(self, clock: Clock) -> None:
@@ -63,7 +100,7 @@ class Flights:
 
 
 class Shipper:
-    """Stores files under keys that nobody has used."""
+    """Stores files under keys that were never used before."""
 
     def __init__(self, store: ObjectStore, bandwidth: Bandwidth) -> None:
         self._store, self._bandwidth = store, bandwidth
@@ -107,7 +144,7 @@ class Shipper:
                 count(len(piece))
 
     async def discard(self, keys: Iterable[str]) -> None:
-        """Objects that nobody will name, now that something failed. What stays is an orphan."""
+        """Delete objects that will not be named, after a failure. What stays is an orphan."""
         for key in keys:
             with contextlib.suppress(StoreError):
                 await self._store.delete(key)

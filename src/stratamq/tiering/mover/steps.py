@@ -4,11 +4,11 @@
 |---------|-----------------------------------------|------------------------------|------------|
 | export  | links or copies the segment             | a work folder                | next start |
 | convert | makes the files, in another process     | a work folder                | next start |
-| upload  | stores them under keys nobody has used  | objects that nothing names   | orphans    |
+| upload  | stores them under keys never used before | objects that nothing names   | orphans    |
 | verify  | reads all of them back                  | objects that nothing names   | orphans    |
 | commit  | the Meta Service names them: the one    | what the step before or the  | orphans or |
-|         | moment at which the segment is moved    | step behind leaves           | next round |
-| attach  | readers of the shard are shown the file | a file that is local as well | next round |
+|         | moment at which the segment is moved    | step after leaves | next round |
+| attach  | readers of the shard get the file | a file that is local as well | next round |
 | offload | the engine drops its own copy           | a file that is local as well | next round |
 
 The local copy goes last, and only after the Meta Service has said, durably, where the other is.
@@ -37,12 +37,12 @@ from stratamq.model.shard import split_shard_name
 from stratamq.model.topic import Topic
 from stratamq.model.types import EARLIEST, Offset, ShardName
 from stratamq.tiering import keys
+from stratamq.tiering.converter.processes import Converters
+from stratamq.tiering.converter.requests import Conversion, Converted, FileSums
 from stratamq.tiering.mover.contract import Surroundings
-from stratamq.tiering.mover.conversion import Conversion, Converted, FileSums
 from stratamq.tiering.mover.policy import SegmentUpload, upload_of
 from stratamq.tiering.mover.progress import Step, Track
 from stratamq.tiering.mover.ship import Flights, Shipper
-from stratamq.tiering.mover.workers import Converters
 
 COMMIT_ATTEMPTS = 5
 """Files that make records visible early may come and go while a segment is on its way."""
@@ -50,11 +50,12 @@ COMMIT_ATTEMPTS = 5
 CACHE_TIMEOUT_S = 10.0
 
 OnStep = Callable[[ShardName, Step], None]
-"""Told before each step. Tests stop here."""
+"""Called before each step. Tests stop here."""
 
 
 class SegmentOvertaken(StrataError):
-    """The segment is no longer what it was: compacted, trimmed, or otherwise moved. Decide anew."""
+    """The segment is no longer what it was: compacted, trimmed, or otherwise moved. The mover
+    decides again."""
 
 
 REFUSALS = (InvalidInput, NotFound, CapacityExceeded, SegmentOvertaken)
@@ -79,8 +80,8 @@ class _SegmentPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """Carries segments through the steps up to `attach`. `offload` is decided anew, by what is
-    known then."""
+    """Carries segments through the steps up to `attach`. `offload` is decided after that, by the
+    state of the shard then."""
 
     around: Surroundings
     converters: Converters
@@ -143,7 +144,9 @@ class _Move:
             except REFUSALS:
                 await self.steps.shipper.discard(wanted)
                 raise
-        await self._attach(revision)
+        self._enter(Step.ATTACH)
+        await self.steps.know(revision)
+        self.steps.around.attach(self.shard)
         return file
 
     def _enter(self, step: Step, total_bytes: int = 0) -> None:
@@ -286,8 +289,3 @@ class _Move:
                 await self.steps.know(await meta.revision())
                 commands = self._commands(file)
         return await meta.submit(*commands)
-
-    async def _attach(self, revision: int) -> None:
-        self._enter(Step.ATTACH)
-        await self.steps.know(revision)
-        self.steps.around.attach(self.shard)

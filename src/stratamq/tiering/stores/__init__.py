@@ -1,4 +1,4 @@
-"""Object stores behind one small interface.
+"""Object stores with one small interface.
 
 `contract.ObjectStore` is all that the rest of StrataMQ sees. `store.Store` keeps its promises once,
 for every store: checksums, retries, time-outs, bounded concurrency. What differs between a folder,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stratamq.model.errors import CorruptObject, InvalidInput, StorageError
-from stratamq.tiering.priority import make_way
+from stratamq.tiering.background import make_way
 from stratamq.tiering.stores.attempts import Deadline
 from stratamq.tiering.stores.contract import Pace
 from stratamq.tiering.stores.sums import Sums

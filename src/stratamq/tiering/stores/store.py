@@ -1,4 +1,4 @@
-"""The one `ObjectStore`: its promises kept once, over any backend."""
+"""The one `ObjectStore`, which fulfils the contract over any backend."""
 
 from __future__ import annotations
 

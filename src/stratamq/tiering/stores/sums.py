@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stratamq.model.errors import CorruptObject, InvalidInput, StorageError
-from stratamq.tiering.priority import make_way
+from stratamq.tiering.background import make_way
 from stratamq.wire.crc import crc32c
 
 VERSION = "1"

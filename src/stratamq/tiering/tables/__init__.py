@@ -1,1 +1,1 @@
-"""Topics' tables kept current: their open ends, their manifests, and their Iceberg tables."""
+"""Topics' tables: their open ends, their manifests, and their Iceberg tables."""

@@ -1,7 +1,7 @@
 """Early files: the newest records of a topic made visible in its table, out of the local log.
 
 They are never the only copy: the log has what they hold, until a final file takes their place. So
-whatever is cut off here leaves an object that nothing names, and is simply done anew.
+whatever is cut off here leaves an object that nothing names, and is simply repeated.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from stratamq.model.shard import split_shard_name
 from stratamq.model.topic import Topic
 from stratamq.model.types import Offset, ShardName
 from stratamq.tiering import keys
+from stratamq.tiering.converter.processes import Converters
+from stratamq.tiering.converter.requests import Conversion, Converted
 from stratamq.tiering.mover.contract import Surroundings
-from stratamq.tiering.mover.conversion import Conversion, Converted
 from stratamq.tiering.mover.ship import Flights, Shipper
-from stratamq.tiering.mover.workers import Converters
 from stratamq.tiering.tables.plan import EarlyFile, Ends, merges, missing, outdated
 from stratamq.wire.kafka.records import walk
 
@@ -58,7 +58,7 @@ class Visible(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlyWriter:
-    """Flushes shards. One flush of a shard at a time; the mover may be at work beside it."""
+    """Flushes shards. One flush of a shard at a time; the mover may work at the same time."""
 
     around: Surroundings
     engine_of: Callable[[ShardName], ShardTiering | None]
@@ -68,7 +68,7 @@ class EarlyWriter:
     merge_files: int
     _locks: dict[ShardName, asyncio.Lock] = field(default_factory=dict)
     _empty: dict[ShardName, dict[Offset, EarlyFile]] = field(default_factory=dict)
-    """What was found to have no row, so that it is not looked at again and again."""
+    """Ranges that were found to have no row, so that they are not read at each flush."""
 
     @property
     def work_folder(self) -> Path:
@@ -87,8 +87,21 @@ class EarlyWriter:
         async with self._locks.setdefault(shard, asyncio.Lock()):
             ends = _ends(engine, shard)
             done = await self._flush(topic, shard, ends)
-            await self._merge(topic, shard, ends)
-            await self._refresh(topic, shard, ends)
+            for _ in range(ROUNDS_MAX):
+                await self.engine(shard).load_segments(shard)
+                segments, files = self.engine(shard).segments(shard), self.around.files.files(shard)
+                planned = merges(segments, files, ends, self.merge_files)
+                if not planned:
+                    break
+                for one in planned:
+                    await self._write(topic, shard, one)
+            # Records that were deleted since go from the files that have them.
+            early = [file for file in self.around.files.files(shard) if not file.final]
+            if early:
+                first, last = early[0].base_offset, early[-1].end_offset
+                deleted = await self.engine(shard).deleted(shard, first, last)
+                for one in outdated(early, deleted, ends):
+                    await self._write(topic, shard, one)
             return done
 
     def is_behind(self, shard: ShardName) -> bool:
@@ -117,25 +130,6 @@ class EarlyWriter:
         empty = self._empty.get(shard, {})
         return [one for one in found if empty.get(one.base_offset) != one]
 
-    async def _merge(self, topic: Topic, shard: ShardName, ends: Ends) -> None:
-        for _ in range(ROUNDS_MAX):
-            await self.engine(shard).load_segments(shard)
-            segments, files = self.engine(shard).segments(shard), self.around.files.files(shard)
-            planned = merges(segments, files, ends, self.merge_files)
-            if not planned:
-                break
-            for one in planned:
-                await self._write(topic, shard, one)
-
-    async def _refresh(self, topic: Topic, shard: ShardName, ends: Ends) -> None:
-        """What was deleted goes from the files that show it."""
-        files = [file for file in self.around.files.files(shard) if not file.final]
-        if files:
-            first, last = files[0].base_offset, files[-1].end_offset
-            deleted = await self.engine(shard).deleted(shard, first, last)
-            for one in outdated(files, deleted, ends):
-                await self._write(topic, shard, one)
-
     def engine(self, shard: ShardName) -> ShardTiering:
         engine = self.engine_of(shard)
         if engine is None:
@@ -143,7 +137,8 @@ class EarlyWriter:
         return engine
 
     async def _write(self, topic: Topic, shard: ShardName, early: EarlyFile) -> TierFile | None:
-        """None if it has no row, or if others were faster: then the plan has to be made anew."""
+        """Write one file. None if it has no row, or if other files were committed meanwhile: then
+        the caller has to plan again."""
         token = keys.new_token(self.around.owner)
         folder = self.work_folder / f"{shard}-{token}"
         try:

@@ -3,7 +3,7 @@
 Laws
 ----
 1.  An early file lies within one segment, below the last stable offset, and overlaps no other.
-2.  After a flush everything that is decided and kept here is in a file.
+2. After a flush everything that is decided and stored here is in a file.
 3.  A merged file is at least twice as large as the largest it is made of, so that a record is
     written again a few times at most, however often a topic is flushed. Two exceptions, once each:
     a segment that is full gets one file, and there are never more than FORCED times as many as

@@ -2,7 +2,7 @@
 idle.
 
 Iceberg's metadata is read and written in Python, and a table with many files takes its time. In a
-process of its own that takes no turn of the interpreter from producers.
+process of its own that does not hold the node's GIL.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAME = "the table writer"
 MODULE = "stratamq.tiering.tables.worker"
 IDLE_S = 60.0
 TIMEOUT_S = 900.0
-"""A table of very many files that has to be made anew takes minutes."""
+"""Rewriting a table of very many files takes minutes."""
 
 
 class TableWriter:
@@ -77,7 +77,10 @@ class TableWriter:
         await asyncio.to_thread(self._thread.shutdown)
 
     async def _ask(self, request: Request) -> Written | TableFailure:
-        process = self._process = self._process or self._made()
+        if self._process is None:  # with credentials: it talks to the store and to the catalog
+            greeting = encode_options(self._options)
+            self._process = Background(NAME, MODULE, credentials=True, greeting=greeting)
+        process = self._process
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -88,11 +91,6 @@ class TableWriter:
         except BaseException:
             self._end()
             raise
-
-    def _made(self) -> Background:
-        """With credentials: it talks to the store and to the catalog."""
-        greeting = encode_options(self._options)
-        return Background(NAME, MODULE, credentials=True, greeting=greeting)
 
     def _end(self) -> None:
         process, self._process = self._process, None

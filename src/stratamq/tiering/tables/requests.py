@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stratamq.meta.tier.files import ParquetEnd, TierFile, TierObject
+from stratamq.model.config import NodeConfig
 from stratamq.model.topic import Topic, TopicConfig
 from stratamq.model.types import TopicId
+from stratamq.tiering.stores.opening import options_of
 from stratamq.tiering.stores.options import StoreLimits, StoreOptions
 
 NO_CATALOG = "none"
+CATALOG_FILE = "lake/catalog.sqlite"
 FILE_FIELDS = tuple(field.name for field in fields(TierFile))
 _values = attrgetter(*FILE_FIELDS)
 PIECE_FILES = 200
@@ -36,6 +39,25 @@ class TableOptions:
     warehouse: str = ""
     namespace: str = "stratamq"
     snapshots_ms_max: int = 24 * 3_600_000
+
+
+def table_options(config: NodeConfig) -> TableOptions:
+    return TableOptions(
+        store=options_of(config),
+        catalog_uri=config.text("lake.catalog.uri"),
+        catalog_path=config.data_dir.absolute() / CATALOG_FILE,
+        warehouse=config.text("lake.catalog.warehouse"),
+        namespace=config.text("lake.namespace"),
+        snapshots_ms_max=config.number("tier.orphan.grace.ms"),
+    )
+
+
+def table_name(config: NodeConfig, topic: Topic) -> str | None:
+    """What the topic's Iceberg table is called; None if it has none."""
+    has_table = topic.config.flag("lake.iceberg") and topic.config["tier.format"] != "log"
+    if not has_table or config.text("lake.catalog.uri") == NO_CATALOG:
+        return None
+    return f"{config.text('lake.namespace')}.{topic.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +79,8 @@ class DropTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepTables:
-    """Drop the tables of topics that are not among these: they went while nobody looked."""
+    """Drop the tables of topics that are not among these: they were deleted while the node was
+    down."""
 
     topics: dict[str, TopicId]
     """Ids by name."""
@@ -105,18 +128,16 @@ def encode_request(request: Request) -> bytes:
         case KeepTables():
             said = json.dumps({"keep": asdict(request)})
         case WriteTable():
-            said = _encode_table(request)
+            topic, files = request.topic, request.files
+            head = json.dumps(
+                [topic.topic_id, topic.name, topic.partitions, dict(topic.config.given)]
+            )
+            pieces = (files[at : at + PIECE_FILES] for at in range(0, len(files), PIECE_FILES))
+            listed = ",".join(
+                json.dumps([_values(file) for file in piece])[1:-1] for piece in pieces
+            )
+            said = f'{{"topic":{head},"revision":{request.revision},"files":[{listed}]}}'
     return f"{said}\n".encode()
-
-
-def _encode_table(request: WriteTable) -> str:
-    """Files are lists of their fields. There may be thousands of them: a piece at a time, so that
-    the node's other threads have their turns."""
-    topic, files = request.topic, request.files
-    head = json.dumps([topic.topic_id, topic.name, topic.partitions, dict(topic.config.given)])
-    pieces = (files[at : at + PIECE_FILES] for at in range(0, len(files), PIECE_FILES))
-    listed = ",".join(json.dumps([_values(file) for file in piece])[1:-1] for piece in pieces)
-    return f'{{"topic":{head},"revision":{request.revision},"files":[{listed}]}}'
 
 
 def decode_request(line: bytes) -> Request:

@@ -1,8 +1,8 @@
 """The process that writes manifests and Iceberg tables, one at a time, and gives way to others.
 
-`python -m stratamq.tiering.tables.worker` is told in its first line what to work on, takes a
-request in each further line and answers in lines. It ends when its input does. Whatever that cuts
-off is made good by the next request: see `stratamq.lake.tables.iceberg`.
+`python -m stratamq.tiering.tables.worker` reads its options from the first line, a request from
+each further line, and answers in lines. It ends when its input does. Whatever that cuts off is made
+good by the next request: see `stratamq.lake.tables.iceberg`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import queue
 import sys
 import threading
 import time
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from stratamq.lake.declared import columns_of, columns_text, declared, merged, parse_columns
 from stratamq.lake.tables.catalog import CatalogOptions, open_catalog
@@ -20,12 +22,13 @@ from stratamq.lake.tables.expiry import SnapshotLimits
 from stratamq.lake.tables.iceberg import IcebergTables, WantedTable
 from stratamq.lake.tables.manifest import manifest_of, table_columns
 from stratamq.lake.tables.manifest_bytes import to_bytes
+from stratamq.model.errors import TimedOut
 from stratamq.model.types import TopicId
 from stratamq.tiering import keys
-from stratamq.tiering.mover.worker import give_way, listen
+from stratamq.tiering.converter.worker import give_way, listen
+from stratamq.tiering.stores.contract import ObjectInfo
 from stratamq.tiering.stores.opening import open_store
 from stratamq.tiering.stores.store import Store
-from stratamq.tiering.tables.blobs import StoreBlobs
 from stratamq.tiering.tables.requests import (
     NO_CATALOG,
     Answer,
@@ -39,6 +42,44 @@ from stratamq.tiering.tables.requests import (
     decode_request,
     encode_answer,
 )
+
+T = TypeVar("T")
+
+WAIT_S = 300.0
+"""The store gives up long before, by its own settings."""
+
+
+class StoreBlobs:
+    """`lake.tables.blobs.Blobs` over a store whose event loop runs in another thread."""
+
+    def __init__(self, store: Store, loop: asyncio.AbstractEventLoop) -> None:
+        self.url = store.url
+        self._store = store
+        self._loop = loop
+        self._infos: dict[str, ObjectInfo] = {}
+
+    def size(self, key: str) -> int:
+        """Remembered for the read that comes next: objects do not change."""
+        info = self._wait(self._store.head(key))
+        self._infos = {key: info}
+        return info.size
+
+    def read(self, key: str, start: int, stop: int) -> bytes:
+        return self._wait(self._store.get_range(key, start, stop, info=self._infos.get(key)))
+
+    def write(self, key: str, data: bytes) -> None:
+        self._wait(self._store.put(key, data))
+
+    def delete(self, key: str) -> None:
+        self._wait(self._store.delete(key))
+
+    def _wait(self, call: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(call, self._loop)
+        try:
+            return future.result(WAIT_S)
+        except TimeoutError:
+            future.cancel()
+            raise TimedOut(f"{self.url} did not answer within {WAIT_S:g} s") from None
 
 
 def main() -> None:
@@ -65,7 +106,7 @@ class Tables:
         self._without: set[str] = set()
 
     def answer(self, line: bytes) -> Answer:
-        """Whatever happens is an answer: the next topic may be another matter."""
+        """Carry out a request. A failure is an answer too: the next topic may go well."""
         try:
             match decode_request(line):
                 case WriteTable() as request:
@@ -73,7 +114,12 @@ class Tables:
                 case DropTable() as request:
                     return self._drop(request.name, request.topic_id)
                 case KeepTables() as request:
-                    return self._keep(request)
+                    if self._options.catalog_uri == NO_CATALOG:
+                        return Written()
+                    gone = self._tables().others(request.topics)
+                    for name, topic_id in gone:
+                        self._drop(name, topic_id)
+                    return Written(removed=len(gone))
         except Exception as error:
             return TableFailure(type(error).__name__, str(error) or repr(error))
 
@@ -87,40 +133,26 @@ class Tables:
         if self._options.catalog_uri == NO_CATALOG:
             return Written()
         if not topic.config.flag("lake.iceberg"):
-            self._leave_out(topic.name, topic.topic_id)
+            # A table that is no longer updated would soon name files that are gone.
+            if topic.topic_id not in self._without:
+                self._tables().drop(topic.name, topic.topic_id)
+                self._without.add(topic.topic_id)
             return Written()
         self._without.discard(topic.topic_id)
-        return Written(*self._sync(request, folder))
-
-    def _sync(self, request: WriteTable, folder: str) -> tuple[int, int, int, int]:
-        config = request.topic.config
+        config = topic.config
         values = declared(str(config["lake.value.format"]), str(config["lake.value.schema"]))
         known = parse_columns(table_columns(request.files))
         done = self._tables().sync(
             WantedTable(
-                name=request.topic.name,
-                topic_id=request.topic.topic_id,
+                name=topic.name,
+                topic_id=topic.topic_id,
                 folder=folder,
                 columns=columns_text(merged((known, columns_of(values)))),
                 files=request.files,
                 revision=request.revision,
             )
         )
-        return done.added, done.removed, done.expired, done.rows
-
-    def _leave_out(self, name: str, topic_id: TopicId) -> None:
-        """A table that nobody keeps current would soon name files that are gone."""
-        if topic_id not in self._without:
-            self._tables().drop(name, topic_id)
-            self._without.add(topic_id)
-
-    def _keep(self, request: KeepTables) -> Written:
-        if self._options.catalog_uri == NO_CATALOG:
-            return Written()
-        gone = self._tables().others(request.topics)
-        for name, topic_id in gone:
-            self._drop(name, topic_id)
-        return Written(removed=len(gone))
+        return Written(done.added, done.removed, done.expired, done.rows)
 
     def _drop(self, name: str, topic_id: TopicId) -> Written:
         if self._options.catalog_uri != NO_CATALOG:

@@ -1,1 +1,1 @@
-"""`hdfs://`: the backend, and the WebHDFS client behind it."""
+"""`hdfs://`: the backend, and its WebHDFS client."""

@@ -1,1 +1,1 @@
-"""`s3://`: the backend, and botocore's client behind it."""
+"""`s3://`: the backend, and its botocore client."""

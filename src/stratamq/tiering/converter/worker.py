@@ -1,6 +1,6 @@
 """A converter: a process that turns segments into files, one at a time, and gives way to others.
 
-`python -m stratamq.tiering.mover.worker` takes a request per line and answers in lines. It ends
+`python -m stratamq.tiering.converter.worker` takes a request per line and answers in lines. It ends
 when its input does, in the middle of its work too: a node that is gone needs no files.
 """
 
@@ -17,7 +17,8 @@ import time
 from pathlib import Path
 from typing import BinaryIO
 
-from stratamq.tiering.mover.conversion import (
+from stratamq.tiering.background import put_last
+from stratamq.tiering.converter.requests import (
     Answer,
     Conversion,
     ConversionFailure,
@@ -25,7 +26,6 @@ from stratamq.tiering.mover.conversion import (
     decode_request,
     encode_answer,
 )
-from stratamq.tiering.priority import put_last
 
 MEMORY_BYTES_MAX = 4 << 30
 """Address space, most of it never touched. A file needs about a tenth of it: a row group with all
@@ -45,7 +45,8 @@ def main() -> None:
 
 
 def give_way() -> None:
-    """To everybody, with processor and memory. Who ends it is the node, not a key on a terminal."""
+    """Give way to all other processes, with processor and memory. The node ends this process, not a
+    key on a terminal."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     put_last()
     with contextlib.suppress(OSError):
@@ -78,17 +79,17 @@ def answer(line: bytes, out: BinaryIO) -> Answer:
 
 
 def _convert(work: Conversion, out: BinaryIO) -> Answer:
-    from stratamq.tiering.mover.convert import convert  # pyarrow: half a second, and only here
+    from stratamq.tiering.converter.convert import convert  # pyarrow: half a second, and only here
 
-    told = time.monotonic()
+    last_s = time.monotonic()
 
-    def tell(done_bytes: int) -> None:
-        nonlocal told
-        if time.monotonic() - told > PROGRESS_S:
-            told = time.monotonic()
+    def report(done_bytes: int) -> None:
+        nonlocal last_s
+        if time.monotonic() - last_s > PROGRESS_S:
+            last_s = time.monotonic()
             say(out, ConversionProgress(done_bytes))
 
-    return convert(work, tell)
+    return convert(work, report)
 
 
 def say(out: BinaryIO, said: Answer) -> None:

@@ -21,12 +21,10 @@ from stratamq.lake.parquet.writing import FileLayout, FileSummary, FileWriter, r
 from stratamq.meta.tier.files import ParquetEnd
 from stratamq.model.errors import CorruptBatch
 from stratamq.model.types import NO_TIMESTAMP, Offset, TimestampMs
-from stratamq.tiering.mover.brief import CALL_BYTES, BriefFile
-from stratamq.tiering.mover.conversion import Conversion, Converted, FileSums
-from stratamq.tiering.mover.sidecars import write_sidecars
+from stratamq.tiering.converter.files import CALL_BYTES, ShortCallFile, write_sidecars
+from stratamq.tiering.converter.requests import Conversion, Converted, FileSums
 from stratamq.wire.crc import crc32c
 from stratamq.wire.kafka.records import (
-    BatchHeader,
     BatchSpan,
     Buffer,
     check_crc,
@@ -40,7 +38,7 @@ CHUNK_BYTES = 4 << 20
 EVERYTHING = (1 << 63) - 1
 
 OnProgress = Callable[[int], None]
-"""Told how many bytes of the log are done."""
+"""Called with the number of bytes of the log that are done."""
 
 
 def convert(work: Conversion, on_progress: OnProgress = lambda _: None) -> Converted:
@@ -49,14 +47,19 @@ def convert(work: Conversion, on_progress: OnProgress = lambda _: None) -> Conve
     CorruptBatch when the source is damaged, InvalidConfig when the values' schema is.
     """
     with ExitStack() as files:
-        parquet = _parquet(files, work)
-        log = _Log(files.enter_context(BriefFile(work.log, "wb"))) if work.log else None
+        parquet = _parquet_writer(files, work) if work.parquet else None
+        log = _Log(files.enter_context(ShortCallFile(work.log, "wb"))) if work.log else None
         try:
             done_bytes = 0
             for chunk in _chunks(files, work):
-                spans = _spans(chunk)
+                spans = walk(chunk)
+                end = spans[-1].position + spans[-1].size if spans else 0
+                if end != len(chunk):
+                    raise CorruptBatch(f"{len(chunk) - end} bytes are no batch")
                 if log:
-                    _add_all(log, _raw(chunk, spans, work))
+                    clean = work.log_is_clean
+                    parts = _kept(chunk, spans, work) if clean else [_within(chunk, spans, work)]
+                    _add_all(log, parts)
                 if parquet:
                     _add_all(parquet, _kept(chunk, spans, work))
                 done_bytes += len(chunk)
@@ -71,7 +74,7 @@ def convert(work: Conversion, on_progress: OnProgress = lambda _: None) -> Conve
 def _chunks(files: ExitStack, work: Conversion) -> Iterator[memoryview]:
     """The source's batches, a few megabytes at a time."""
     if work.source_end is None:
-        yield from read_chunks(files.enter_context(BriefFile(work.source)))
+        yield from read_chunks(files.enter_context(ShortCallFile(work.source)))
         return
     source = FileSource(work.source)
     files.callback(source.close)
@@ -87,7 +90,7 @@ def _answer(work: Conversion, parquet: FileSummary | None, log: _Log | None) -> 
     sidecars = write_sidecars(work.log, work.base_offset) if work.log and work.log_is_clean else ()
     found = Converted(sums=tuple(file_sums(path) for path in (*work.sums_of, *sidecars)))
     if log:
-        found = replace(found, log=FileSums(log.size, log.crc), **log.told())
+        found = replace(found, log=FileSums(log.size, log.crc), **log.summary())
     if parquet:
         found = replace(
             found,
@@ -117,22 +120,6 @@ def _add_all(writer: FileWriter | _Log, parts: Iterable[Buffer]) -> None:
 
 
 # -- what is in the files --------------------------------------------------------------------------
-
-
-def _spans(chunk: memoryview) -> Sequence[BatchSpan]:
-    spans = walk(chunk)
-    end = spans[-1].position + spans[-1].size if spans else 0
-    if end != len(chunk):
-        raise CorruptBatch(f"{len(chunk) - end} bytes are no batch")
-    return spans
-
-
-def _raw(chunk: memoryview, spans: Sequence[BatchSpan], work: Conversion) -> Iterator[Buffer]:
-    """What is in the log."""
-    if work.log_is_clean:
-        yield from _kept(chunk, spans, work)
-    else:
-        yield _within(chunk, spans, work)
 
 
 def _within(chunk: memoryview, spans: Sequence[BatchSpan], work: Conversion) -> memoryview:
@@ -196,16 +183,15 @@ def _without(batch: memoryview, work: Conversion) -> bytes | None:
 # -- the files -------------------------------------------------------------------------------------
 
 
-def _parquet(files: ExitStack, work: Conversion) -> FileWriter | None:
-    if not work.parquet:
-        return None
+def _parquet_writer(files: ExitStack, work: Conversion) -> FileWriter:
+    assert work.parquet
     layout = FileLayout(
         partition=work.partition,
         aborted=work.aborted,
         values=value_columns(work.value_format, work.value_schema),
         notes=work.notes,
     )
-    return FileWriter(files.enter_context(BriefFile(work.parquet, "wb")), layout)
+    return FileWriter(files.enter_context(ShortCallFile(work.parquet, "wb")), layout)
 
 
 class _Log:
@@ -219,11 +205,20 @@ class _Log:
 
     def add(self, part: Buffer) -> None:
         for header, data in iter_batches(part):
-            self._note(header, data)
+            if not check_crc(data, header):
+                raise CorruptBatch(
+                    f"the batch at offset {header.base_offset} does not match its CRC"
+                )
+            self._batches += 1
+            self._last = max(self._last, header.max_timestamp)
+            if header.record_count and not header.is_control:
+                self._rows += header.record_count
+                first = min(header.base_timestamp, header.max_timestamp)
+                self._first = first if self._first == NO_TIMESTAMP else min(self._first, first)
         self._file.write(part)
         self.size, self.crc = self.size + len(part), crc32c(part, self.crc)
 
-    def told(self) -> _Told:
+    def summary(self) -> _LogSummary:
         return {
             "rows": self._rows,
             "batches": self._batches,
@@ -231,18 +226,8 @@ class _Log:
             "max_timestamp": TimestampMs(self._last),
         }
 
-    def _note(self, header: BatchHeader, data: memoryview) -> None:
-        if not check_crc(data, header):
-            raise CorruptBatch(f"the batch at offset {header.base_offset} does not match its CRC")
-        self._batches += 1
-        self._last = max(self._last, header.max_timestamp)
-        if header.record_count and not header.is_control:
-            self._rows += header.record_count
-            first = min(header.base_timestamp, header.max_timestamp)
-            self._first = first if self._first == NO_TIMESTAMP else min(self._first, first)
 
-
-class _Told(TypedDict):
+class _LogSummary(TypedDict):
     rows: int
     batches: int
     min_timestamp: TimestampMs

@@ -41,7 +41,7 @@ async def shows(rig: TableRig, topic: Topic, rows: int) -> Found:
             return False
 
     await until(look)
-    await rig.keeper.write(topic)  # behind the one that wrote the manifest
+    await rig.updater.write(topic)  # behind the one that wrote the manifest
     found = await rig.table(topic)
     assert found.rows == rows
     return found
@@ -60,27 +60,27 @@ async def fill(rig: TableRig, base: int, end: int) -> None:
 async def test_a_flush_shows_everything_at_once(rig: TableRig) -> None:
     topic = await rig.create(ROOMY, partitions=2)
     await rig.fill(10)
-    assert await rig.keeper.flush(topic) == Visible(1, 10)
+    assert await rig.updater.flush(topic) == Visible(1, 10)
     assert (await rig.table(topic)).rows == (await rig.manifest(topic)).rows == 10
-    assert await rig.keeper.flush(topic) == Visible()
+    assert await rig.updater.flush(topic) == Visible()
 
 
 async def test_a_topic_without_tables_says_so(rig: TableRig) -> None:
     topic = await rig.create({**ROOMY, "tier.format": "log"})
     with pytest.raises(InvalidConfig, match=r"has no table: its tier\.format is log"):
-        await rig.keeper.flush(topic)
+        await rig.updater.flush(topic)
 
 
 async def test_tables_show_the_same_rows_through_all_that_happens(rig: TableRig) -> None:
     """Flushes, merges, final files, a new column, retention: rows and sums stay what they were."""
     topic = await rig.create({**TIERED, "segment.bytes": 1 << 20})
-    await rig.keeper.start()
+    await rig.updater.start()
     await fill(rig, 0, 20)
-    await rig.keeper.flush(topic)
+    await rig.updater.flush(topic)
     first = await rig.table(topic)
     for number in range(2, 6):
         await fill(rig, 10 * number, 10 * number + 10)
-        await rig.keeper.flush(topic)
+        await rig.updater.flush(topic)
     before = await rig.table(topic)
     assert (first.rows, before.rows) == (20, 60)
     assert len(rig.files()) < 5, "some were merged"
@@ -99,10 +99,10 @@ async def test_tables_show_the_same_rows_through_all_that_happens(rig: TableRig)
         config=TopicConfig.of({**topic.config.given, **typed}),
     )
     rig.topics[:] = [changed]
-    await rig.keeper.write(changed)
+    await rig.updater.write(changed)
     assert await rig.table(topic) == before
     await fill(rig, 60, 70)
-    await rig.keeper.flush(changed)
+    await rig.updater.flush(changed)
     assert (await rig.table(topic)).rows == 70
 
     await rig.engine.trim(SHARD, Offset(60))
@@ -112,7 +112,7 @@ async def test_tables_show_the_same_rows_through_all_that_happens(rig: TableRig)
 
 async def test_what_others_commit_is_shown_without_being_asked_for(rig: TableRig) -> None:
     topic = await rig.create(TIERED)
-    await rig.keeper.start()
+    await rig.updater.start()
     rows = await rig.fill(40)
     await rig.mover.run_once()
     final = sum(file.rows for file in rig.files())
@@ -122,7 +122,7 @@ async def test_what_others_commit_is_shown_without_being_asked_for(rig: TableRig
 
 async def test_a_topic_that_asks_for_it_is_flushed_by_itself(rig: TableRig) -> None:
     topic = await rig.create({**ROOMY, "lake.flush.interval.ms": 50})
-    await rig.keeper.start()
+    await rig.updater.start()
     await rig.fill(10)
     await shows(rig, topic, 10)
     await rig.fill(5)
@@ -137,7 +137,7 @@ async def test_tables_left_behind_by_a_crash_are_made_good(
         await rig.fill(10)
         await rig.early.flush(topic, SHARD)  # and nobody writes the table
     async with TableRig(tmp_path, directory_options) as rig:
-        await rig.keeper.start()
+        await rig.updater.start()
         await shows(rig, topic, 10)
 
 
@@ -151,8 +151,8 @@ async def test_a_topic_that_is_deleted_leaves_nothing(
         ]
         for topic in topics:
             await rig.fill(3, shard=rig.shard_of(topic))
-            await rig.keeper.flush(topic)
-        await rig.keeper.start()
+            await rig.updater.flush(topic)
+        await rig.updater.start()
         await rig.delete(topics[0])
 
         async def only_one_is_left() -> bool:
@@ -160,11 +160,11 @@ async def test_a_topic_that_is_deleted_leaves_nothing(
             return not any(key.startswith("now.") and "/data/" not in key for key in found)
 
         await until(only_one_is_left)
-        await rig.keeper.stop()
-        rig.keeper._writer = rig.new_writer()  # as if the node were down while it goes
+        await rig.updater.stop()
+        rig.updater._writer = rig.new_writer()  # as if the node were down while it goes
         await rig.delete(topics[1])
     async with TableRig(tmp_path, directory_options) as rig:
-        await rig.keeper.start()
+        await rig.updater.start()
 
         async def none_is_left() -> bool:
             return not any("/metadata/" in key for key in await rig.objects())
@@ -192,7 +192,7 @@ async def test_what_fails_is_tried_again_and_said_once(
     rig.writer.ask = failing  # type: ignore[assignment]
     with caplog.at_level(logging.WARNING, "stratamq"):
         await rig.early.flush(topic, SHARD)
-        await rig.keeper.start()
+        await rig.updater.start()
         await shows(rig, topic, 10)
     said = [record.message for record in caplog.records if "orders" in record.message]
     assert said == ["table orders is tried again: down"]
@@ -208,15 +208,15 @@ async def test_a_flush_that_fails_says_so_to_who_asked(rig: TableRig) -> None:
 
     rig.writer.ask = failing  # type: ignore[assignment]
     with pytest.raises(StoreUnavailable):
-        await rig.keeper.flush(topic)
+        await rig.updater.flush(topic)
     rig.writer.ask = ask  # type: ignore[method-assign]
-    assert await rig.keeper.flush(topic) == Visible(), "the files are there already"
+    assert await rig.updater.flush(topic) == Visible(), "the files are there already"
     assert (await rig.table(topic)).rows == 10
 
 
 async def test_kill_9_of_the_writer_at_any_time_loses_and_doubles_nothing(rig: TableRig) -> None:
     topic = await rig.create(ROOMY)
-    await rig.keeper.start()
+    await rig.updater.start()
     rows = 0
     for number in range(6):
         await rig.fill(5, seed=number)

@@ -1,8 +1,7 @@
-"""Files that others made of a shard's history, such as Spark's tasks, and that take the places of
-files there are.
+"""Files that others made of a shard's history, such as Spark's tasks, and that replace files of it.
 
-Such a file holds the same records as those it replaces, in the same offsets: that much is believed
-of who may ask for it. That it is there, whole, and under a key of ours is looked at.
+Such a file holds the same records as the files it replaces, at the same offsets: a client that may
+commit files is trusted in that. That the objects exist, are whole and have keys of ours is checked.
 """
 
 from __future__ import annotations
@@ -31,7 +30,8 @@ async def commit_made(
 
     InvalidInput when one of them is not there any more, or was rewritten since, or the file does
     not hold what they hold; ObjectNotFound when an object is not there. Repeating it changes
-    nothing. Whoever removes objects that nothing names leaves its `object_keys` alone meanwhile.
+    nothing. The caller holds its `object_keys` in flight, so that the cleaner leaves them alone
+    meanwhile.
     """
     there = {one.base_offset: one for one in context.cache.files(file.shard)}
     before = there.get(file.base_offset)
@@ -79,7 +79,7 @@ def _sidecar_key(log: TierObject, kind: keys.ObjectKind) -> str:
 
 
 async def _sidecars(store: ObjectStore, file: TierFile) -> list[TierObject | None]:
-    """Those of a raw log, which lie beside it. Without one it is read more slowly."""
+    """Find the sidecars of a raw log, which lie next to it. Without one it is read more slowly."""
     found: list[TierObject | None] = []
     for kind in SIDECARS:
         found.append(None)
@@ -107,19 +107,15 @@ def checked(
     if replaced.object_keys != {key for one in gone for key in one.data_keys}:
         raise InvalidInput(f"{file.shard}: what is at {file.base_offset} was rewritten since")
     for key in file.data_keys:
-        _check_key(file, key, owner)
+        name = keys.parse(key)
+        if name is None or (name.shard, name.base_offset) != (file.shard, file.base_offset):
+            raise InvalidInput(f"{file.shard}: the key is not that of a file at {file.base_offset}")
+        kind = (
+            keys.ObjectKind.LOG
+            if file.log is not None and key == file.log.key
+            else keys.ObjectKind.PARQUET
+        )
+        if name.kind is not kind or name.owner != owner:
+            raise InvalidInput(f"{file.shard}: the key is not one of this cluster's files")
     parse_columns(file.columns)
     return gone
-
-
-def _check_key(file: TierFile, key: str, owner: str) -> None:
-    name = keys.parse(key)
-    if name is None or (name.shard, name.base_offset) != (file.shard, file.base_offset):
-        raise InvalidInput(f"{file.shard}: the key is not that of a file at {file.base_offset}")
-    kind = (
-        keys.ObjectKind.LOG
-        if file.log is not None and key == file.log.key
-        else keys.ObjectKind.PARQUET
-    )
-    if name.kind is not kind or name.owner != owner:
-        raise InvalidInput(f"{file.shard}: the key is not one of this cluster's files")

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from stratamq.model.errors import Closed
-from stratamq.tiering.background import Background, as_error
-from stratamq.tiering.mover.conversion import (
+from stratamq.tiering.background import Background, as_error, let_compete, put_last
+from stratamq.tiering.converter.requests import (
     Conversion,
     ConversionFailure,
     ConversionProgress,
@@ -20,16 +20,15 @@ from stratamq.tiering.mover.conversion import (
     decode_answer,
     encode_request,
 )
-from stratamq.tiering.priority import let_compete, put_last
 
 NAME = "the converter"
-MODULE = "stratamq.tiering.mover.worker"
+MODULE = "stratamq.tiering.converter.worker"
 IDLE_S = 30.0
 PATIENCE_S = 60.0
 """What takes longer is starved by others, and becomes a little more important."""
 
 OnProgress = Callable[[int], None]
-"""Told how many bytes of the source are done, from another thread."""
+"""Called from another thread with the number of bytes of the source that are done."""
 
 
 class Converters:
@@ -59,7 +58,11 @@ class Converters:
         async with self._room:
             if self._closed:
                 raise Closed("the converters are closed")
-            process = self._take()
+            if self._idle:
+                process, timer = self._idle.pop()
+                timer.cancel()
+            else:
+                process = Background(NAME, MODULE)
             loop = asyncio.get_running_loop()
             self._busy.add(process)
             patience = loop.call_later(self._patience_s, _hurry, process)
@@ -87,13 +90,6 @@ class Converters:
             process.kill()
         await asyncio.to_thread(self._threads.shutdown)
 
-    def _take(self) -> Background:
-        if not self._idle:
-            return Background(NAME, MODULE)
-        process, timer = self._idle.pop()
-        timer.cancel()
-        return process
-
     def _keep(self, process: Background) -> None:
         if self._closed:
             process.kill()
@@ -104,7 +100,7 @@ class Converters:
         self._idle.append((process, timer))
 
     def _retire(self, process: Background) -> None:
-        self._idle = [kept for kept in self._idle if kept[0] is not process]
+        self._idle = [one for one in self._idle if one[0] is not process]
         self._threads.submit(process.kill)  # it takes a while to go, with all its memory
 
 

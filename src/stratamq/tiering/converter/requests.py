@@ -1,7 +1,7 @@
 """What a converter is asked and what it answers, as values and as lines of JSON.
 
-The node and its converters are two processes: see `workers` for the one end and `worker` for the
-other. Nothing here needs pyarrow, which only the converters load.
+The node and its converters are two processes: `processes` is the node's side, `worker` the other.
+Nothing here needs pyarrow, which only the converters load.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Conversion:
     Only offsets `base_offset..end_offset - 1` are in them, and of these no record that is
     `deleted` (in their order) or below `start`. `parquet` and `log` say which files are made and
     where. A `log` has whole batches as they are, what is deleted in them too, unless it is to be
-    clean as well: then those batches are made anew, and its sidecars are written beside it.
+    clean as well: then those batches are rewritten, and its sidecars are written next to it.
     """
 
     source: Path
@@ -55,8 +55,8 @@ class Conversion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Converted:
-    """What was made. The times are those of the records in the Parquet file; without one, those
-    that the batches tell."""
+    """What was made. The times are those of the records in the Parquet file; without one, those of
+    the batches' headers."""
 
     parquet: FileSums | None = None
     parquet_end: ParquetEnd | None = None

@@ -1,7 +1,7 @@
-"""Keeps topics' tables current: after files were committed, and as often as a topic asks for it.
+"""Updates topics' tables: after files were committed, and as often as a topic asks for it.
 
 Two tasks. One writes the manifests and Iceberg tables of topics whose files have changed; changes
-that come close together are written together, and what fails is tried again, ever more slowly. The
+that come close together are written together, and what fails is retried, with growing pauses. The
 other flushes topics that ask for it every so often.
 """
 
@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from stratamq.meta.tier.cache import TierCache
-from stratamq.meta.tier.files import TierFile
 from stratamq.model.errors import Closed, InvalidConfig, StrataError
 from stratamq.model.shard import shard_name, split_shard_name
 from stratamq.model.topic import Topic
@@ -28,7 +27,7 @@ FLUSH_INTERVAL = "lake.flush.interval.ms"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeeperLimits:
+class UpdaterLimits:
     gather_s: float = 1.0
     """Changes of a table that come within it are written together."""
     tick_s: float = 0.5
@@ -48,7 +47,7 @@ class _Due:
     said: str = ""
 
 
-class TableKeeper:
+class TableUpdater:
     """Use it from one event loop. `topics` are those to look after, by this node."""
 
     def __init__(
@@ -57,11 +56,11 @@ class TableKeeper:
         cache: TierCache,
         early: EarlyWriter,
         writer: TableWriter,
-        limits: KeeperLimits | None = None,
+        limits: UpdaterLimits | None = None,
     ) -> None:
         self._topics, self._cache = topics, cache
         self._early, self._writer = early, writer
-        self._limits = limits or KeeperLimits()
+        self._limits = limits or UpdaterLimits()
         self._due: dict[TopicId, _Due] = {}
         self._names: dict[TopicId, str] = {}
         self._flushed_s: dict[TopicId, float] = {}
@@ -72,7 +71,8 @@ class TableKeeper:
     # -- life --------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Tables may have been left behind by a process that died: all are looked at."""
+        """Start the tasks. All tables are checked: a process that died may have left some
+        outdated."""
         await self._early.open()
         self._cache.listen(self._on_change)
         self._tasks = [
@@ -106,17 +106,16 @@ class TableKeeper:
         due = self._due.pop(topic.topic_id, None)
         try:
             self._names[topic.topic_id] = topic.name
+            shards = (shard_name(topic.topic_id, number) for number in range(topic.partitions))
             request = WriteTable(
-                topic=topic, files=self._files(topic), revision=self._cache.revision
+                topic=topic,
+                files=[file for shard in shards for file in self._cache.files(shard)],
+                revision=self._cache.revision,
             )
             return await self._writer.ask(request)
         except BaseException:
             self._due.setdefault(topic.topic_id, due or _Due(self._now_s()))
             raise
-
-    def _files(self, topic: Topic) -> list[TierFile]:
-        shards = (shard_name(topic.topic_id, number) for number in range(topic.partitions))
-        return [file for shard in shards for file in self._cache.files(shard)]
 
     # -- writing tables ----------------------------------------------------------------------------
 
@@ -141,14 +140,13 @@ class TableKeeper:
             now_s = self._now_s()
             for topic_id in [one for one, due in self._due.items() if due.at_s <= now_s]:
                 await self._attempt(topic_id)
-            await self._wait(min((due.at_s for due in self._due.values()), default=None))
-
-    async def _wait(self, until_s: float | None) -> None:
-        try:
-            async with asyncio.timeout_at(until_s):
-                await self._changed.wait()
-        except TimeoutError:
-            pass
+            try:
+                async with asyncio.timeout_at(
+                    min((due.at_s for due in self._due.values()), default=None)
+                ):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
 
     async def _drop_others(self) -> None:
         if not self._writer.may_have_tables:
