@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from stratamq.wire.kafka.protocol import FrameSplitter, RequestHeader, codec
+from stratamq.wire.kafka.protocol import Frame, FrameReceiver, RequestHeader, codec
 from stratamq.wire.kafka.protocol.exchange import decode_request, encode_request, encode_response
 from stratamq.wire.kafka.protocol.messages.fetch import (
     FetchablePartitionResponse,
@@ -188,15 +188,20 @@ def other_rows() -> list[Row]:
         ),
         Row(
             "generate reader and writer of Fetch v17",
-            best_us(lambda: (codec.decoder(FetchResponse, 17), codec.encoder(FetchResponse, 17))),
+            best_us(
+                lambda: (
+                    codec.Decoders()[FetchResponse, 17, True, False],
+                    codec.Encoders()[FetchResponse, 17, False],
+                )
+            ),
         ),
     ]
 
 
-def split(stream: bytes) -> bytes | None:
-    splitter = FrameSplitter()
-    splitter.feed(stream)
-    return splitter.next_frame()
+def split(stream: bytes) -> Frame | None:
+    receiver = FrameReceiver()
+    receiver.feed(stream)
+    return receiver.next_frame()
 
 
 def main() -> None:

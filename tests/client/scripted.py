@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from stratamq.client.options import Server
 from stratamq.wire.kafka.protocol import (
     ALL_VERSIONS,
-    FrameSplitter,
+    FrameReceiver,
     api_versions_response,
     decode_request,
     encode_response,
@@ -26,7 +26,7 @@ async def scripted(script: Script) -> AsyncIterator[Server]:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         ending.append(writer)
-        splitter = FrameSplitter()
+        splitter = FrameReceiver()
         while data := await reader.read(1 << 16):
             splitter.feed(data)
             while (frame := splitter.next_frame()) is not None:

@@ -14,7 +14,7 @@ from kio.serial import entity_reader
 
 from stratamq.wire.kafka.protocol import (
     APIS,
-    FrameSplitter,
+    FrameReceiver,
     MalformedMessage,
     RequestHeader,
     UnknownApi,
@@ -26,12 +26,12 @@ from stratamq.wire.kafka.protocol import (
     encode_request,
     encode_response,
 )
-from stratamq.wire.kafka.protocol.exchange import framed
-from stratamq.wire.kafka.protocol.headers import (
+from stratamq.wire.kafka.protocol.exchange import (
     decode_request_header,
     decode_response_header,
     encode_request_header,
     encode_response_header,
+    framed,
     request_header_version,
     response_header_version,
 )
@@ -132,7 +132,7 @@ def test_every_api_in_every_version_there_and_back(case: Case) -> None:
     request_type, version = case
     api = APIS[message_of(request_type).key]
     asked = sample(request_type, version)
-    splitter = FrameSplitter()
+    splitter = FrameReceiver()
     for buffer in encode_request(asked, version, 77, "client"):
         splitter.feed(buffer)
     header, read, _ = decode_request(splitter.next_frame() or b"")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratamq.wire.kafka.protocol import FrameSplitter, FrameTooLarge, MalformedFrame
+from stratamq.wire.kafka.protocol import FrameReceiver, FrameTooLarge, MalformedFrame
 from stratamq.wire.kafka.protocol.frames import SIZE
 
 LIMIT = 100_000
@@ -18,7 +18,7 @@ def framed(*frames: bytes) -> bytes:
     return b"".join(SIZE.pack(len(frame)) + frame for frame in frames)
 
 
-def drain(splitter: FrameSplitter) -> list[bytes]:
+def drain(splitter: FrameReceiver) -> list[bytes]:
     return list(iter(splitter.next_frame, None))
 
 
@@ -31,7 +31,7 @@ frames = st.lists(
 def test_any_cut_gives_the_same_frames(sent: list[bytes], data: st.DataObject) -> None:
     stream = framed(*sent)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=12)))
-    splitter, received = FrameSplitter(LIMIT), []
+    splitter, received = FrameReceiver(None, LIMIT), []
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         splitter.feed(stream[start:end])
         received += drain(splitter)
@@ -43,7 +43,7 @@ def test_any_cut_gives_the_same_frames(sent: list[bytes], data: st.DataObject) -
 def test_chunks_of_one_size(size: int) -> None:
     sent = [bytes([i]) * n for i, n in enumerate((1, 0, 8000, 66_000, 3, 90_000))]
     stream, received = framed(*sent), []
-    splitter = FrameSplitter(LIMIT)
+    splitter = FrameReceiver(None, LIMIT)
     for start in range(0, len(stream), size):
         splitter.feed(memoryview(stream)[start : start + size])
         received += drain(splitter)
@@ -52,7 +52,7 @@ def test_chunks_of_one_size(size: int) -> None:
 
 
 def test_frames_are_taken_one_by_one() -> None:
-    splitter = FrameSplitter(LIMIT)
+    splitter = FrameReceiver(None, LIMIT)
     splitter.feed(framed(b"a", b"b") + b"\0")
     assert splitter.next_frame() == b"a"
     assert splitter.held_bytes == 6
@@ -61,7 +61,7 @@ def test_frames_are_taken_one_by_one() -> None:
 
 
 def test_the_caller_may_reuse_its_buffer() -> None:
-    splitter, buffer = FrameSplitter(LIMIT), bytearray(framed(b"first"))
+    splitter, buffer = FrameReceiver(None, LIMIT), bytearray(framed(b"first"))
     splitter.feed(memoryview(buffer))
     buffer[:] = b"\xff" * len(buffer)
     assert splitter.next_frame() == b"first"
@@ -77,7 +77,7 @@ def test_the_caller_may_reuse_its_buffer() -> None:
     ],
 )
 def test_a_bad_size_is_refused_at_once_and_for_good(size: int, refusal: type[Exception]) -> None:
-    splitter = FrameSplitter(LIMIT)
+    splitter = FrameReceiver(None, LIMIT)
     splitter.feed(framed(b"good") + SIZE.pack(size) + b"x" * 5000)
     assert splitter.next_frame() == b"good"
     for _ in range(2):
@@ -89,7 +89,7 @@ def test_a_bad_size_is_refused_at_once_and_for_good(size: int, refusal: type[Exc
 
 
 def test_a_frame_of_exactly_the_limit_is_taken() -> None:
-    splitter = FrameSplitter(LIMIT)
+    splitter = FrameReceiver(None, LIMIT)
     splitter.feed(framed(bytes(LIMIT)))
     assert splitter.next_frame() == bytes(LIMIT)
 
@@ -97,7 +97,7 @@ def test_a_frame_of_exactly_the_limit_is_taken() -> None:
 def test_a_claim_takes_no_memory() -> None:
     tracemalloc.start()
     try:
-        splitter = FrameSplitter()
+        splitter = FrameReceiver()
         splitter.feed(SIZE.pack(100 << 20))
         assert splitter.next_frame() is None
         assert tracemalloc.get_traced_memory()[1] < 10_000
@@ -109,7 +109,7 @@ def test_a_frame_that_trickles_in_takes_no_more_than_its_bytes() -> None:
     count = 200_000
     tracemalloc.start()
     try:
-        splitter = FrameSplitter()
+        splitter = FrameReceiver()
         splitter.feed(SIZE.pack(1 << 20))
         for _ in range(count):
             splitter.feed(b"x")
@@ -121,7 +121,7 @@ def test_a_frame_that_trickles_in_takes_no_more_than_its_bytes() -> None:
 
 def test_what_was_taken_is_let_go() -> None:
     """Small frames that never end together with the bytes fed must not pile up behind them."""
-    splitter, stream = FrameSplitter(), framed(b"frame of some bytes") * 3
+    splitter, stream = FrameReceiver(), framed(b"frame of some bytes") * 3
     tracemalloc.start()
     try:
         splitter.feed(stream[:5])

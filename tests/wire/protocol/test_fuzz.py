@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from stratamq.wire.kafka.protocol import (
     APIS,
-    FrameSplitter,
+    FrameReceiver,
     MalformedMessage,
     ProtocolError,
     decode_embedded,
@@ -131,7 +131,7 @@ def test_any_bytes_as_embedded_data(data_type: type, data: bytes) -> None:
 
 @given(chunks=st.lists(st.binary(max_size=20), max_size=10))
 def test_any_bytes_as_frames(chunks: list[bytes]) -> None:
-    splitter = FrameSplitter(frame_bytes_max=1000)
+    splitter = FrameReceiver(frame_bytes_max=1000)
 
     def read() -> None:
         for chunk in chunks:

@@ -15,7 +15,6 @@ from stratamq.wire.kafka.protocol import (
     APIS,
     Frame,
     FrameReceiver,
-    FrameSplitter,
     FrameTooLarge,
     MalformedMessage,
     ReceiveBuffers,
@@ -74,11 +73,11 @@ sizes = st.integers(0, 50) | st.sampled_from(
 
 @settings(max_examples=30, deadline=None)
 @given(wanted=st.lists(sizes, max_size=5), data=st.data())
-def test_the_same_frames_as_the_splitter(wanted: list[int], data: st.DataObject) -> None:
+def test_the_same_frames_as_without_buffers(wanted: list[int], data: st.DataObject) -> None:
     """However the stream is cut, and whichever of the ways in its pieces take."""
     stream = framed(*(bytes([number]) * size for number, size in enumerate(wanted)))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
-    splitter, receiver = FrameSplitter(), FrameReceiver(ReceiveBuffers())
+    splitter, receiver = FrameReceiver(), FrameReceiver(ReceiveBuffers())
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         piece = stream[start:end]
         splitter.feed(piece)

@@ -16,7 +16,7 @@ from stratamq.wire.kafka.protocol import (
     encode_response_in_steps,
 )
 from stratamq.wire.kafka.protocol.codec import decode_in_steps, encode_in_steps
-from stratamq.wire.kafka.protocol.headers import RequestHeader
+from stratamq.wire.kafka.protocol.exchange import RequestHeader
 from stratamq.wire.kafka.protocol.messages.log_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,

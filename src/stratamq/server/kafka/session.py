@@ -35,7 +35,7 @@ from stratamq.wire.kafka.protocol import (
     encode_unsupported_version,
 )
 from stratamq.wire.kafka.protocol.errors import ERROR_CODES, UnknownApi
-from stratamq.wire.kafka.protocol.headers import API_VERSIONS_KEY
+from stratamq.wire.kafka.protocol.exchange import API_VERSIONS_KEY
 
 if TYPE_CHECKING:
     from stratamq.server.kafka.server import KafkaServer

@@ -2,8 +2,8 @@
 
 `messages` declares them, `schema` has the words for it. `codec` reads and writes one message, by
 functions that `decoding` and `encoding` generate from the declarations at first use; `print
-(source(MetadataResponse, 12))` prints them. `frames`, `headers` and `exchange` deal in whole
-frames, `registry` knows all APIs, and `repeats` which parts of a request name the same.
+(source(MetadataResponse, 12))` prints them. `frames` and `exchange` deal in whole frames,
+`registry` knows all APIs, and `repeats` which parts of a request name the same.
 
 Whatever bytes come in, reading them ends in a value or in a ProtocolError; memory is bounded by
 the size of the frame and by `ELEMENTS_MAX`.
@@ -32,6 +32,7 @@ from stratamq.wire.kafka.protocol.errors import (
 )
 from stratamq.wire.kafka.protocol.exchange import (
     Request,
+    RequestHeader,
     Response,
     decode_request,
     decode_request_in_steps,
@@ -45,10 +46,8 @@ from stratamq.wire.kafka.protocol.frames import (
     FRAME_BYTES_MAX,
     Frame,
     FrameReceiver,
-    FrameSplitter,
     ReceiveBuffers,
 )
-from stratamq.wire.kafka.protocol.headers import RequestHeader
 from stratamq.wire.kafka.protocol.registry import (
     ALL_VERSIONS,
     APIS,
@@ -71,7 +70,6 @@ __all__ = [
     "ErrorCode",
     "Frame",
     "FrameReceiver",
-    "FrameSplitter",
     "FrameTooLarge",
     "MalformedFrame",
     "MalformedMessage",

@@ -11,7 +11,7 @@ from stratamq.wire.kafka.protocol.decoding import decoder_source
 from stratamq.wire.kafka.protocol.encoding import encoder_source
 from stratamq.wire.kafka.protocol.errors import MalformedMessage
 from stratamq.wire.kafka.protocol.frames import Frame
-from stratamq.wire.kafka.protocol.runtime import ELEMENTS_MAX, unsendable
+from stratamq.wire.kafka.protocol.runtime import ELEMENTS_MAX
 from stratamq.wire.kafka.protocol.schema import Buffer, MessageSpec, message_of
 from stratamq.wire.kafka.protocol.source import FunctionSource
 
@@ -19,8 +19,36 @@ T = TypeVar("T")
 Steps = Generator[None, None, T]
 """Work that yields wherever it may be interrupted, and returns its result."""
 
-_decoders: dict[tuple[type, int, bool, bool], Callable[[Frame, int, int], Any]] = {}
-_encoders: dict[tuple[type, int, bool], Callable[[object, bytes], Any]] = {}
+Decoder = Callable[[Frame, int, int], Any]
+"""Frame, where the message begins, how many elements it may have: the message, and how many more
+elements it could have had. In steps, a generator."""
+
+Encoder = Callable[[object, bytes], Any]
+"""Message and what to send before it: buffers. In steps, a generator."""
+
+
+class Decoders(dict[tuple[type, int, bool, bool], Decoder]):
+    """By message, version, whether it has to end where its frame does, and whether in steps."""
+
+    def __missing__(self, key: tuple[type, int, bool, bool]) -> Decoder:
+        message_type, version, exact, steps = key
+        message = _known(message_type, version)
+        source = decoder_source(message, version, exact=exact, steps=steps)
+        made = self[key] = _compiled(source, "decode")
+        return made
+
+
+class Encoders(dict[tuple[type, int, bool], Encoder]):
+    """By message, version, and whether in steps."""
+
+    def __missing__(self, key: tuple[type, int, bool]) -> Encoder:
+        message_type, version, steps = key
+        message = _known(message_type, version)
+        made = self[key] = _compiled(encoder_source(message, version, steps=steps), "encode")
+        return made
+
+
+DECODERS, ENCODERS = Decoders(), Encoders()
 
 
 def decode(
@@ -38,26 +66,15 @@ def decode(
     is copied. Unless `exact`, the message may end before `data` does. Only a message that holds
     records is read from a view.
     """
-    return decode_counted(message_type, version, data, at, exact, elements_max)[0]
-
-
-def decode_counted(
-    message_type: type[T], version: int, data: Frame, at: int, exact: bool, elements_max: int
-) -> tuple[T, int]:
-    """The message, and the elements of all its arrays together."""
-    found = _decoders.get((message_type, version, exact, False))
-    if found is None:
-        found = decoder(message_type, version, exact=exact)
-    message, left = found(data, at, elements_max)
-    return message, elements_max - left
+    message: T = DECODERS[message_type, version, exact, False](data, at, elements_max)[0]
+    return message
 
 
 def decode_in_steps(
     message_type: type[T], version: int, data: Frame, at: int, exact: bool, elements_max: int
 ) -> Steps[tuple[T, int]]:
-    found = _decoders.get((message_type, version, exact, True))
-    if found is None:
-        found = decoder(message_type, version, exact=exact, steps=True)
+    """The message, and the elements of all its arrays together."""
+    found = DECODERS[message_type, version, exact, True]
     message, left = yield from found(data, at, elements_max)
     return message, elements_max - left
 
@@ -68,47 +85,13 @@ def encode(message: object, version: int, head: bytes = b"") -> list[Buffer]:
     Records of more than a few KiB are buffers by themselves, the very ones that were given.
     UnsendableValue: the message holds what this version cannot carry.
     """
-    found = _encoders.get((type(message), version, False))
-    if found is None:
-        found = encoder(type(message), version)
-    try:
-        buffers: list[Buffer] = found(message, head)
-    except UNSENDABLE as error:
-        raise _explained(message, version, error) from error
+    buffers: list[Buffer] = ENCODERS[type(message), version, False](message, head)
     return buffers
 
 
 def encode_in_steps(message: object, version: int, head: bytes = b"") -> Steps[list[Buffer]]:
-    found = _encoders.get((type(message), version, True))
-    if found is None:
-        found = encoder(type(message), version, steps=True)
-    try:
-        buffers: list[Buffer] = yield from found(message, head)
-    except UNSENDABLE as error:
-        raise _explained(message, version, error) from error
+    buffers: list[Buffer] = yield from ENCODERS[type(message), version, True](message, head)
     return buffers
-
-
-UNSENDABLE = (struct.error, ValueError, TypeError, AttributeError)
-"""How a value that cannot be sent shows itself in a generated function."""
-
-
-def decoder(
-    message_type: type, version: int, *, exact: bool = True, steps: bool = False
-) -> Callable[[Frame, int, int], Any]:
-    message = _known(message_type, version)
-    made = _compiled(decoder_source(message, version, exact=exact, steps=steps), "decode")
-    _decoders[message_type, version, exact, steps] = made
-    return made
-
-
-def encoder(
-    message_type: type, version: int, *, steps: bool = False
-) -> Callable[[object, bytes], Any]:
-    message = _known(message_type, version)
-    made = _compiled(encoder_source(message, version, steps=steps), "encode")
-    _encoders[message_type, version, steps] = made
-    return made
 
 
 def source(message_type: type, version: int) -> str:
@@ -132,17 +115,6 @@ def _compiled(source: FunctionSource, name: str) -> Callable[..., Any]:
     exec(compile(text, place, "exec"), source.namespace)
     made: Callable[..., Any] = source.namespace[name]
     return made
-
-
-def _explained(message: object, version: int, error: Exception) -> Exception:
-    """Name the generated line that failed: it names the field."""
-    name = f"{type(message).__name__} v{version}"
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    assert trace is not None
-    line = linecache.getline(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
-    return unsendable(name, error, line)
 
 
 # -- structures inside a bytes field: an int16 version, then the body ------------------------------

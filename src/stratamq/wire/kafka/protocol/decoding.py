@@ -135,7 +135,7 @@ class _Decoder:
 
     def _sized(self, kind: Sized, target: str, nullable: bool) -> None:
         out = self._out
-        length = self._length(kind.length_code, target)
+        length = self._length(kind.length_code, target, is_long=kind is RECORDS)
         end = out.fresh("end")
         if not nullable:
             out.line(f"{end} = pos + {length}")
@@ -233,14 +233,20 @@ class _Decoder:
 
     # -- runs of fixed width -----------------------------------------------------------------------
 
-    def _length(self, code: str, target: str) -> str:
-        """Read a length or count into a new variable, -1 for null; its name."""
+    def _length(self, code: str, target: str, *, is_long: bool = False) -> str:
+        """Read a length or count into a new variable, -1 for null; its name. One that `is_long`
+        takes two bytes as a rule."""
         out = self._out
         length = out.fresh(f"n_{stem(target)}")
         self._run.append(("B" if out.flexible else code, length))
         self._flush()
         if out.flexible:
-            out.line(f"if {length} > 127: {length}, pos = uvarint_tail(buf, pos, {length})")
+            if is_long:
+                with out.block(f"if {length} > 127 and buf[pos] < 128:"):
+                    out.line(f"{length} += (buf[pos] << 7) - 128")
+                    out.line("pos += 1")
+            other = "elif" if is_long else "if"
+            out.line(f"{other} {length} > 127: {length}, pos = uvarint_tail(buf, pos, {length})")
             out.line(f"{length} -= 1")
         return length
 

@@ -40,7 +40,10 @@ class _Encoder:
     def __init__(self, message: MessageSpec, version: int, steps: bool) -> None:
         self._out = FunctionSource(message, version, steps=steps)
         self._out.namespace.update(
-            varint=runtime.uvarints, RECORDS_COPIED_MAX=runtime.RECORDS_COPIED_MAX
+            varint=runtime.uvarints,
+            RECORDS_COPIED_MAX=runtime.RECORDS_COPIED_MAX,
+            UNSENDABLE=runtime.UNSENDABLE,
+            unsendable=runtime.unsendable,
         )
         self._sink = "out"
         self._run: list[tuple[str, str]] = []
@@ -53,10 +56,13 @@ class _Encoder:
             out.line("done = []")
             out.line("out = [head]")
             out.line("put_out = out.append")
-            self._struct(message.type, "m")
-            self._flush()
-            out.line("done.append(b''.join(out))")
-            out.line("return done")
+            with out.block("try:"):
+                self._struct(message.type, "m")
+                self._flush()
+                out.line("done.append(b''.join(out))")
+                out.line("return done")
+            with out.block("except UNSENDABLE as error:"):
+                out.line(f"raise unsendable({out.title!r}, error) from error")
         return out
 
     # -- parts -------------------------------------------------------------------------------------

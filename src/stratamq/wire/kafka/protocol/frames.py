@@ -4,7 +4,7 @@ Bytes of a small frame are copied two or three times on their way, which costs l
 it. A Produce request of a megabyte should be copied once, by the kernel, into memory that was used
 before: new memory costs as much as the copy.
 
-A size is a claim, and claims take no memory: the splitter holds what it was given and nothing more,
+A size is a claim, and claims take no memory: the receiver holds what it was given and nothing more,
 a large frame has no buffer before its bytes are asked for, and of the largest buffers only those
 pages are in memory that bytes have come into.
 """
@@ -37,114 +37,6 @@ BUFFER_BYTES = (1 << 20) + LARGE_BYTES
 """The largest batch that is taken by default, and what is around it."""
 
 BUFFERS_MAX = 16
-
-
-class FrameSplitter:
-    """Bytes in by `feed`, frames out by `next_frame`, however the bytes were cut.
-
-    A size that is negative or over the limit is refused as soon as it is there, before any of its
-    frame is waited for. Where the next frame would begin is then unknown, so every later call
-    refuses too. A new limit counts from the next size on.
-    """
-
-    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
-        self.frame_bytes_max = frame_bytes_max
-        self._pieces: deque[bytes | bytearray] = deque()
-        self._at = 0  # how much of the first piece is used up
-        self.held_bytes = 0
-        """Bytes that no frame has carried out yet."""
-        self._size: int | None = None
-        self._refusal: Callable[[], ProtocolError] | None = None
-        """Makes the error. An error that is raised holds all callers, and with them this."""
-
-    @property
-    def awaited_bytes(self) -> int:
-        """The size of the frame that bytes are missing of; 0 while it is not known."""
-        return self._size or 0
-
-    def surrender(self) -> bytes:
-        """The bytes so far of the frame that is not whole yet. Its size is forgotten here:
-        the caller receives the rest."""
-        self._size = None
-        return self._take(self.held_bytes)
-
-    def feed(self, data: Buffer) -> None:
-        """Take what the socket gave; the caller may reuse its buffer."""
-        if self._refusal is not None:
-            raise self._refusal()
-        self.held_bytes += len(data)
-        if len(data) >= _SMALL or not self._pieces:
-            self._pieces.append(data if isinstance(data, bytes) else bytes(data))
-            return
-        last = self._pieces[-1]
-        if not isinstance(last, bytearray) or len(last) >= _MERGED_MAX:
-            last = bytearray()
-            self._pieces.append(last)
-        last += data
-
-    def next_frame(self) -> bytes | None:
-        """The next whole frame without its size, or None when bytes are missing."""
-        if self._refusal is not None:
-            raise self._refusal()
-        if self._size is None:
-            if self._pieces and (frame := self._whole(self._pieces[0])) is not None:
-                return frame
-            if self.held_bytes < SIZE.size:
-                return None
-            self._size = self._checked(SIZE.unpack(self._take(SIZE.size))[0])
-        if self.held_bytes < self._size:
-            return None
-        frame = self._take(self._size)
-        self._size = None
-        return frame
-
-    def _whole(self, first: bytes | bytearray) -> bytes | None:
-        """The frame that lies in the first piece from its size to its end, as most do."""
-        start = self._at + SIZE.size
-        if start > len(first):
-            return None
-        (size,) = SIZE.unpack_from(first, self._at)
-        end = start + size
-        if not 0 <= size <= self.frame_bytes_max or end > len(first):
-            return None
-        self.held_bytes -= end - self._at
-        if end == len(first):
-            self._pieces.popleft()
-            self._at = 0
-        else:
-            self._at = end
-        return first[start:end] if type(first) is bytes else bytes(first[start:end])
-
-    def _checked(self, size: int) -> int:
-        if size < 0:
-            self._refusal = partial(MalformedFrame, f"a frame of {size} bytes")
-        elif size > self.frame_bytes_max:
-            why = f"a frame of {size} bytes is over {self.frame_bytes_max}"
-            self._refusal = partial(FrameTooLarge, why)
-        if self._refusal is not None:
-            self._pieces.clear()
-            self.held_bytes = 0
-            raise self._refusal()
-        return size
-
-    def _take(self, count: int) -> bytes:
-        """Remove that many bytes from the front; they are there."""
-        self.held_bytes -= count
-        if count and self._at + count < len(self._pieces[0]):  # the first piece has more than that
-            begin = self._at
-            self._at += count
-            return bytes(self._pieces[0][begin : self._at])
-        parts = []
-        while count:
-            first = self._pieces[0]
-            part = memoryview(first)[self._at : self._at + count]
-            parts.append(part)
-            count -= len(part)
-            self._at += len(part)
-            if self._at == len(first):
-                self._pieces.popleft()
-                self._at = 0
-        return b"".join(parts)
 
 
 class ReceiveBuffers:
@@ -225,28 +117,35 @@ class LargeFrame:
 
 
 class FrameReceiver:
-    """A FrameSplitter with buffers: bytes in by `feed`, or into `buffer` and then `filled`."""
+    """Bytes in by `feed`, or into `buffer` and then `filled`; frames out by `next_frame`, however
+    the bytes were cut. Without `buffers`, large frames are put together like small ones.
 
-    def __init__(self, buffers: ReceiveBuffers, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+    A size that is negative or over the limit is refused as soon as it is there, before any of its
+    frame is waited for. Where the next frame would begin is then unknown, so every later call
+    refuses too. A new limit counts from the next size on.
+    """
+
+    def __init__(
+        self, buffers: ReceiveBuffers | None = None, frame_bytes_max: int = FRAME_BYTES_MAX
+    ) -> None:
+        self.frame_bytes_max = frame_bytes_max
         self._buffers = buffers
-        self._splitter = FrameSplitter(frame_bytes_max)
+        self._pieces: deque[bytes | bytearray] = deque()
+        self._pieces_bytes = 0
+        self._at = 0  # how much of the first piece is used up
+        self._size: int | None = None
+        """Of the frame that bytes are missing of, once it is known."""
+        self._refusal: Callable[[], ProtocolError] | None = None
+        """Makes the error. An error that is raised holds all callers, and with them this."""
         self.large: LargeFrame | None = None
         """The large frame in the making."""
         self.may_have_frame = False
         """Whether bytes have come since `next_frame` had none to give."""
 
     @property
-    def frame_bytes_max(self) -> int:
-        return self._splitter.frame_bytes_max
-
-    @frame_bytes_max.setter
-    def frame_bytes_max(self, limit: int) -> None:
-        self._splitter.frame_bytes_max = limit
-
-    @property
     def held_bytes(self) -> int:
         """Bytes that no frame has carried out yet."""
-        return self._splitter.held_bytes + (0 if self.large is None else self.large.filled)
+        return self._pieces_bytes + (0 if self.large is None else self.large.filled)
 
     def buffer(self) -> memoryview | None:
         """Where the next bytes belong, if they are of a large frame."""
@@ -258,37 +157,100 @@ class FrameReceiver:
         self.large.filled += count
         self.may_have_frame = True
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: Buffer) -> None:
+        """Take what the socket gave; the caller may reuse its buffer."""
+        if self._refusal is not None:
+            raise self._refusal()
         self.may_have_frame = True
-        if self.large is None:
-            self._splitter.feed(data)
+        if self.large is not None:
+            while data and (buffer := self.buffer()) is not None:
+                part = data[: len(buffer)]
+                buffer[: len(part)] = part
+                self.filled(len(part))
+                data = data[len(part) :]
+            if not data:
+                return
+        self._pieces_bytes += len(data)
+        if len(data) >= _SMALL or not self._pieces:
+            self._pieces.append(data if isinstance(data, bytes) else bytes(data))
             return
-        while data and (buffer := self.buffer()) is not None:
-            part = data[: len(buffer)]
-            buffer[: len(part)] = part
-            self.filled(len(part))
-            data = data[len(part) :]
-        if data:
-            self._splitter.feed(data)
+        last = self._pieces[-1]
+        if not isinstance(last, bytearray) or len(last) >= _MERGED_MAX:
+            last = bytearray()
+            self._pieces.append(last)
+        last += data
 
     def next_frame(self) -> Frame | None:
         """The next whole frame without its size, or None when bytes are missing."""
-        large = self.large
-        if large is not None:
+        if self._size is None and self.large is None and self._pieces:
+            # As most do, the frame lies in the first piece from its size to its end.
+            first, start = self._pieces[0], self._at + SIZE.size
+            if start <= len(first):
+                end = start + SIZE.unpack_from(first, self._at)[0]
+                if start <= end <= len(first) and end - start <= self.frame_bytes_max:
+                    self._pieces_bytes -= end - self._at
+                    self._at = end
+                    if end == len(first):
+                        self._pieces.popleft()
+                        self._at = 0
+                    self.may_have_frame = self._pieces_bytes > 0
+                    return first[start:end] if type(first) is bytes else bytes(first[start:end])
+        frame = self._put_together()
+        self.may_have_frame = frame is not None and self._pieces_bytes > 0
+        return frame
+
+    def _put_together(self) -> Frame | None:
+        """A frame that came in pieces, once they are all there."""
+        if self._refusal is not None:
+            raise self._refusal()
+        if (large := self.large) is not None:
             if large.filled < large.size:
-                self.may_have_frame = False
                 return None
             self.large = None
             return large.frame()
-        frame = self._splitter.next_frame()
-        if frame is not None:
-            self.may_have_frame = self._splitter.held_bytes > 0
-            return frame
-        self.may_have_frame = False
-        if self._splitter.awaited_bytes > LARGE_BYTES:
-            size = self._splitter.awaited_bytes
-            self.large = LargeFrame(self._buffers, size, self._splitter.surrender())
+        if self._size is None:
+            if self._pieces_bytes < SIZE.size:
+                return None
+            self._size = self._checked(SIZE.unpack(self._take(SIZE.size))[0])
+        size = self._size
+        if self._pieces_bytes >= size:
+            self._size = None
+            return self._take(size)
+        if self._buffers is not None and size > LARGE_BYTES:
+            self._size = None
+            self.large = LargeFrame(self._buffers, size, self._take(self._pieces_bytes))
         return None
+
+    def _checked(self, size: int) -> int:
+        if size < 0:
+            self._refusal = partial(MalformedFrame, f"a frame of {size} bytes")
+        elif size > self.frame_bytes_max:
+            why = f"a frame of {size} bytes is over {self.frame_bytes_max}"
+            self._refusal = partial(FrameTooLarge, why)
+        if self._refusal is not None:
+            self._pieces.clear()
+            self._pieces_bytes = 0
+            raise self._refusal()
+        return size
+
+    def _take(self, count: int) -> bytes:
+        """Remove that many bytes from the front; they are there."""
+        self._pieces_bytes -= count
+        if count and self._at + count < len(self._pieces[0]):  # the first piece has more than that
+            begin = self._at
+            self._at += count
+            return bytes(self._pieces[0][begin : self._at])
+        parts = []
+        while count:
+            first = self._pieces[0]
+            part = memoryview(first)[self._at : self._at + count]
+            parts.append(part)
+            count -= len(part)
+            self._at += len(part)
+            if self._at == len(first):
+                self._pieces.popleft()
+                self._at = 0
+        return b"".join(parts)
 
     def close(self) -> None:
         """What is unfinished is dropped."""

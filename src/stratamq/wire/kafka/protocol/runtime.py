@@ -6,6 +6,8 @@ comes here for the rest.
 
 from __future__ import annotations
 
+import linecache
+import struct
 from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Any
@@ -145,6 +147,8 @@ class Uvarints(dict[int, bytes]):
         super().__init__((value, bytes([value])) for value in range(0x80))
 
     def __missing__(self, value: int) -> bytes:
+        if value < 1 << 14:  # most lengths of records
+            return bytes((value & 0x7F | 0x80, value >> 7))
         return encode_uvarint(value)
 
 
@@ -190,5 +194,15 @@ class Packers(dict[Any, Callable[..., bytes]]):
         return pack
 
 
-def unsendable(name: str, reason: object, line: str) -> UnsendableValue:
-    return UnsendableValue(f"{name} cannot be sent: {reason}, in `{line.strip()}`")
+UNSENDABLE = (struct.error, ValueError, TypeError, AttributeError)
+"""How a value that cannot be sent shows itself in a generated function."""
+
+
+def unsendable(name: str, error: Exception) -> UnsendableValue:
+    """Name the generated line that failed: it names the field."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    assert trace is not None, "raised by a generated function"
+    line = linecache.getline(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+    return UnsendableValue(f"{name} cannot be sent: {error}, in `{line.strip()}`")
