@@ -7,12 +7,12 @@ for being well-formed, and stored.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import field
 from enum import StrEnum
 from typing import NamedTuple
 
-from stratamq.meta.client import WatchedCache
+from stratamq.meta.client import MetaClient, WatchedCache
 from stratamq.meta.rows import Fields, RowFormat, list_key
 from stratamq.meta.state import Event, MetaState, Put, Removed
 from stratamq.model.access import (
@@ -273,7 +273,15 @@ class AccessCacheManager(WatchedCache):
     quotas_version = 0
     _rules: set[AclRule]
     _credentials: dict[CredentialKey, Credential]
-    _quotas: dict[QuotaScope, Quota]
+
+    def __init__(self, client: MetaClient, *, reconcile_s: float = 10.0) -> None:
+        super().__init__(client, reconcile_s=reconcile_s)
+        self._quotas: dict[QuotaScope, Quota] = {}
+        self._quota_listeners: list[Callable[[], None]] = []
+
+    def listen_for_quotas(self, listener: Callable[[], None]) -> None:
+        """Call it whenever quotas were set or removed."""
+        self._quota_listeners.append(listener)
 
     def rules(self) -> frozenset[AclRule]:
         return frozenset(self._rules)
@@ -292,7 +300,7 @@ class AccessCacheManager(WatchedCache):
         self._credentials = dict(state.credentials)
         self._quotas = dict(state.quotas)
         self.rules_version += 1
-        self.quotas_version += 1
+        self._quotas_changed()
 
     def _change(self, event: Event) -> Hashable | None:
         present = isinstance(event, Put)
@@ -305,10 +313,15 @@ class AccessCacheManager(WatchedCache):
                 if present:
                     self._credentials[credential.key] = credential
             case Quota() as quota:
-                self.quotas_version += 1
                 self._quotas.pop(quota.scope, None)
                 if present:
                     self._quotas[quota.scope] = quota
+                self._quotas_changed()
             case _:
                 pass
         return None
+
+    def _quotas_changed(self) -> None:
+        self.quotas_version += 1
+        for listener in self._quota_listeners:
+            listener()

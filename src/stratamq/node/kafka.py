@@ -67,12 +67,14 @@ class KafkaFront:
             None if access.sasl is None else access.sasl.served,
             guard=access.guard,
         )
+        quotas = ClientQuotaManager(access.cache, quota_windows(config), lambda: now_s() * 1000)
+        access.cache.listen_for_quotas(quotas.look)
         server = KafkaServer(
             broker,
             services.answers,
             server_limits(config),
             security=access.sasl or NoSasl(access.principals.principal),
-            quotas=ClientQuotaManager(access.cache, quota_windows(config), lambda: now_s() * 1000),
+            quotas=quotas,
             tls=tls_context(config),
             refusals=self.refusals,
         )

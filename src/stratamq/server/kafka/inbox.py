@@ -6,17 +6,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextvars import Context
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from stratamq.broker.kafka.contract import nothing
 from stratamq.broker.kafka.turns import in_turns
 from stratamq.net.connection import Connection, Hold
+from stratamq.server.kafka.ordering import RequestSlot
 from stratamq.server.kafka.request_budget import SMALL_BYTES
 from stratamq.wire.kafka.protocol import (
     Frame,
     FrameReceiver,
     ProtocolError,
-    Request,
     decode_request,
     decode_request_in_steps,
 )
@@ -34,14 +34,6 @@ PRODUCE = b"\0\0"
 LARGE_BYTES = 4 << 10
 """Requests above this are read in turns, but for Produce: most of it is records, which are not
 read here. A request of this size takes less than a millisecond."""
-
-
-class ReadRequest(NamedTuple):
-    """A frame that was read, or why it could not be. `size_bytes` is what the inbox counts."""
-
-    api_key: int
-    size_bytes: int
-    request: Request | ProtocolError
 
 
 class Inbox:
@@ -71,7 +63,7 @@ class Inbox:
         self.is_reading = False
         self._reading: asyncio.Task[None] | None = None
         self._reading_bytes = 0
-        self.taken: ReadRequest | None = None
+        self.taken: RequestSlot | None = None
         """A large request that was read, and not taken yet."""
 
     def limit_frames(self, bytes_max: int) -> None:
@@ -93,7 +85,7 @@ class Inbox:
 
     # -- requests out --------------------------------------------------------------------------
 
-    def take(self) -> ReadRequest | None:
+    def take(self) -> RequestSlot | None:
         """The next request; None while its bytes are missing or it is being read. ProtocolError:
         what comes are no frames."""
         if (taken := self.taken) is not None:
@@ -115,7 +107,7 @@ class Inbox:
             request = decode_request(frame, self._served, exact=False, elements_max=elements_max)
         except ProtocolError as error:
             return _unreadable(frame, error)
-        return ReadRequest(request.header.api_key, frame_bytes + SIZE_BYTES, request)
+        return RequestSlot(request.header.api_key, frame_bytes + SIZE_BYTES, request)
 
     def _arrived(self, frame: Frame) -> None:
         """A frame over SMALL_BYTES is whole."""
@@ -142,7 +134,7 @@ class Inbox:
         except ProtocolError as error:
             self.taken = _unreadable(frame, error)
         else:
-            self.taken = ReadRequest(request.header.api_key, self._reading_bytes, request)
+            self.taken = RequestSlot(request.header.api_key, self._reading_bytes, request)
         self.is_reading = False
         self._ready()
 
@@ -157,8 +149,12 @@ class Inbox:
         """A request of that size was answered or dropped."""
         given = size_bytes + unpacked_bytes
         self._charged -= given
+        budget = self._budget
         admitted = size_bytes > SMALL_BYTES + SIZE_BYTES
-        self._budget.discharge(given, size_bytes if admitted else 0)
+        if admitted or budget.waiting or budget.waiting_large:
+            budget.discharge(given, size_bytes if admitted else 0)
+        else:
+            budget.used_bytes -= given
         if self._is_held and self._charged <= SMALL_BYTES and self.frames.large is None:
             self._budget.forget(self)
             self.budget_is_back()
@@ -230,9 +226,9 @@ class Inbox:
         self._budget.used_bytes += count
 
 
-def _unreadable(frame: Frame, error: ProtocolError) -> ReadRequest:
+def _unreadable(frame: Frame, error: ProtocolError) -> RequestSlot:
     """Without the error's traces: they hold the frame, which may be large, until the garbage
     collector finds them."""
     error.__traceback__ = error.__context__ = error.__cause__ = None
     api_key = int.from_bytes(frame[:2], "big", signed=True)
-    return ReadRequest(api_key, len(frame) + SIZE_BYTES, error)
+    return RequestSlot(api_key, len(frame) + SIZE_BYTES, error)

@@ -1,4 +1,5 @@
-"""Which requests of one connection may be under way at the same time.
+"""The order of one connection's requests: which may be under way at the same time, and how their
+answers leave.
 
 A client that sends several requests without waiting for answers counts on their order: Kafka
 handles a connection's requests one after the other. So does a node, unless no client can see the
@@ -6,7 +7,8 @@ difference. Requests begin in the order in which they came; each begins when eve
 that it may not pass has its answer, and with it all its effects. The request after one that waits
 waits as well.
 
-Pure: the tables say what passes what, `UnderWay` counts. Nothing here knows a socket.
+The tables say what passes what, and `UnderWay` counts. Answers leave in the order of the requests
+(`Answers`), whichever was ready first.
 
     kind            may begin while these are unanswered, because
     APPEND          APPEND: the engine stores batches in the order in which it gets them, and one
@@ -29,11 +31,14 @@ clients have a connection of its own for their coordinator.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from typing import Final
 
+from stratamq.broker.kafka.answer_budget import AnswerBudget
 from stratamq.broker.kafka.security.guard import JUDGED_AT_ONCE
-from stratamq.wire.kafka.protocol import APIS, Request
+from stratamq.net.connection import Connection
+from stratamq.wire.kafka.protocol import APIS, Buffer, ProtocolError, Request
 from stratamq.wire.kafka.protocol.messages.fetch import FetchRequest
 
 
@@ -101,6 +106,9 @@ WAITS_FOR = {kind: ALL & ~passed for kind, passed in MAY_PASS.items()}
 
 NO_SESSION_EPOCH = -1
 
+NOTHING: list[Buffer] = []
+"""The answer of a request that gets none."""
+
 
 def kind_of(request: Request) -> int:
     """An API that the table does not name runs alone. Of the others only Fetch and Produce have two
@@ -133,3 +141,83 @@ class UnderWay:
         self._counts[kind] -= 1
         if not self._counts[kind]:
             self.kinds &= ~kind
+
+
+class RequestSlot:
+    """A request's place in the line, or why a frame is none. `answer` is None until it is known, []
+    where none is sent. `unpacked_bytes` is what its lists take in memory, `counted_bytes` what of
+    its answer counts in the budget. `lags`: another of its kind could overtake it. `cancel` ends
+    its work, where that may be ended. `busy_s` is how long it took to begin."""
+
+    __slots__ = (
+        "answer",
+        "api_key",
+        "busy_s",
+        "cancel",
+        "counted_bytes",
+        "kind",
+        "lags",
+        "request",
+        "size_bytes",
+        "unpacked_bytes",
+    )
+
+    def __init__(self, api_key: int, size_bytes: int, request: Request | ProtocolError) -> None:
+        self.api_key, self.size_bytes, self.request = api_key, size_bytes, request
+        self.kind = KINDS.get(api_key, RequestKind.ALONE)
+        self.unpacked_bytes = 0
+        self.lags = False
+        self.busy_s = 0.0
+        self.counted_bytes = 0
+        self.answer: list[Buffer] | None = None
+        self.cancel: Callable[[], object] | None = None
+
+
+class Answers:
+    """`line` has the slots of the requests that are not answered, or whose answer waits for those
+    before it. Bytes count in the budget from `put` until they were sent, unless they are sent at
+    once."""
+
+    def __init__(self, connection: Connection, budget: AnswerBudget) -> None:
+        self._connection, self._budget = connection, budget
+        self.line: deque[RequestSlot] = deque()
+        self._unsent = 0
+
+    def put(self, slot: RequestSlot, answer: list[Buffer], *, at_once: bool) -> bool:
+        """The answer of a slot in the line; whether it can be sent. `at_once`: it will be, before
+        the event loop goes on, if it can."""
+        slot.answer = answer
+        is_first = slot is self.line[0]
+        if not (at_once and is_first):
+            slot.counted_bytes = size = sum(map(len, answer))
+            self._budget.take(size)
+        return is_first
+
+    def send(self) -> None:
+        """All that are ready, from the front of the line, in one write."""
+        line, ready, counted = self.line, [], 0
+        while line and (answer := line[0].answer) is not None:
+            counted += line.popleft().counted_bytes
+            ready += answer
+        if ready:
+            self._connection.write(ready)
+        self._unsent += counted
+        if self._connection.is_clogged:
+            uncounted = sum(map(len, ready)) - counted
+            self._unsent += uncounted
+            self._budget.take(uncounted)
+        elif self._unsent:
+            self.sent()
+
+    def sent(self) -> None:
+        """What was written is on its way."""
+        self._budget.give(self._unsent)
+        self._unsent = 0
+
+    def close(self) -> list[RequestSlot]:
+        """Nothing more is sent. The slots that have no answer yet."""
+        self._budget.give(sum(slot.counted_bytes for slot in self.line))
+        self.sent()
+        unanswered = [slot for slot in self.line if slot.answer is None]
+        self.line.clear()
+        return unanswered

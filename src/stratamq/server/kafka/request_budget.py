@@ -53,11 +53,13 @@ class RequestBudget:
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self.used_bytes = 0
-        """Grows with what comes in; it is given back by `discharge`."""
+        """Grows with what comes in. `discharge` gives it back; where nothing had to be admitted and
+        nobody waits, the holder does it by itself."""
         self._admitted = 0
         self._large = 0
-        self._waiting: dict[BudgetHolder, int] = {}
-        self._waiting_large: dict[BudgetHolder, int] = {}
+        self.waiting: dict[BudgetHolder, int] = {}
+        self.waiting_large: dict[BudgetHolder, int] = {}
+        """Who waits to read on, in order; by the sizes of large requests, 0 for others."""
         self._arriving: dict[BudgetHolder, tuple[float, int]] = {}
         self._look: asyncio.TimerHandle | None = None
 
@@ -68,20 +70,20 @@ class RequestBudget:
         if admitted_bytes:
             self._admitted -= 1
             self._large -= admitted_bytes if admitted_bytes > MIDDLE_BYTES else 0
-        if self._waiting or self._waiting_large:
+        if self.waiting or self.waiting_large:
             self._let_in()
 
     def may_read(self, holder: BudgetHolder) -> bool:
         """Whether a connection without a large request may read on. If not, it is called later."""
         if self.used_bytes <= self.bytes_max or holder.charged_bytes <= SMALL_BYTES:
             return True
-        self._waiting[holder] = 0
+        self.waiting[holder] = 0
         return False
 
     def admit(self, holder: BudgetHolder, size_bytes: int) -> bool:
         """Whether a large request of this size may come in now. If not, its connection is called
         later; either way its missing bytes are charged then."""
-        waiting = self._waiting_large if size_bytes > MIDDLE_BYTES else self._waiting
+        waiting = self.waiting_large if size_bytes > MIDDLE_BYTES else self.waiting
         if not waiting and self._fits(holder, size_bytes):
             self.let_come(holder, size_bytes)
             return True
@@ -103,8 +105,8 @@ class RequestBudget:
         self._arriving.pop(holder, None)
 
     def forget(self, holder: BudgetHolder) -> None:
-        self._waiting.pop(holder, None)
-        self._waiting_large.pop(holder, None)
+        self.waiting.pop(holder, None)
+        self.waiting_large.pop(holder, None)
         self._arriving.pop(holder, None)
         self._let_in()
 
@@ -115,7 +117,7 @@ class RequestBudget:
         return self.used_bytes + holder.missing_bytes <= self.bytes_max or not self._admitted
 
     def _let_in(self) -> None:
-        for waiting in (self._waiting, self._waiting_large):
+        for waiting in (self.waiting, self.waiting_large):
             while waiting:
                 holder, size_bytes = next(iter(waiting.items()))
                 if not size_bytes:
@@ -130,7 +132,7 @@ class RequestBudget:
 
     def _look_for_slow(self) -> None:
         self._look = None
-        if not self._waiting and not self._waiting_large:
+        if not self.waiting and not self.waiting_large:
             return
         loop = asyncio.get_running_loop()
         now = loop.time()

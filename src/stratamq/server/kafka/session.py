@@ -18,10 +18,18 @@ from stratamq.broker.kafka.produce.answers import Unanswered
 from stratamq.broker.kafka.quotas.manager import RequestCost
 from stratamq.broker.kafka.turns import CLIENT, TURN_S, ClientShare, in_turns, turns
 from stratamq.net.connection import Connection, Hold
-from stratamq.server.kafka.answers import NOTHING, Answers, RequestSlot
 from stratamq.server.kafka.auth import BEFORE_AUTHENTICATION, SASL_REQUESTS
 from stratamq.server.kafka.inbox import Inbox
-from stratamq.server.kafka.ordering import FETCHES, KINDS, WAITS_FOR, RequestKind, UnderWay, kind_of
+from stratamq.server.kafka.ordering import (
+    FETCHES,
+    NOTHING,
+    WAITS_FOR,
+    Answers,
+    RequestKind,
+    RequestSlot,
+    UnderWay,
+    kind_of,
+)
 from stratamq.server.kafka.throttle import Mute, Stopwatch, record_bytes, throttle
 from stratamq.wire.kafka.protocol import (
     Buffer,
@@ -71,10 +79,11 @@ class KafkaSession:
         self._answers = Answers(connection, server.answer_budget)
         self._line = self._answers.line
         self._under_way = UnderWay()
-        self._next: tuple[RequestSlot, Request] | None = None
+        self._next: RequestSlot | None = None
         self._paused = False
         self._lagging = 0
-        self._known: Caller | None = None
+        self._known_by: tuple[int, str | None, str | None] | None = None
+        self._caller: Caller
         self._mute = Mute(connection, self._pump)
         self._finishing = False
         self._flushes = False
@@ -119,7 +128,7 @@ class KafkaSession:
             else:
                 under_way += slot.size_bytes + slot.unpacked_bytes
         if self._next is not None:
-            self._inbox.done(self._next[0].size_bytes, self._next[0].unpacked_bytes)
+            self._inbox.done(self._next.size_bytes, self._next.unpacked_bytes)
             self._next = None
         self._inbox.close(under_way)
         self._mute.close()
@@ -138,31 +147,44 @@ class KafkaSession:
         began = time.perf_counter()
         held_back = self._take_all(began)
         while self._flushes:  # one write for all that were answered at once
-            self._flushes = False
             self._flush()
             if held_back:
                 held_back = self._take_all(began)
         self._pumps = False
-        self._steer(held_back)
+        if self._finishing:
+            return
+        if held_back is not self._held_back:
+            self._held_back = held_back
+            if held_back:
+                self._connection.hold(Hold.BUSY)
+            else:
+                self._connection.release(Hold.BUSY)
+        self._inbox.steer()
 
     def _take_all(self, began: float) -> bool:
         """Begin what has come and may begin. Whether something, or whatever comes next, has to
         wait."""
-        frames, inbox = self._frames, self._inbox
-        may_take = self._may_take()
-        while may_take and (self._next or frames.may_have_frame or inbox.taken):
-            if self._next is None and not self._take():
-                may_take = not inbox.is_reading
-                break
+        frames, inbox, connection, line = self._frames, self._inbox, self._connection, self._line
+        while True:
+            if self._finishing or self._paused or connection.is_clogged or self._mute.is_on:
+                return True
+            requests_max = self._server.limits.requests_max
+            if self._authenticator.principal is None:
+                requests_max = 1  # one at a time, until we know who it is
+            if inbox.is_reading or len(line) >= requests_max:
+                return True
+            if self._next is None:
+                if not (frames.may_have_frame or inbox.taken):
+                    return False
+                if not self._take():
+                    return inbox.is_reading
             if (waiting := self._next) is not None:
-                if self._under_way.kinds & WAITS_FOR[waiting[0].kind]:
-                    break
+                if self._under_way.kinds & WAITS_FOR[waiting.kind]:
+                    return True
                 self._next = None
-                self._start(*waiting)
+                self._start(waiting)
             if (used_s := time.perf_counter() - began) >= TURN_S:
                 self._pause(used_s)
-            may_take = self._may_take()
-        return self._next is not None or not may_take
 
     def _pause(self, used_s: float) -> None:
         """Go on when it is this client's turn again."""
@@ -175,63 +197,40 @@ class KafkaSession:
         if self._connection.session is not None:
             self._pump()
 
-    def _may_take(self) -> bool:
-        if self._finishing or self._connection.is_clogged or self._mute.is_on:
-            return False
-        if self._paused or self._inbox.is_reading:
-            return False
-        if self._authenticator.principal is None:
-            return not self._line  # one at a time, until we know who it is
-        return len(self._line) < self._server.limits.requests_max
-
-    def _steer(self, held_back: bool) -> None:
-        """Read on only when what comes could be dealt with."""
-        connection = self._connection
-        if self._finishing:
-            return
-        if held_back is not self._held_back:
-            self._held_back = held_back
-            if held_back:
-                connection.hold(Hold.BUSY)
-            else:
-                connection.release(Hold.BUSY)
-        self._inbox.steer()
-
     def _take(self) -> bool:
         """Make the next request the one that waits to begin. False: there is none yet."""
         try:
-            taken = self._inbox.take()
+            slot = self._inbox.take()
         except ProtocolError as error:
             self._refuse(UNKNOWN_KEY, ErrorCode.INVALID_REQUEST, str(error))
             return False
-        if taken is None:
+        if slot is None:
             return False
-        api_key, size_bytes, request = taken
+        request = slot.request
         if isinstance(request, ProtocolError):
-            self._unreadable(api_key, size_bytes, request)
+            self._unreadable(slot, request)
             return True
-        kind, unpacked_bytes = KINDS.get(api_key, RequestKind.ALONE), 0
         if request.elements > FEW_ELEMENTS:
-            unpacked_bytes = request.elements * ELEMENT_BYTES
-            self._inbox.unpacked(unpacked_bytes)
-            kind = kind_of(request)
-        elif kind == RequestKind.FETCH:
-            kind = kind_of(request)
-        self._next = RequestSlot(kind, size_bytes, unpacked_bytes), request
+            slot.unpacked_bytes = request.elements * ELEMENT_BYTES
+            self._inbox.unpacked(slot.unpacked_bytes)
+            slot.kind = kind_of(request)
+        elif slot.kind == RequestKind.FETCH:
+            slot.kind = kind_of(request)
+        self._next = slot
         return True
 
-    def _unreadable(self, api_key: int, size_bytes: int, error: ProtocolError) -> None:
+    def _unreadable(self, slot: RequestSlot, error: ProtocolError) -> None:
         """As Kafka does: only an ApiVersions request from the future is answered."""
+        api_key = slot.api_key
         unsupported = isinstance(error, UnsupportedVersion | UnknownApi)
         code = ErrorCode.UNSUPPORTED_VERSION if unsupported else ErrorCode.INVALID_REQUEST
         if isinstance(error, UnsupportedVersion) and api_key == API_VERSIONS_KEY:
             self._server.refusals.count(api_key, [code], host=self._connection.host)
-            slot = RequestSlot(RequestKind.READ, size_bytes)
             self._line.append(slot)
             self._under_way.began(slot.kind)
             self._settle(slot, encode_unsupported_version(error, self._server.served))
         else:
-            self._inbox.done(size_bytes)
+            self._inbox.done(slot.size_bytes)
             self._refuse(api_key, code, str(error))
 
     def _refuse(self, api_key: int, code: ErrorCode, reason: str) -> None:
@@ -242,7 +241,9 @@ class KafkaSession:
         )
         self.cut_off(reason)
 
-    def _start(self, slot: RequestSlot, request: Request) -> None:
+    def _start(self, slot: RequestSlot) -> None:
+        request = slot.request
+        assert isinstance(request, Request), "others are not begun"
         header, body, _ = request
         body_type = type(body)
         begin = None if self._is_unauthenticated else self._server.broker.beginners.get(body_type)
@@ -252,7 +253,10 @@ class KafkaSession:
             reason = f"API key {header.api_key} before authentication"
             self._refuse(header.api_key, ErrorCode.ILLEGAL_SASL_STATE, reason)
             return
-        caller = self._caller(header)
+        known_by = header.api_version, header.client_id, self._authenticator.principal
+        if known_by != self._known_by:  # mostly it is the same as before
+            self._known_by, self._caller = known_by, self._caller_of(header)
+        caller = self._caller
         self._line.append(slot)
         self._under_way.began(slot.kind)
         if begin is not None:
@@ -297,24 +301,14 @@ class KafkaSession:
             return None
         return self._server.broker.handler(body)
 
-    def _caller(self, header: RequestHeader) -> Caller:
-        """Mostly the same as before."""
-        _, version, _, client_id = header
-        principal, known = self._authenticator.principal or ANONYMOUS, self._known
-        if (
-            known is None
-            or known.version != version
-            or known.client_id != (client_id or "")
-            or known.principal != principal
-        ):
-            self._known = known = Caller(
-                version=version,
-                client_id=client_id or "",
-                principal=principal,
-                host=self._connection.host,
-                connection=self._connection.number,
-            )
-        return known
+    def _caller_of(self, header: RequestHeader) -> Caller:
+        return Caller(
+            version=header.api_version,
+            client_id=header.client_id or "",
+            principal=self._authenticator.principal or ANONYMOUS,
+            host=self._connection.host,
+            connection=self._connection.number,
+        )
 
     # -- answering -----------------------------------------------------------------------------
 
@@ -389,7 +383,9 @@ class KafkaSession:
         if self._flushes or not (can_leave or self._next is not None):
             return
         if alone and not self._pumps:
-            self._flush_and_pump()
+            self._flush()
+            if self._held_back:
+                self._pump()
         else:
             self._flushes = True
             if not self._pumps:
@@ -397,13 +393,13 @@ class KafkaSession:
 
     def _flush_and_pump(self) -> None:
         """Once for all answers that are ready by now: each write costs a system call."""
-        self._flushes = False
         if self._connection.session is not None:
             self._flush()
             if self._held_back:
                 self._pump()
 
     def _flush(self) -> None:
+        self._flushes = False
         self._answers.send()
         if self._finishing or self._authenticator.failed:
             self._close_when_done()

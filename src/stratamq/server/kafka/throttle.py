@@ -17,13 +17,11 @@ from stratamq.wire.kafka.protocol.messages.fetch import FetchResponse
 
 
 class Quotas(Protocol):
-    @property
-    def idle(self) -> bool:
-        """Whether no quota is set, so that nothing need be counted."""
+    idle: bool
+    """Whether no quota is set, so that nothing need be counted."""
 
-    @property
-    def times(self) -> bool:
-        """Whether a quota limits the time of requests, so that it has to be measured."""
+    times: bool
+    """Whether a quota limits the time of requests, so that it has to be measured."""
 
     def charge(self, caller: Caller, cost: RequestCost) -> int:
         """Count a request, and return for how many milliseconds the connection has to be quiet."""

@@ -139,7 +139,8 @@ class _ClientLimits(NamedTuple):
 
 
 class ClientQuotaManager:
-    """While no quota is set, a request costs one comparison here."""
+    """`idle`: no quota is set, and requests need not be counted. `times`: time is limited for some
+    client, and has to be measured. Both are as of the last `look`."""
 
     def __init__(
         self,
@@ -151,16 +152,13 @@ class ClientQuotaManager:
         self._version = -1
         self._clients: dict[tuple[str, str], _ClientLimits] = {}
         self._rates: OrderedDict[tuple[str, QuotaScope], QuotaRate] = OrderedDict()
+        self.look()
 
-    @property
-    def idle(self) -> bool:
-        return not self._source.quotas()
-
-    @property
-    def times(self) -> bool:
-        """Whether time is limited for any client, so that it has to be measured."""
+    def look(self) -> None:
+        """Quotas were set or removed."""
         quotas = self._source.quotas()
-        return bool(quotas) and any(BUSY in quota.limits for quota in quotas.values())
+        self.idle = not quotas
+        self.times = any(BUSY in quota.limits for quota in quotas.values())
 
     def charge(self, caller: Caller, cost: RequestCost) -> int:
         """Count a request, and return for how many milliseconds the connection has to be quiet."""
