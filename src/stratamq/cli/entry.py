@@ -2,7 +2,8 @@
 
 A node that starts takes the short way. Typer and what it stands on take longer to import than the
 node itself; a command of `server` and known flags needs none of it. Anything
-else, a question for help or a slip, is Typer's.
+else, a question for help or a slip, is Typer's. Settings are read only for `server`: a command on a
+running node has no use for them.
 """
 
 from __future__ import annotations
@@ -13,11 +14,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from stratamq.cli.failing import EXIT_USAGE, fail
-from stratamq.model.config import ALL_SETTINGS, flag_name, load
-from stratamq.model.errors import InvalidConfig
-
-FLAGS = {flag_name(name): name for name in ALL_SETTINGS}
 FILE = "--config"
 
 
@@ -35,13 +31,16 @@ def plain_flags(words: Sequence[str]) -> dict[str, str] | None:
     """What `server` was given, by flag; None when that is for Typer to judge."""
     if not words or words[0] != "server":
         return None
+    from stratamq.model.config import ALL_SETTINGS, flag_name
+
+    known = {flag_name(name) for name in ALL_SETTINGS}
     given: dict[str, str] = {}
     rest = iter(words[1:])
     for word in rest:
         flag, is_joined, value = word.partition("=")
         if not is_joined:
             value = next(rest, "")
-        if (flag not in FLAGS and flag != FILE) or not value or value.startswith("-"):
+        if (flag not in known and flag != FILE) or not value or value.startswith("-"):
             return None
         given[flag] = value
     return given
@@ -49,11 +48,15 @@ def plain_flags(words: Sequence[str]) -> dict[str, str] | None:
 
 def start(given: dict[str, str]) -> None:
     gc.disable()  # nothing that a start makes is garbage; `run_server` turns it on when it is ready
+    from stratamq.cli.failing import EXIT_USAGE, fail
     from stratamq.cli.server import run_server
+    from stratamq.model.config import ALL_SETTINGS, flag_name, load
+    from stratamq.model.errors import InvalidConfig
 
+    names = {flag_name(name): name for name in ALL_SETTINGS}
     file = given.pop(FILE, None)
     try:
-        settings = {FLAGS[flag]: value for flag, value in given.items()}
+        settings = {names[flag]: value for flag, value in given.items()}
         config = load(Path(file) if file else None, os.environ, settings)
     except InvalidConfig as error:
         raise fail(error, EXIT_USAGE) from None

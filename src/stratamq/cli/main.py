@@ -1,37 +1,49 @@
 """`stratamq`: the command and its sub-commands.
 
-Typer reads every flag of every command that it is given, and each has a hundred of them: a node
-that starts is given its own command only.
+Typer reads every flag of every command that it is given, and some have a hundred of them: only the
+command that is asked for is imported. Help is plain text, in which no name is cut off.
 """
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated
 
 import typer
-
-from stratamq.cli.flags import with_config
 
 HELP = "A message queue whose storage is the product."
 
 
 def add_server(app: typer.Typer) -> None:
+    from stratamq.cli.command import PlainCommand
+    from stratamq.cli.flags import with_config
     from stratamq.cli.server import run_server
 
-    app.command("server")(with_config(run_server))
+    app.command("server", cls=PlainCommand)(with_config(run_server))
 
 
 def add_config(app: typer.Typer) -> None:
+    from stratamq.cli.command import PlainCommand
     from stratamq.cli.config import print_config
+    from stratamq.cli.flags import with_config
 
-    app.command("config")(with_config(print_config))
+    app.command("config", cls=PlainCommand)(with_config(print_config))
 
 
 def add_doctor(app: typer.Typer) -> None:
+    from stratamq.cli.command import PlainCommand
     from stratamq.cli.doctor import print_findings
+    from stratamq.cli.flags import with_config
 
-    app.command("doctor")(with_config(print_findings))
+    app.command("doctor", cls=PlainCommand)(with_config(print_findings))
+
+
+def add_topic(app: typer.Typer) -> None:
+    from stratamq.cli.topic import topic_app
+
+    app.add_typer(topic_app, name="topic")
 
 
 def add_user(app: typer.Typer) -> None:
@@ -62,15 +74,14 @@ def add_version(app: typer.Typer) -> None:
     @app.command("version")
     def print_version() -> None:
         """Print the version."""
-        import importlib.metadata
-
-        typer.echo(importlib.metadata.version("stratamq"))
+        typer.echo(version())
 
 
 COMMANDS: dict[str, Callable[[typer.Typer], None]] = {
     "server": add_server,
     "config": add_config,
     "doctor": add_doctor,
+    "topic": add_topic,
     "user": add_user,
     "lake": add_lake,
     "pipeline": add_pipeline,
@@ -79,19 +90,51 @@ COMMANDS: dict[str, Callable[[typer.Typer], None]] = {
 }
 
 
+def version() -> str:
+    import importlib.metadata
+
+    return importlib.metadata.version("stratamq")
+
+
+def print_version_and_end(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(version())
+        raise typer.Exit
+
+
+def top(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=print_version_and_end, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """The command without a sub-command: it has only flags that end it."""
+
+
 def application(asked: str) -> typer.Typer:
     """With the command that is asked for; with all of them, where it is none of them."""
     app = typer.Typer(
         name="stratamq",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
+        rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback(help=HELP)(lambda: None)  # a single command needs its name, too
+    app.callback(help=HELP)(top)  # a single command needs its name, too
     for name in [asked] if asked in COMMANDS else COMMANDS:
         COMMANDS[name](app)
     return app
 
 
-app = application(sys.argv[1] if len(sys.argv) > 1 else "")
+def asked_command(words: Sequence[str], env: Mapping[str, str]) -> str:
+    """The sub-command of a command line; while a shell completes one, of that line so far."""
+    completed = env.get("_TYPER_COMPLETE_ARGS") or env.get("COMP_WORDS")
+    if "_STRATAMQ_COMPLETE" in env and completed:
+        words = completed.split()
+        return words[1] if len(words) > 2 or (completed[-1:].isspace() and len(words) > 1) else ""
+    return words[1] if len(words) > 1 else ""
+
+
+app = application(asked_command(sys.argv, os.environ))

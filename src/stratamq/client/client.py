@@ -32,7 +32,7 @@ class Client:
 
     def __init__(self, options: ClientOptions) -> None:
         self.options = options
-        self._router = Router(options)
+        self.router = Router(options)
 
     async def __aenter__(self) -> Self:
         return self
@@ -47,17 +47,17 @@ class Client:
 
     def close(self) -> None:
         """Requests under way fail."""
-        self._router.close()
+        self.router.close()
 
     # -- topics --------------------------------------------------------------------------------
 
     async def cluster(self) -> ClusterView:
         """Nodes and all topics."""
-        return await self._router.cluster()
+        return await self.router.cluster()
 
     async def describe_topics(self, names: Sequence[str]) -> dict[str, TopicView]:
         """TopicNotFound names the first that is not there."""
-        return dict((await self._router.cluster(names)).topics)
+        return dict((await self.router.cluster(names)).topics)
 
     async def create_topic(
         self,
@@ -66,34 +66,34 @@ class Client:
         replicas: int = topics.DEFAULT,
         configs: Mapping[str, str] | None = None,
     ) -> None:
-        await topics.create_topic(self._router, name, partitions, replicas, configs or {})
+        await topics.create_topic(self.router, name, partitions, replicas, configs or {})
 
     async def delete_topic(self, name: str) -> None:
-        await topics.delete_topic(self._router, name)
+        await topics.delete_topic(self.router, name)
 
     async def add_partitions(self, name: str, count: int) -> None:
-        await topics.add_partitions(self._router, name, count)
+        await topics.add_partitions(self.router, name, count)
 
     # -- history and tables --------------------------------------------------------------------
 
     async def describe_lake(self, topic: str) -> DescribedLake:
-        return await lake.describe_lake(self._router, topic)
+        return await lake.describe_lake(self.router, topic)
 
     async def commit_lake(self, commit: CommitLakeTopic) -> None:
-        await lake.commit_lake(self._router, commit)
+        await lake.commit_lake(self.router, commit)
 
     async def flush_lake(self, topic: str) -> FlushedLake:
-        return await lake.flush_lake(self._router, topic)
+        return await lake.flush_lake(self.router, topic)
 
     async def delete_records(self, place: TopicPartition, before: int) -> int:
-        return await topics.delete_records(self._router, place, before)
+        return await topics.delete_records(self.router, place, before)
 
     # -- reading -------------------------------------------------------------------------------
 
     async def list_offsets(
         self, asked: offsets.Asked, *, committed: bool = False
     ) -> dict[TopicPartition, int]:
-        return await offsets.list_offsets(self._router, asked, committed=committed)
+        return await offsets.list_offsets(self.router, asked, committed=committed)
 
     async def fetch(
         self,
@@ -105,22 +105,22 @@ class Client:
         topic_id: bytes = NO_UUID,
     ) -> Fetched:
         return await fetch(
-            self._router, place, offset, limits, committed=committed, topic_id=topic_id
+            self.router, place, offset, limits, committed=committed, topic_id=topic_id
         )
 
     async def group_offsets(self, group: str) -> dict[TopicPartition, groups.GroupOffset]:
-        return await groups.group_offsets(self._router, group)
+        return await groups.group_offsets(self.router, group)
 
     # -- writing -------------------------------------------------------------------------------
 
     async def produce(self, place: TopicPartition, batch: Buffer, acks: int = producing.ALL) -> int:
         """A batch as it is. Sent again after a lost answer, it may be stored twice."""
-        return await producing.produce(self._router, place, batch, acks=acks)
+        return await producing.produce(self.router, place, batch, acks=acks)
 
     async def sender(self, compression: Compression = Compression.NONE) -> producing.Sender:
         """An idempotent producer: each record is stored once, whatever is lost on the way."""
-        who = await producing.init_producer(self._router)
-        return producing.Sender(self._router, who, compression=compression)
+        who = await producing.init_producer(self.router)
+        return producing.Sender(self.router, who, compression=compression)
 
     async def begin(
         self,
@@ -130,17 +130,17 @@ class Client:
         compression: Compression = Compression.NONE,
     ) -> transactions.Transaction:
         return await transactions.begin(
-            self._router, transactional_id, timeout_ms=timeout_ms, compression=compression
+            self.router, transactional_id, timeout_ms=timeout_ms, compression=compression
         )
 
     async def fence(self, transactional_id: str) -> transactions.Handle:
-        return await transactions.fence(self._router, transactional_id)
+        return await transactions.fence(self.router, transactional_id)
 
     async def describe_transaction(self, transactional_id: str) -> transactions.Described:
-        return await transactions.describe(self._router, transactional_id)
+        return await transactions.describe(self.router, transactional_id)
 
     async def end(self, handle: transactions.Handle, *, commit: bool) -> None:
-        await transactions.end(self._router, handle, commit=commit)
+        await transactions.end(self.router, handle, commit=commit)
 
     async def commit_offset(
         self,
@@ -150,4 +150,4 @@ class Client:
         offset: int,
         note: str = "",
     ) -> None:
-        await transactions.commit_offset(self._router, handle, group, place, offset, note)
+        await transactions.commit_offset(self.router, handle, group, place, offset, note)

@@ -42,6 +42,7 @@ ERRORS: dict[ErrorCode, type[ours.StrataError]] = {
     ErrorCode.PRODUCER_FENCED: ours.InvalidProducerEpoch,
     ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: ours.NotFound,
     ErrorCode.GROUP_ID_NOT_FOUND: ours.NotFound,
+    ErrorCode.RESOURCE_NOT_FOUND: ours.NotFound,
     ErrorCode.INVALID_TXN_STATE: ours.InvalidTransactionState,
     ErrorCode.INVALID_PRODUCER_ID_MAPPING: ours.InvalidTransactionState,
     ErrorCode.TRANSACTION_ABORTABLE: ours.InvalidTransactionState,

@@ -16,6 +16,7 @@ from stratamq.wire.kafka.protocol.messages.api_versions import ApiVersionsRespon
 CAPS: Mapping[int, int] = {
     0: 11,  # Produce: from 12 on it may add partitions to a transaction by itself
     1: 12,  # Fetch: from 13 on by topic id
+    8: 9,  # OffsetCommit: from 10 on by topic id
     9: 7,  # OffsetFetch: from 8 on many groups
     10: 3,  # FindCoordinator: from 4 on many keys
     22: 4,  # InitProducerId: from 5 on with the newer transactions

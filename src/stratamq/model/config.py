@@ -28,7 +28,16 @@ from stratamq.model.topic import TopicConfig
 TOPIC_PREFIX = "topic."
 ENV_PREFIX = "STRATAMQ_"
 ENV_FILE = "STRATAMQ_CONFIG"
-"""The one variable that is not a setting: where the file is."""
+"""Where the file is."""
+
+CLIENT_VARIABLES = frozenset(
+    ENV_PREFIX + name
+    for name in (
+        *("SERVER", "SERVERS", "PROFILE", "PROFILES", "USER", "PASSWORD", "PASSWORD_FILE"),
+        *("MECHANISM", "TLS", "CA", "CERTIFICATE", "KEY"),
+    )
+)
+"""How commands reach a running node (see docs/cli.md); a node itself does not read them."""
 
 
 class ConfigSource(StrEnum):
@@ -160,10 +169,13 @@ def read_file(path: Path) -> dict[str, Value]:
 def read_env(env: Mapping[str, str]) -> dict[str, Value]:
     """The settings among the environment variables. Others than STRATAMQ_... are not ours."""
     ours = {name: raw for name, raw in env.items() if name.startswith(ENV_PREFIX)}
-    ours.pop(ENV_FILE, None)
+    for name in (ENV_FILE, *CLIENT_VARIABLES):
+        ours.pop(name, None)
     for name in ours:
         if name not in _BY_ENV:
-            raise _placed(unknown_name(name, [*_BY_ENV, ENV_FILE]), "the environment")
+            raise _placed(
+                unknown_name(name, [*_BY_ENV, ENV_FILE, *CLIENT_VARIABLES]), "the environment"
+            )
     return _known({_BY_ENV[name]: raw for name, raw in ours.items()}, "the environment")
 
 
