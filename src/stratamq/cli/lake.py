@@ -15,7 +15,11 @@ from stratamq.lake.cost import GB, SEEDS_RATES, SEEDS_WORKLOAD, Rates, formula
 from stratamq.model.errors import NotFound
 from stratamq.wire.kafka.protocol.messages.lake import DescribedLake, FlushedLake, LakePartition
 
-lake_app = typer.Typer(help="History on object storage, and topics as tables.", no_args_is_help=True, rich_markup_mode=None)
+lake_app = typer.Typer(
+    help="History on object storage, and topics as tables.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 Topics = Annotated[list[str], typer.Argument(help="Topics.", show_default=False)]
 SomeTopics = Annotated[

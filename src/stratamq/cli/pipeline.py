@@ -18,7 +18,9 @@ from stratamq.cli.failing import EXIT_USAGE, fail
 from stratamq.model.errors import InvalidConfig, StrataError
 from stratamq.pipelines.project import init, spec_of
 
-pipeline_app = typer.Typer(help="Spark's declarative pipelines over topics.", no_args_is_help=True, rich_markup_mode=None)
+pipeline_app = typer.Typer(
+    help="Spark's declarative pipelines over topics.", no_args_is_help=True, rich_markup_mode=None
+)
 
 SERVERS = "localhost:9092"
 

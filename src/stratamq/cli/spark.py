@@ -13,7 +13,9 @@ from stratamq.cli.failing import EXIT_USAGE, fail
 from stratamq.cli.pipeline import S3, Conf, Master, load, settings_of
 from stratamq.model.errors import InvalidConfig, StrataError
 
-spark_app = typer.Typer(help="Plain PySpark jobs over topics.", no_args_is_help=True, rich_markup_mode=None)
+spark_app = typer.Typer(
+    help="Plain PySpark jobs over topics.", no_args_is_help=True, rich_markup_mode=None
+)
 
 PASS_ON = {"allow_interspersed_args": False, "help_option_names": ["-h", "--help"]}
 

@@ -25,7 +25,9 @@ from stratamq.model.errors import InvalidInput, NotFound, StrataError
 from stratamq.node.composition import META_FOLDER, meta_limits
 from stratamq.node.lock import DataDirLock
 
-user_app = typer.Typer(help="Users who may log in: list, add, remove.", no_args_is_help=True, rich_markup_mode=None)
+user_app = typer.Typer(
+    help="Users who may log in: list, add, remove.", no_args_is_help=True, rich_markup_mode=None
+)
 
 Name = Annotated[str, typer.Argument(help="The user's name.", show_default=False)]
 Only = Annotated[
