@@ -60,6 +60,7 @@ def refuse(error: errors.StrataError) -> SystemExit:
     """As `fail`, with the exit code of the error and what to do next."""
     code = exit_of(error)
     said = fail(error, code)
-    if code in ADVICE:
-        sys.stderr.write(f"{ADVICE[code]}\n")
+    advice = [ADVICE[code]] if code in ADVICE else []
+    for line in [*getattr(error, "__notes__", ()), *advice]:
+        sys.stderr.write(f"{line}\n")
     return said

@@ -46,6 +46,20 @@ def add_topic(app: typer.Typer) -> None:
     app.add_typer(topic_app, name="topic")
 
 
+def add_produce(app: typer.Typer) -> None:
+    from stratamq.cli.command import on_node
+    from stratamq.cli.produce import produce
+
+    on_node(app, "produce")(produce)
+
+
+def add_consume(app: typer.Typer) -> None:
+    from stratamq.cli.command import on_node
+    from stratamq.cli.consume import consume
+
+    on_node(app, "consume")(consume)
+
+
 def add_user(app: typer.Typer) -> None:
     from stratamq.cli.user import user_app
 
@@ -82,6 +96,8 @@ COMMANDS: dict[str, Callable[[typer.Typer], None]] = {
     "config": add_config,
     "doctor": add_doctor,
     "topic": add_topic,
+    "produce": add_produce,
+    "consume": add_consume,
     "user": add_user,
     "lake": add_lake,
     "pipeline": add_pipeline,
