@@ -202,7 +202,7 @@ def test_what_is_refused_says_why(
 def test_lines_before_a_bad_one_are_stored_and_counted(tool: Tool, topic: str) -> None:
     said = tool.fails(1, "produce", topic, "-K", ":", given="a:1\nb:2\nc\nd:4\n")
     assert "line 3 cannot be read" in said
-    assert "2 records were stored before" in said
+    assert "Stored before: 2 records." in said
     assert sorted(lines(tool, topic)) == ["1", "2"]
 
 

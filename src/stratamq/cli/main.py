@@ -60,6 +60,12 @@ def add_consume(app: typer.Typer) -> None:
     on_node(app, "consume")(consume)
 
 
+def add_group(app: typer.Typer) -> None:
+    from stratamq.cli.group import group_app
+
+    app.add_typer(group_app, name="group")
+
+
 def add_user(app: typer.Typer) -> None:
     from stratamq.cli.user import user_app
 
@@ -98,6 +104,7 @@ COMMANDS: dict[str, Callable[[typer.Typer], None]] = {
     "topic": add_topic,
     "produce": add_produce,
     "consume": add_consume,
+    "group": add_group,
     "user": add_user,
     "lake": add_lake,
     "pipeline": add_pipeline,

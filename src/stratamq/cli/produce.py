@@ -20,7 +20,7 @@ from stratamq.cli.command import Invocation, Report
 from stratamq.cli.failing import UsageError
 from stratamq.cli.formats import record_of_json, record_of_line, unescaped
 from stratamq.cli.specs import pairs
-from stratamq.cli.tables import sized
+from stratamq.cli.tables import counted, sized
 from stratamq.client import Client, TopicPartition
 from stratamq.client.router import gathered
 from stratamq.model.errors import InvalidInput, StrataError, TopicNotFound
@@ -240,7 +240,7 @@ class LineProducer:
                     raise fault
                 progress.update(self.count, lines.read_bytes)
         except StrataError as error:
-            error.add_note(f"{self.count} records were stored before.")
+            error.add_note(f"Stored before: {counted(self.count, 'record')}.")
             raise
         finally:
             progress.clear()
@@ -278,7 +278,7 @@ class LineProducer:
         if self.last is not None:
             last = {"partition": self.last[0], "offset": self.last[1]}
         data = {"topic": self._topic, "count": self.count, "last": last, "partitions": partitions}
-        text = f"{self._topic}: {self.count} record{'' if self.count == 1 else 's'} stored"
+        text = f"{self._topic}: {counted(self.count, 'record')} stored"
         if self.last is not None:
             text += f", the last in partition {self.last[0]} at offset {self.last[1]}"
         return Report(data, [text])

@@ -10,7 +10,7 @@ import typer
 from stratamq.cli.command import YES, Invocation, Report, confirm, on_node
 from stratamq.cli.failing import UsageError
 from stratamq.cli.specs import pairs
-from stratamq.cli.tables import sized, table
+from stratamq.cli.tables import counted, sized, table
 from stratamq.client import EARLIEST, LATEST, Client, TopicPartition, TopicView
 from stratamq.client.admin.topics import (
     ConfigValue,
@@ -91,7 +91,7 @@ async def create_topic(
     count = len(view.partitions)
     data = {"topic": topic, "created": created, "partitions": count, "replicas": _replicas(view)}
     what = "created" if created else "exists already"
-    return Report(data, [f"topic {topic} {what}, with {count} partitions"])
+    return Report(data, [f"topic {topic} {what}, with {counted(count, 'partition')}"])
 
 
 @on_node(topic_app, "describe")
@@ -171,7 +171,7 @@ async def alter_topic(
         await client.add_partitions(topic, partitions)
     count = len((await client.describe_topics([topic]))[topic].partitions)
     changes = [
-        *([f"{count} partitions"] if partitions else ()),
+        *([counted(count, "partition")] if partitions else ()),
         *(f"{name}={value}" for name, value in put.items()),
         *(f"{name} back to its default" for name in gone),
     ]
