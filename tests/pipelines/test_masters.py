@@ -13,7 +13,7 @@ from stratamq.cli.main import application
 from stratamq.model.errors import InvalidConfig, StrataError
 from stratamq.pipelines.project import init
 from stratamq.spark import session
-from stratamq.spark.masters import check_master, check_server
+from stratamq.spark.machine import check_master, check_server
 from tests.peers.s3 import free_port
 
 

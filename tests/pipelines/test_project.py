@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 from stratamq.cli.main import application
 from stratamq.model.errors import AlreadyExists, InvalidConfig, InvalidName
 from stratamq.pipelines.project import init, spec_of
-from stratamq.spark.packages import HOME, hadoop_version
-from stratamq.spark.submit import Submission, command, environment
+from stratamq.spark.submit import HOME, Submission, command, environment, hadoop_version
 
 
 def test_a_project_has_a_spec_and_steps(tmp_path: Path) -> None:

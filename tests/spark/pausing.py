@@ -19,8 +19,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from stratamq.spark import epochs, sink
-from stratamq.spark.sink import StreamWriter, TaskWritten
+from stratamq.spark.sink.writers import StreamWriter, TaskWritten, epochs, writers
 from stratamq.spark.source import StrataMQSource
 from tests.waiting import wait_until
 
@@ -70,7 +69,7 @@ class PausingWriter(StreamWriter):
         done = super().write(iterator)
         context = TaskContext.get()
         assert context is not None, "Spark calls this in a task"
-        if context.getLocalProperty(sink.EPOCH) == str(EPOCH):
+        if context.getLocalProperty(writers.EPOCH) == str(EPOCH):
             self._stop.at("written")
         return done
 

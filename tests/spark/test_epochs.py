@@ -11,11 +11,11 @@ import pytest
 from stratamq.client import EARLIEST, Client, Handle, TopicPartition, options_of, visible_batches
 from stratamq.model.errors import InvalidProducerEpoch, TopicRecreated
 from stratamq.model.record import Record
-from stratamq.spark import epochs, journal
-from stratamq.spark.epochs import LostEpoch, Part
-from stratamq.spark.journal import Note
-from stratamq.spark.looking import bounds
-from stratamq.spark.losses import Losses, warn_once
+from stratamq.spark.failures import Losses, warn_once
+from stratamq.spark.lookups import bounds
+from stratamq.spark.sink import epochs, journal
+from stratamq.spark.sink.epochs import LostEpoch, Part
+from stratamq.spark.sink.journal import Note
 from stratamq.wire.kafka.records import decode_batch
 from tests.clients.node import Node, running
 from tests.waiting import until

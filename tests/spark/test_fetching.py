@@ -15,11 +15,11 @@ from stratamq.client.fetching import Fetched
 from stratamq.model.errors import OffsetOutOfRange, TimedOut
 from stratamq.model.record import TTL_HEADER, Record
 from stratamq.model.types import Offset, TimestampMs
-from stratamq.spark import fetching
-from stratamq.spark.fetching import AHEAD_MAX, Fetching, answers
+from stratamq.spark import reading
+from stratamq.spark.failures import Losses
 from stratamq.spark.jobs import task
-from stratamq.spark.losses import Losses
 from stratamq.spark.planning import OffsetRange
+from stratamq.spark.reading import AHEAD_MAX, Fetching, answers
 from stratamq.wire.kafka.records import encode_batch, encode_skip, iter_batches
 from tests.clients.node import Node
 from tests.spark.conftest import Talk
@@ -129,7 +129,7 @@ def test_a_node_that_does_not_answer_is_an_error(
     counted: Counted, asked: Fetching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Empty answers are no reason to leave records out."""
-    monkeypatch.setattr(fetching, "EMPTY_MAX", 3)
+    monkeypatch.setattr(reading, "EMPTY_MAX", 3)
     nothing = Fetched(data=b"", start=0, high_watermark=1200, last_stable=1200)
 
     async def fetch(*args: Any, **kwargs: Any) -> Fetched:

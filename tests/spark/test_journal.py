@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratamq.spark import journal
-from stratamq.spark.journal import RECORD_BYTES_MAX, Note, decode, encode
+from stratamq.spark.sink import journal
+from stratamq.spark.sink.journal import RECORD_BYTES_MAX, Note, decode, encode
 
 TASKS_MAX = 1 << 31
 ids = st.binary(min_size=16, max_size=16)

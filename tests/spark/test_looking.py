@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from stratamq.client import TopicPartition
-from stratamq.spark.looking import SeenTopics, cut, within
-from stratamq.spark.losses import DataLoss
+from stratamq.spark.failures import DataLoss
+from stratamq.spark.lookups import SeenTopics, cut, within
 from stratamq.spark.options import read_options
 from tests.spark.conftest import Talk
 

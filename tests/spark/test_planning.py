@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stratamq.client import TopicPartition
-from stratamq.spark.admission import admitted, is_too_little
 from stratamq.spark.options import TriggerLimits
-from stratamq.spark.planning import OffsetRange, split
-from stratamq.spark.progress import StreamOffsets, lag
+from stratamq.spark.planning import OffsetRange, admitted, is_too_little, split
+from stratamq.spark.positions import StreamOffsets, lag
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 ID = bytes(range(16))

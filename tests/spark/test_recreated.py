@@ -18,12 +18,12 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 import stratamq.spark.union.reading as union_reading
 from stratamq.client import LATEST, Client, TopicPartition, options_of
 from stratamq.model.errors import TopicRecreated
-from stratamq.spark import losses
+from stratamq.spark import failures
 from stratamq.spark.columns import SCHEMA
-from stratamq.spark.failing import HIDE, StrataMQError
-from stratamq.spark.looking import SeenTopics, ask_steady
+from stratamq.spark.failures import HIDE, StrataMQError
+from stratamq.spark.lookups import SeenTopics, ask_steady
 from stratamq.spark.options import Subscription, read_options
-from stratamq.spark.progress import StoredOffsets
+from stratamq.spark.positions import StoredOffsets
 from stratamq.spark.source import BatchReader
 from stratamq.spark.stream import StreamReader
 from stratamq.spark.union.hot import pieces_of
@@ -48,7 +48,7 @@ NEW = [f"new {i}" for i in range(15)]
 def _own_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is set for a worker that ends must not stay in this process."""
     monkeypatch.setenv(HIDE, "")
-    losses.warn_once.cache_clear()
+    failures.warn_once.cache_clear()
 
 
 @pytest.fixture

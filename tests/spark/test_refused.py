@@ -6,7 +6,7 @@ import pytest
 
 from stratamq.spark import StrataMQError, StrataMQSource
 from stratamq.spark.columns import SCHEMA
-from stratamq.spark.failing import HIDE
+from stratamq.spark.failures import HIDE
 
 FIRST = ("getDefaultReadLimit", "initialOffset", "prepareForTriggerAvailableNow")
 """What Spark asks for first, by the kind of query."""

@@ -15,8 +15,7 @@ from pyspark.sql.datasource import DataSourceReader
 
 from stratamq.model.errors import InvalidConfig
 from stratamq.spark.columns import SCHEMA
-from stratamq.spark.interpreter import interpreter
-from stratamq.spark.java import check_java, major_version
+from stratamq.spark.machine import check_java, interpreter, major_version
 from stratamq.spark.session import is_local, session
 from tests.waiting import every
 
@@ -97,7 +96,7 @@ def test_a_worker_loads_what_it_needs() -> None:
     """Spark starts an interpreter for each stream: what only others need would be waited for."""
     program = """
 import sys, stratamq.spark.source, stratamq.spark.stream
-needless = {"pyarrow.compute", "stratamq.spark.sink", "stratamq.spark.union", "email"}
+needless = {"pyarrow.compute", "stratamq.spark.sink.writers", "stratamq.spark.union", "email"}
 print(sorted(needless & set(sys.modules)))
 """
     told = subprocess.run(

@@ -11,9 +11,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from stratamq.client import TopicPartition
 from stratamq.model.record import Record
 from stratamq.spark.columns import SCHEMA
-from stratamq.spark.failing import HIDE, StrataMQError
+from stratamq.spark.failures import HIDE, StrataMQError
 from stratamq.spark.planning import ReadTask
-from stratamq.spark.progress import StoredOffsets
+from stratamq.spark.positions import StoredOffsets
 from stratamq.spark.stream import StreamReader
 from tests.spark.conftest import Talk
 from tests.waiting import wait_until

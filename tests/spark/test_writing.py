@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from stratamq.client import BlockingClient, options_of
 from stratamq.model.errors import InvalidRecord
 from stratamq.model.record import Record
-from stratamq.spark import writing
-from stratamq.spark.placing import partitions_of
-from stratamq.spark.rows import by_topic, records_of
-from stratamq.spark.writing import TransactionWriter, pack, sizes_of
+from stratamq.spark.sink import records
+from stratamq.spark.sink.records import TransactionWriter, pack, partitions_of, sizes_of
+from stratamq.spark.sink.rows import by_topic, records_of
 from stratamq.wire.kafka.partitioner import partition_for_key
 from stratamq.wire.kafka.records import decode_batch, iter_batches, pack_batch
 from tests.clients.node import Node
@@ -158,8 +157,8 @@ def test_rows_go_to_the_partition_they_name_or_their_keys(
 def test_batches_are_full_and_go_round(
     client: BlockingClient, new_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "BATCH_BYTES", 1000)
-    monkeypatch.setattr(writing, "BATCH_RECORDS", 30)
+    monkeypatch.setattr(records, "BATCH_BYTES", 1000)
+    monkeypatch.setattr(records, "BATCH_RECORDS", 30)
     topic = new_topic(partitions=4)
     large = pa.record_batch({"value": [b"x" * 80] * 95})
     found = written(client, topic, large.slice(0, 7), large.slice(7))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from stratamq.spark.union.places import reached
+from stratamq.spark.union.snapshot import reached
 from stratamq.tiering.stores.options import StoreOptions
 from stratamq.tiering.stores.s3.client import make_client
 from stratamq.wire.kafka.protocol.messages.lake import DescribedLake

@@ -21,11 +21,9 @@ from stratamq.spark.options import read_options
 from stratamq.spark.reading import reading_of
 from stratamq.spark.union.chunks import Chunks
 from stratamq.spark.union.columns import flat_names, struct_of
-from stratamq.spark.union.pieces import Pieces, WantedColumn, task_of
-from stratamq.spark.union.places import explained, path_of
+from stratamq.spark.union.pieces import Pieces, WantedColumn, fitted, task_of
 from stratamq.spark.union.reading import timestamp_ms
-from stratamq.spark.union.snapshot import Range
-from stratamq.spark.union.typed import fitted
+from stratamq.spark.union.snapshot import Range, explained, path_of
 from stratamq.wire.kafka.protocol import NO_UUID
 
 SCHEMA = """{"type": "record", "name": "order", "fields": [

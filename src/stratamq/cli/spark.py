@@ -51,8 +51,8 @@ def submit(
             kafka=kafka,
             settings=settings_of(conf or ()),
         )
-        load("stratamq.spark.java").check_java()
-        load("stratamq.spark.masters").check_master(master)
+        load("stratamq.spark.machine").check_java()
+        load("stratamq.spark.machine").check_master(master)
         words, environment = made.command(asked), made.environment(os.environ)
     except InvalidConfig as error:
         raise fail(error, EXIT_USAGE) from None

@@ -19,8 +19,8 @@ DAYS = 365
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What is written and how long it is kept. `ratio` is bytes on the object store per byte of the
-    log, once: stores keep their own copies."""
+    """What is written and how long it is stored. `ratio` is bytes on the object store per byte of
+    the log, once: stores keep their own copies."""
 
     bytes_per_day: float
     days_kept: float

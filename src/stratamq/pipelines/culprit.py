@@ -18,8 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from stratamq.client import TopicPartition
 from stratamq.pipelines.steps import offsets_in
-from stratamq.spark.names import FORMAT, STREAMING
-from stratamq.spark.progress import StreamOffsets
+from stratamq.spark.options import FORMAT, STREAMING
+from stratamq.spark.positions import StreamOffsets
 
 TRIES_MAX = 80
 _OFFSETS = re.compile(r"\{\"(?:[^{}]|\{[^{}]*\})*\}")

@@ -30,8 +30,8 @@ from stratamq.model.errors import InvalidConfig, StrataError
 from stratamq.pipelines.culprit import Culprit, find
 from stratamq.pipelines.session import connect
 from stratamq.pipelines.steps import PipelineStep, PipelineSteps, reason, short
-from stratamq.spark.packages import packages
-from stratamq.spark.progress import lag
+from stratamq.spark.positions import lag
+from stratamq.spark.submit import packages
 from stratamq.spark.union.reading import SERVERS_CONF
 
 COUNTED = "UNKNOWN_RESPONSE"

@@ -17,8 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.connect.client import DefaultChannelBuilder
 
 from stratamq.model.errors import StrataError
-from stratamq.spark.java import check_java
-from stratamq.spark.masters import check_master, check_server
+from stratamq.spark.machine import check_java, check_master, check_server
 from stratamq.spark.session import LOOPBACK, PATIENT, is_local
 from stratamq.spark.union import register
 

@@ -27,24 +27,24 @@ except ImportError as error:
 from stratamq.spark.session import session
 
 if TYPE_CHECKING:
-    from stratamq.spark.failing import StrataMQError
-    from stratamq.spark.progress import lag
+    from stratamq.spark.failures import StrataMQError
+    from stratamq.spark.positions import lag
     from stratamq.spark.source import StrataMQSource
     from stratamq.spark.union import register, topic
 
 __all__ = ["StrataMQError", "StrataMQSource", "lag", "register", "session", "topic"]
 
 _HOMES = {
-    "StrataMQError": "failing",
+    "StrataMQError": "failures",
     "StrataMQSource": "source",
-    "lag": "progress",
+    "lag": "positions",
     "register": "union",
     "topic": "union",
 }
 
 
 def __getattr__(name: str) -> object:
-    """Loaded by who asks for it: Spark's workers need little of all this, and start often."""
+    """Import a name when it is first used: Spark's workers need few of them, and start often."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -134,23 +134,19 @@ def passing(arrays: Arrays, conditions: Sequence[Condition], tag: bytes | None) 
         if one.column not in ("topic", "partition")  # those hold for the whole partition
     ]
     if tag is not None:
-        masks.append(_has_tag(arrays["tags"], tag))
+        tags = arrays["tags"]
+        pc = _compute()
+        flat = pc.list_flatten(tags)
+        owners = pc.list_parent_indices(tags)
+        hits = owners.filter(pc.equal(flat, pa.scalar(tag, pa.binary())))
+        rows = pa.array(range(len(tags)), owners.type)
+        masks.append(pc.is_in(rows, value_set=hits))
     if not masks:
         return arrays
     keep = masks[0]
     for mask in masks[1:]:
         keep = _compute().and_kleene(keep, mask)
     return {name: array.filter(keep) for name, array in arrays.items()}
-
-
-def _has_tag(tags: pa.Array, tag: bytes) -> pa.Array:
-    """By the rows that own a tag which is equal, whole: `a` is not `a/b`."""
-    pc = _compute()
-    flat = pc.list_flatten(tags)
-    owners = pc.list_parent_indices(tags)
-    hits = owners.filter(pc.equal(flat, pa.scalar(tag, pa.binary())))
-    rows = pa.array(range(len(tags)), owners.type)
-    return pc.is_in(rows, value_set=hits)
 
 
 def _compute() -> Any:

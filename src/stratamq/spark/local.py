@@ -34,16 +34,11 @@ def servers_for(folder: Path) -> str:
     """`host:port` of a node on the folder. InvalidConfig when somebody else has it open."""
     if not folder.is_dir():
         raise InvalidConfig(f"path: there is no folder {folder}")
-    note = _note(folder)
-    with _locked(note):
-        return _running(note) or _start(folder, note)
-
-
-def _note(folder: Path) -> Path:
-    """Where the address of the folder's node is kept; not in the folder, which is the node's."""
     place = Path(tempfile.gettempdir()) / f"stratamq-spark-{os.getuid()}"
     place.mkdir(mode=0o700, exist_ok=True)
-    return place / hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
+    note = place / hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
+    with _locked(note):
+        return _running(note) or _start(folder, note)
 
 
 @contextlib.contextmanager
@@ -87,21 +82,16 @@ def _whom_to_follow() -> int:
     """The JVM that our worker belongs to, or else whoever started this process."""
     pid = os.getppid()
     for _ in range(ANCESTORS_MAX):
-        name, parent = _process(pid)
+        told = subprocess.run(
+            ["ps", "-o", "ppid=,comm=", "-p", str(pid)], capture_output=True, text=True, check=False
+        ).stdout.split(None, 1)
+        name, parent = (Path(told[1].strip()).name, int(told[0])) if len(told) == 2 else ("", 0)
         if name == "java":
             return pid
         if parent <= 1:
             break
         pid = parent
     return os.getppid()
-
-
-def _process(pid: int) -> tuple[str, int]:
-    """Name and parent."""
-    told = subprocess.run(
-        ["ps", "-o", "ppid=,comm=", "-p", str(pid)], capture_output=True, text=True, check=False
-    ).stdout.split(None, 1)
-    return (Path(told[1].strip()).name, int(told[0])) if len(told) == 2 else ("", 0)
 
 
 def _is_alive(pid: int) -> bool:
@@ -132,17 +122,14 @@ def guard(folder: str, followed: int) -> int:
         if READY.match(line) is None:
             node.wait()
             log.seek(0)
-            line = _last_sentence(log.read())
+            errors = log.read()
+            lines = [line.strip() for line in errors.splitlines() if line.strip()]
+            line = lines[-1] if lines else ""
         print(line.strip(), flush=True)
         while node.poll() is None and _is_alive(followed):
             time.sleep(LOOK_EVERY_S)
         node.send_signal(signal.SIGTERM)
         return node.wait()
-
-
-def _last_sentence(errors: str) -> str:
-    lines = [line.strip() for line in errors.splitlines() if line.strip()]
-    return lines[-1] if lines else ""
 
 
 if __name__ == "__main__":

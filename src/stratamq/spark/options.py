@@ -2,25 +2,102 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from stratamq.client import ClientOptions, options_of
 from stratamq.client.options import SETTINGS
 from stratamq.model.errors import InvalidConfig
-from stratamq.spark.losses import Losses
-from stratamq.spark.names import (
-    COMMON,
-    READING,
-    STREAMING,
-    check_names,
-    choice,
-    flag,
-    number,
-    servers,
-)
+from stratamq.spark.failures import Losses
+from stratamq.spark.local import servers_for
 from stratamq.spark.positions import Positions, positions_of
+
+FORMAT = "stratamq"
+
+COMMON = ("servers", "kafka.bootstrap.servers", "path", "topic", *SETTINGS)
+READING = (
+    "subscribe",
+    "subscribePattern",
+    "columns",
+    "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "endingOffsets",
+    "endingTimestamp",
+    "endingOffsetsByTimestamp",
+    "minPartitions",
+    "maxBytesPerPartition",
+    "isolation",
+    "failOnDataLoss",
+    "tag",
+    "key",
+    "partitions",
+    "pushFilters",
+    "fetchBytes",
+)
+STREAMING = (
+    "maxOffsetsPerTrigger",
+    "maxBytesPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+)
+WRITING = (
+    "checkpointLocation",
+    "transactionTimeoutMs",
+    "transactionalIdPrefix",
+    "compression",
+    "failOnDataLoss",
+)
+SPARKS_OWN = ("queryName",)
+"""What Spark itself may add."""
+
+
+def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
+    """InvalidConfig for the first name that nobody knows, with the nearest one that is known."""
+    by_lower = {name.lower(): name for name in (*known, *SPARKS_OWN)}
+    for name in given:
+        if name.lower() in by_lower:
+            continue
+        near = difflib.get_close_matches(name.lower(), by_lower, n=1)
+        hint = f"; did you mean {by_lower[near[0]]!r}?" if near else ""
+        raise InvalidConfig(f"{what} has no option {name!r}{hint}")
+
+
+def number(options: Mapping[str, str], name: str, default: int | None = None) -> int | None:
+    text = options.get(name.lower())
+    if text is None:
+        return default
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise InvalidConfig(f"{name} must be a whole number of at least 1, not {text!r}")
+    return int(text)
+
+
+def flag(options: Mapping[str, str], name: str, default: bool) -> bool:
+    text = options.get(name.lower(), str(default)).lower()
+    if text not in ("true", "false"):
+        raise InvalidConfig(f"{name} must be true or false, not {text!r}")
+    return text == "true"
+
+
+def choice(options: Mapping[str, str], name: str, default: str, known: Iterable[str]) -> str:
+    text = options.get(name.lower(), default).lower()
+    if text not in known:
+        raise InvalidConfig(f"{name} must be one of {', '.join(known)}, not {text!r}")
+    return text
+
+
+def servers(options: Mapping[str, str]) -> str:
+    """`host:port,...`; for a `path`, of a node that is started on it."""
+    found = options.get("servers") or options.get("kafka.bootstrap.servers")
+    if found:
+        return found
+    if "path" in options:
+        return servers_for(Path(options["path"]))
+    raise InvalidConfig("the option 'servers' is missing: host:port of one or more nodes")
+
 
 PARTITION_BYTES = 64 << 20
 FETCH_BYTES = 2 << 20
@@ -75,7 +152,9 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     known = (*COMMON, *READING, *(STREAMING if streaming else ()))
     check_names(options, known, "a stream" if streaming else "a read")
     if streaming:
-        _refuse_endings(options)
+        for name in READING:
+            if name.startswith("ending") and name.lower() in options:
+                raise InvalidConfig(f"{name} is for batches: a stream has no end")
     tag, key = options.get("tag"), options.get("key")
     return ReadOptions(
         client=client_options(options),
@@ -95,22 +174,20 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
 
 
 def trigger_limits(options: Mapping[str, str]) -> TriggerLimits:
+    text = options.get("maxtriggerdelay", "15m")
+    found = re.fullmatch(r"\s*(\d+)\s*([a-z]+)\s*", text.lower())
+    if found is None or found[2] not in _UNITS_MS:
+        raise InvalidConfig(f"maxTriggerDelay must be like 500ms, 30s, 15m or 1h, not {text!r}")
     limits = TriggerLimits(
         offsets_max=number(options, "maxOffsetsPerTrigger"),
         bytes_max=number(options, "maxBytesPerTrigger"),
         offsets_min=number(options, "minOffsetsPerTrigger"),
-        delay_ms_max=_duration_ms(options.get("maxtriggerdelay", "15m")),
+        delay_ms_max=(int(found[1]) * _UNITS_MS[found[2]]),
     )
     least, most = limits.offsets_min, limits.offsets_max
     if least is not None and most is not None and least > most:
         raise InvalidConfig("minOffsetsPerTrigger must not be over maxOffsetsPerTrigger")
     return limits
-
-
-def _refuse_endings(options: Mapping[str, str]) -> None:
-    for name in READING:
-        if name.startswith("ending") and name.lower() in options:
-            raise InvalidConfig(f"{name} is for batches: a stream has no end")
 
 
 def _subscription(options: Mapping[str, str]) -> Subscription:
@@ -143,10 +220,3 @@ def _partitions(text: str | None) -> tuple[int, ...] | None:
 
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000}
-
-
-def _duration_ms(text: str) -> int:
-    found = re.fullmatch(r"\s*(\d+)\s*([a-z]+)\s*", text.lower())
-    if found is None or found[2] not in _UNITS_MS:
-        raise InvalidConfig(f"maxTriggerDelay must be like 500ms, 30s, 15m or 1h, not {text!r}")
-    return int(found[1]) * _UNITS_MS[found[2]]

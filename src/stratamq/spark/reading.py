@@ -1,29 +1,133 @@
-"""What a task does: fetch, decode, filter, hand over."""
+"""Reading a range of offsets in a task: fetches that run ahead of the decoding, and their rows.
+
+The node and the task work at the same time.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark import TaskContext
 
-from stratamq.client import BlockingClient, ClientOptions, visible_batches
+from stratamq.client import BlockingClient, Client, ClientOptions, FetchLimits, visible_batches
 from stratamq.client.fetching import Fetched
 from stratamq.lake.parquet._columns import Columns
 from stratamq.lake.parquet.arrays import take_arrays
-from stratamq.model.errors import CorruptBatch, StrataError
+from stratamq.model.errors import (
+    CorruptBatch,
+    OffsetOutOfRange,
+    StrataError,
+    TimedOut,
+    TopicRecreated,
+)
 from stratamq.spark.columns import between, record_batch, timestamp_types
-from stratamq.spark.failing import plain
-from stratamq.spark.fetching import Fetching, answers
+from stratamq.spark.failures import DataLoss, Losses, plain
 from stratamq.spark.filters import Condition, passing
-from stratamq.spark.losses import Losses
+from stratamq.spark.lookups import bounds
 from stratamq.spark.options import ReadOptions
 from stratamq.spark.planning import OffsetRange
-from stratamq.wire.kafka.records import DECOMPRESSED_MAX, BatchHeader, check_crc
+from stratamq.wire.kafka.records import DECOMPRESSED_MAX, BatchHeader, check_crc, walk
 from stratamq.wire.kafka.records.decode import record_bytes
+
+AHEAD_MAX = 3
+"""Answers that wait to be decoded; then no more is asked for."""
+
+WAIT_MS = 500
+EMPTY_MAX = 120
+"""Answers without a batch, one after the other: a minute of them. The node is waiting for object
+storage, or has no memory to spare for an answer; where records are gone, its answers say so and
+lead on. When the limit is reached, the task fails with TimedOut, and Spark tries it again."""
+
+SPARE_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetching:
+    """What is asked for, and what about records that are gone."""
+
+    wanted: OffsetRange
+    bytes_max: int
+    committed: bool
+    losses: Losses
+
+
+class Answer(NamedTuple):
+    """What lies before `offset` is not to be shown: another answer had it, or it was deleted."""
+
+    offset: int
+    fetched: Fetched
+
+
+def answers(client: BlockingClient, asked: Fetching) -> Iterator[Answer]:
+    """Until the range is covered. The next ones are on their way while one is used."""
+    queue: asyncio.Queue[Answer | BaseException | None] = asyncio.Queue(AHEAD_MAX)
+    filling = client.start(_fill(queue, client.asyncio, asked))
+    try:
+        while (found := client.call(queue.get())) is not None:
+            if isinstance(found, BaseException):
+                raise found
+            yield found
+    finally:
+        filling.cancel()
+
+
+async def _fill(
+    queue: asyncio.Queue[Answer | BaseException | None], client: Client, asked: Fetching
+) -> None:
+    try:
+        async for answer in fetch_all(client, asked):
+            await queue.put(answer)
+    except Exception as error:  # raised where the answer is waited for
+        await queue.put(error)
+    else:
+        await queue.put(None)
+
+
+async def fetch_all(client: Client, asked: Fetching) -> AsyncIterator[Answer]:
+    """Until the range is covered, one after the other."""
+    wanted = asked.wanted
+    offset, empty = wanted.start, 0
+    while offset < wanted.stop:
+        try:
+            limits = FetchLimits(bytes_max=_size(asked, offset), wait_ms_max=WAIT_MS)
+            fetched = await client.fetch(
+                wanted.place, offset, limits, committed=asked.committed, topic_id=wanted.topic_id
+            )
+        except TopicRecreated as error:
+            asked.losses.accept(error, "reads the new one from its beginning, next time")
+            return
+        except OffsetOutOfRange:
+            place = asked.wanted.place
+            starts, ends = await bounds(client, [place], asked.committed)
+            if asked.losses.fatal or starts[place] <= offset:
+                raise DataLoss(place, offset, starts[place], ends[place])
+            offset = min(starts[place], asked.wanted.stop)
+            continue
+        spans = walk(fetched.data)
+        after = max(offset, spans[-1].last_offset + 1) if spans else offset
+        if after > offset:
+            yield Answer(offset, fetched)
+            offset, empty = after, 0
+            continue
+        empty += 1
+        if empty > EMPTY_MAX:
+            raise TimedOut(f"{wanted.place}: nothing came from {offset} to {wanted.stop - 1}")
+
+
+def _size(asked: Fetching, offset: int) -> int:
+    """No more than what is wanted has, about."""
+    wanted = asked.wanted
+    if not wanted.offset_bytes:
+        return asked.bytes_max
+    about = int((wanted.stop - offset) * wanted.offset_bytes * 1.1) + SPARE_BYTES
+    return min(asked.bytes_max, about)
+
 
 LOG_APPEND_TIME, CREATE_TIME = 1, 0
 
@@ -35,15 +139,11 @@ def shared_client(options: ClientOptions) -> BlockingClient:
     key = (os.getpid(), options)  # a fork has no thread to run the loop of its parent's client
     if key not in _clients:
         _clients[key] = BlockingClient(options)
-        _spare_garbage_collector()
+        # Spark's workers look for garbage after every task. What was imported is none, and going
+        # through it takes 50 ms each time.
+        if TaskContext.get() is not None:
+            gc.freeze()
     return _clients[key]
-
-
-def _spare_garbage_collector() -> None:
-    """Spark's workers look for garbage after every task. What was imported is none, and going
-    through it takes 50 ms each time."""
-    if TaskContext.get() is not None:
-        gc.freeze()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

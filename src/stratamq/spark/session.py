@@ -1,18 +1,19 @@
-"""Sessions: starting a local one, and making the format known to any."""
+"""Sessions: starting a local one, and registering the format with any."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
+from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from stratamq.spark.interpreter import interpreter
-from stratamq.spark.java import check_java
-from stratamq.spark.masters import check_master
+from stratamq.spark.machine import check_java, check_master, interpreter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 """What the option `pushFilters` needs; see `source.FilteringReader`."""
@@ -60,3 +61,12 @@ def register(spark: SparkSession) -> SparkSession:
 
 def is_local(master: str) -> bool:
     return master.split("[")[0] == "local"
+
+
+_known: WeakSet[SparkSession] = WeakSet()
+
+
+def make_known(spark: SparkSession) -> None:
+    if spark not in _known:
+        register(spark)
+        _known.add(spark)

@@ -19,15 +19,13 @@ from pyspark.sql.types import StructType
 from stratamq.client import Client
 from stratamq.model.errors import StrataError
 from stratamq.spark.columns import arrow_schema, schema_of
-from stratamq.spark.failing import plainly
+from stratamq.spark.failures import plainly
 from stratamq.spark.filters import Condition, condition_of, conditions_of, is_wanted, scope_of
-from stratamq.spark.looking import SeenTopics, ask_steady, cut, densities
-from stratamq.spark.names import FORMAT
-from stratamq.spark.options import ReadOptions, read_options
+from stratamq.spark.lookups import SeenTopics, ask_steady, cut, densities
+from stratamq.spark.options import FORMAT, ReadOptions, read_options
 from stratamq.spark.planning import OffsetRange, ReadTask, split
 from stratamq.spark.reading import read, reading_of, shared_client
-from stratamq.spark.refused import RefusedStream
-from stratamq.spark.stream import StreamReader
+from stratamq.spark.stream import RefusedStream, StreamReader
 from stratamq.wire.kafka.protocol import NO_UUID
 
 if TYPE_CHECKING:
@@ -62,14 +60,14 @@ class StrataMQSource(DataSource):
 
     @plainly
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from stratamq.spark.sink import BatchWriter  # those who read do without
+        from stratamq.spark.sink.writers import BatchWriter  # those who read do without
 
         return BatchWriter(dict(self.options), schema, overwrite)
 
     @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Complete mode writes the whole result with each epoch, as Spark's Kafka sink does."""
-        from stratamq.spark.sink import StreamWriter
+        from stratamq.spark.sink.writers import StreamWriter
 
         return StreamWriter(dict(self.options), schema)
 

@@ -19,11 +19,10 @@ from pyspark.sql.types import StructType
 
 from stratamq.client import EARLIEST, LATEST, Client, TopicPartition
 from stratamq.model.errors import StrataError
-from stratamq.spark.admission import admitted, is_too_little
 from stratamq.spark.columns import arrow_schema
-from stratamq.spark.failing import plainly
+from stratamq.spark.failures import DataLoss, plainly, recreated, warn_once
 from stratamq.spark.filters import conditions_of, is_wanted
-from stratamq.spark.looking import (
+from stratamq.spark.lookups import (
     SeenTopics,
     ask_steady,
     bounds,
@@ -33,15 +32,27 @@ from stratamq.spark.looking import (
     resolve,
     within,
 )
-from stratamq.spark.losses import DataLoss, recreated, warn_once
 from stratamq.spark.options import read_options, trigger_limits
-from stratamq.spark.planning import OffsetRange, ReadTask, split
-from stratamq.spark.progress import StoredOffsets, StreamOffsets
+from stratamq.spark.planning import OffsetRange, ReadTask, admitted, is_too_little, split
+from stratamq.spark.positions import StoredOffsets, StreamOffsets
 from stratamq.spark.reading import read, reading_of, shared_client
 from stratamq.wire.kafka.protocol import NO_UUID
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+class RefusedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, why: StrataError) -> None:
+        self._why = why
+
+    @plainly
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise self._why
+
+    getDefaultReadLimit = initialOffset = latestOffset = partitions = _refuse
+    prepareForTriggerAvailableNow = read = reportLatestOffset = _refuse
+
 
 T = TypeVar("T")
 Offsets = Mapping[TopicPartition, int]

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from stratamq.lake.parquet import reading as reading_module
 from stratamq.lake.parquet._columns import Rows, read_thrift
-from stratamq.lake.parquet.buffers import Buffers
-from stratamq.lake.parquet.pages import ParquetPage, ValuePages, index_places, pages_of
+from stratamq.lake.parquet.pages import Buffers, ParquetPage, ValuePages, index_places, pages_of
 from stratamq.lake.parquet.reading import ColdFile
 from stratamq.lake.parquet.sources import BytesSource
 from stratamq.lake.parquet.writing import FileLayout, FileSummary, write_file

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stratamq.lake.parquet.values import parse_schema, value_columns
+from stratamq.lake.declared import parse_schema
+from stratamq.lake.parquet.values import value_columns
 from tests.lake.parquet.values_oracle import row_of
 
 SCHEMA = json.dumps(

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from stratamq.lake.parquet.values import check_follows, parse_schema, value_columns
+from stratamq.lake.declared import check_follows, parse_schema
+from stratamq.lake.parquet.values import value_columns
 from stratamq.lake.parquet.writing import FileLayout, write_file
 from stratamq.model.errors import InvalidConfig
 from stratamq.model.record import Record

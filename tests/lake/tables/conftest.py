@@ -12,8 +12,8 @@ import pytest
 
 from stratamq.lake.tables.blobs import Blobs
 from stratamq.lake.tables.catalog import CatalogOptions, open_catalog
-from stratamq.lake.tables.expiry import SnapshotLimits
 from stratamq.lake.tables.iceberg import IcebergTables
+from stratamq.lake.tables.snapshots import SnapshotLimits
 from stratamq.tiering.stores.opening import open_store
 from stratamq.tiering.stores.options import StoreOptions
 from stratamq.tiering.tables.worker import StoreBlobs

@@ -19,8 +19,7 @@ from stratamq.lake.declared import (
     merged,
     parse_columns,
 )
-from stratamq.lake.parquet.values import value_columns
-from stratamq.lake.parquet.values.columns import ARROW_TYPES
+from stratamq.lake.parquet.values import ARROW_TYPES, value_columns
 from stratamq.model.errors import InvalidConfig, InvalidInput
 
 TYPES: dict[str, Any] = {

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratamq.lake.tables.expiry import Past, SnapshotLimits, due
+from stratamq.lake.tables.snapshots import Past, SnapshotLimits, due
 from stratamq.meta.tier.files import TierFile
 from stratamq.tiering.tables.worker import StoreBlobs
 from tests.lake.tables.conftest import OpenTables

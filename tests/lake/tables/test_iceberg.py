@@ -17,8 +17,8 @@ from pyiceberg.table import Table
 
 from stratamq.lake.tables.catalog import CatalogOptions, open_catalog
 from stratamq.lake.tables.errors import TableError
-from stratamq.lake.tables.expiry import SnapshotLimits
 from stratamq.lake.tables.iceberg import OFFSETS, REVISION, IcebergTables, Synced
+from stratamq.lake.tables.snapshots import SnapshotLimits
 from stratamq.meta.tier.files import TierFile
 from stratamq.model.errors import CorruptObject, InvalidConfig, ObjectNotFound, StoreUnavailable
 from stratamq.model.record import Record

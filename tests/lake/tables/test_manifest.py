@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratamq.lake.tables.manifest import manifest_of
-from stratamq.lake.tables.manifest_bytes import parse, to_bytes
+from stratamq.lake.tables.manifest import manifest_bytes, manifest_of, parse_manifest
 from stratamq.meta.tier.files import ParquetEnd, TierFile, TierObject
 from stratamq.model.errors import InvalidInput
 from stratamq.model.topic import Topic, TopicConfig
@@ -69,7 +68,7 @@ files = st.builds(
 @settings(max_examples=60)
 def test_it_comes_back_as_it_was(found: list[TierFile], revision: int) -> None:
     manifest = manifest_of(TOPIC, found, revision)
-    assert parse(to_bytes(manifest)) == manifest
+    assert parse_manifest(manifest_bytes(manifest)) == manifest
     assert len(manifest.files) == len(found)
 
 
@@ -79,7 +78,7 @@ def test_it_says_what_a_reader_of_the_table_asks() -> None:
         file(0, 10, 25, final=False, columns='[["id","long"]]', misfits=1, unparsed=1),
         file(0, 0, 10),
     ]
-    plain = json.loads(to_bytes(manifest_of(TOPIC, found, 7)))
+    plain = json.loads(manifest_bytes(manifest_of(TOPIC, found, 7)))
     assert [(one["partition"], one["base_offset"]) for one in plain["files"]] == [
         (0, 0),
         (0, 10),
@@ -98,11 +97,13 @@ def test_it_says_what_a_reader_of_the_table_asks() -> None:
 
 def test_the_same_files_are_the_same_bytes() -> None:
     found = [file(0, 0, 10), file(0, 10, 20), file(1, 0, 3)]
-    assert to_bytes(manifest_of(TOPIC, found, 1)) == to_bytes(manifest_of(TOPIC, found[::-1], 1))
+    assert manifest_bytes(manifest_of(TOPIC, found, 1)) == manifest_bytes(
+        manifest_of(TOPIC, found[::-1], 1)
+    )
 
 
 def changed(**fields: Any) -> bytes:
-    plain = json.loads(to_bytes(manifest_of(TOPIC, [file(0, 0, 10)], 1)))
+    plain = json.loads(manifest_bytes(manifest_of(TOPIC, [file(0, 0, 10)], 1)))
     return json.dumps(plain | fields).encode()
 
 
@@ -132,14 +133,14 @@ def with_file(**fields: Any) -> bytes:
 )
 def test_what_is_wrong_is_said(data: bytes, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
-        parse(data)
+        parse_manifest(data)
 
 
 @given(st.data())
 @settings(max_examples=100)
 def test_damage_is_refused_or_read_and_nothing_else(data: st.DataObject) -> None:
-    good = bytearray(to_bytes(manifest_of(TOPIC, [file(0, 0, 10)], 1)))
+    good = bytearray(manifest_bytes(manifest_of(TOPIC, [file(0, 0, 10)], 1)))
     at = data.draw(st.integers(0, len(good) - 1))
     good[at : at + data.draw(st.integers(0, 30))] = data.draw(st.binary(max_size=5))
     with contextlib.suppress(InvalidInput):
-        parse(bytes(good))
+        parse_manifest(bytes(good))

@@ -12,8 +12,8 @@ import pytest
 from pyiceberg.catalog.rest import RestCatalog
 
 from stratamq.lake.tables.catalog import CatalogOptions, open_catalog
-from stratamq.lake.tables.expiry import SnapshotLimits
 from stratamq.lake.tables.iceberg import IcebergTables, Synced
+from stratamq.lake.tables.snapshots import SnapshotLimits
 from stratamq.model.types import TopicId
 from stratamq.tiering.tables.worker import StoreBlobs
 from tests.lake.tables.files import NARROW, WIDE, make, wanted

@@ -6,8 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stratamq.lake.tables.manifest import Manifest
-from stratamq.lake.tables.manifest_bytes import parse
+from stratamq.lake.tables.manifest import Manifest, parse_manifest
 from stratamq.model.shard import shard_name
 from stratamq.model.topic import Topic
 from stratamq.model.types import ShardName
@@ -60,7 +59,7 @@ class TableRig(Rig):
 
     async def manifest(self, topic: Topic) -> Manifest:
         key = keys.manifest_key(keys.topic_folder(topic.name, topic.topic_id))
-        return parse(await self.store.get_range(key, 0, 1 << 24))
+        return parse_manifest(await self.store.get_range(key, 0, 1 << 24))
 
     async def table(self, topic: Topic, where: tuple[str, str] = ("true", "true")) -> Found:
         """What users find in it, with pyiceberg and with DuckDB alike."""

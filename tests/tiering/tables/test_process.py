@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from stratamq.lake.tables.errors import TableError
-from stratamq.lake.tables.manifest_bytes import parse
+from stratamq.lake.tables.manifest import Manifest, parse_manifest
 from stratamq.meta.tier.files import ParquetEnd, TierFile, TierObject
 from stratamq.model.errors import Closed, ObjectNotFound, StorageError, TimedOut
 from stratamq.model.shard import shard_name
@@ -46,6 +46,10 @@ FOLDER = keys.topic_folder("orders", TOPIC_ID)
 def topic(**given: object) -> Topic:
     settings = {name.replace("_", "."): value for name, value in given.items()}
     return Topic(topic_id=TOPIC_ID, name="orders", partitions=2, config=TopicConfig.of(settings))
+
+
+async def read_manifest(store: Store) -> Manifest:
+    return parse_manifest(await store.get_range(keys.manifest_key(FOLDER), 0, 1 << 20))
 
 
 @pytest.fixture
@@ -106,7 +110,7 @@ async def test_it_writes_manifest_and_table(
     files = [await file(0, 0, 10), await file(1, 0, 5, fields=NARROW)]
     first = await writer.ask(WriteTable(topic=topic(), files=files, revision=3))
     assert first == Written(added=2, rows=15)
-    manifest = parse(await store.get_range(keys.manifest_key(FOLDER), 0, 1 << 20))
+    manifest = await read_manifest(store)
     assert (manifest.rows, manifest.revision, len(manifest.files)) == (15, 3, 2)
     with users_table(tmp_path / "catalog.sqlite") as table:
         assert by_pyiceberg(table) == by_duckdb(table)
@@ -132,7 +136,7 @@ async def test_a_topic_may_have_no_iceberg_table(
     await writer.ask(WriteTable(topic=topic(), files=files, revision=3))
     off = topic(lake_iceberg=False)
     assert await writer.ask(WriteTable(topic=off, files=files, revision=4)) == Written()
-    assert parse(await store.get_range(keys.manifest_key(FOLDER), 0, 1 << 20)).revision == 4
+    assert (await read_manifest(store)).revision == 4
     with pytest.raises(Exception, match="does not exist"), users_table(tmp_path / "catalog.sqlite"):
         pass
     on = await writer.ask(WriteTable(topic=topic(), files=files, revision=5))
@@ -146,7 +150,7 @@ async def test_without_a_catalog_there_are_manifests(
     try:
         request = WriteTable(topic=topic(), files=[await file(0, 0, 10)], revision=3)
         assert await writer.ask(request) == Written()
-        assert parse(await store.get_range(keys.manifest_key(FOLDER), 0, 1 << 20)).rows == 10
+        assert (await read_manifest(store)).rows == 10
         await writer.ask(DropTable(name="orders", topic_id=TOPIC_ID))
         with pytest.raises(ObjectNotFound):
             await store.head(keys.manifest_key(FOLDER))
@@ -262,7 +266,7 @@ async def test_on_s3_with_credentials_of_a_file(
         files = [await asyncio.to_thread(make, blobs, 0, 0, 10)]
         done = await writer.ask(WriteTable(topic=topic(), files=files, revision=1))
         assert done == Written(added=1, rows=10)
-        assert parse(await store.get_range(keys.manifest_key(FOLDER), 0, 1 << 20)).rows == 10
+        assert (await read_manifest(store)).rows == 10
         secret = credentials.read_text().split()[-1]
         assert secret not in (tmp_path / "catalog.sqlite").read_text(errors="replace")
         async for listed in store.list():

@@ -3,15 +3,18 @@ place where topics are configured asks here too."""
 
 from __future__ import annotations
 
-from stratamq.lake.declared.columns import Column, Kind, columns_of, columns_text, parse_columns
-from stratamq.lake.declared.evolution import (
+from stratamq.lake.declared.columns import (
+    Column,
+    Kind,
     check_columns,
     check_follows,
     check_values,
+    columns_of,
+    columns_text,
     merged,
+    parse_columns,
 )
-from stratamq.lake.declared.formats import Declared, ValueFormat, declared
-from stratamq.lake.declared.schema import Field, parse_schema
+from stratamq.lake.declared.schema import Declared, Field, ValueFormat, declared, parse_schema
 
 __all__ = [
     "Column",

@@ -1,19 +1,16 @@
-"""The typed columns of a file, as a text: the same text for the same columns.
+"""The typed columns that a schema gives, and which schema may follow which.
 
-A file keeps the columns it was written with. `["id","long"]` is a column, and a struct has a list
-of columns in place of its type:
-
-    [["id","long"],["customer",[["name","string"],["since","date"]]]]
+Columns are added, never changed or removed.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from stratamq.lake.declared.formats import Declared, ValueFormat
-from stratamq.lake.declared.schema import Field
-from stratamq.model.errors import InvalidInput
+from stratamq.lake.declared.schema import Declared, Field, ValueFormat
+from stratamq.model.errors import InvalidConfig, InvalidInput
 
 Kind = str
 
@@ -92,3 +89,68 @@ def _parsed(plain: list[Any]) -> tuple[Column, ...]:
         else:
             raise ValueError(kind)
     return tuple(columns)
+
+
+def check_follows(older: Field, newer: Field) -> None:
+    """InvalidConfig when a table written with `older` cannot be read on with `newer`.
+
+    Every record keeps its fields, in their order and with their types, and may get new ones after
+    them. Whether a field may be null is not asked: every column may.
+    """
+    _compare(older, newer, "value")
+
+
+def _compare(older: Field, newer: Field, path: str) -> None:
+    if (older.kind, older.logical) != (newer.kind, newer.logical):
+        was, becomes = older.logical or older.kind, newer.logical or newer.kind
+        raise InvalidConfig(f"lake.value.schema: {path} was {was} and cannot become {becomes}")
+    if older.kind != "record":
+        return
+    for number, before in enumerate(older.children):
+        if number >= len(newer.children) or newer.children[number].name != before.name:
+            raise InvalidConfig(
+                f"lake.value.schema: {path}.{before.name} is not where it was: fields stay, in "
+                "their order, and new ones come after them"
+            )
+        _compare(before, newer.children[number], f"{path}.{before.name}")
+
+
+def check_values(before: Declared | None, after: Declared | None, files: Iterable[str]) -> None:
+    """Check that a topic may declare `after` where it declared `before`, with files of these
+    columns.
+
+    InvalidConfig says what is in the way. To declare nothing any more is always allowed: the
+    columns stay, and are null from then on. Their names stay reserved for their types.
+    """
+    if after is None:
+        return
+    if before is not None and before.format is after.format:
+        check_follows(before.root, after.root)
+    columns = columns_of(after)
+    check_columns(columns_of(before), columns)
+    for text in files:
+        check_columns(parse_columns(text), columns)
+
+
+def check_columns(older: tuple[Column, ...], newer: tuple[Column, ...]) -> None:
+    """InvalidConfig when a column of both is not the same in both."""
+    merged((older, newer))
+
+
+def merged(tables: Iterable[tuple[Column, ...]]) -> tuple[Column, ...]:
+    """The columns of a table over files with these: each in the place where it came up first."""
+    found: dict[str, Column] = {}
+    for columns in tables:
+        for column in columns:
+            known = found.setdefault(column.name, column)
+            if known is column:
+                continue
+            if bool(known.children) != bool(column.children) or known.kind != column.kind:
+                was, becomes = known.kind or "record", column.kind or "record"
+                raise InvalidConfig(
+                    f"lake.value.schema: the table's column {column.name} is {was} and cannot "
+                    f"become {becomes}"
+                )
+            children = merged((known.children, column.children))
+            found[column.name] = Column(known.name, known.kind, children)
+    return tuple(found.values())

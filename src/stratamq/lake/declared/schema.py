@@ -1,6 +1,6 @@
-"""A declared schema: an Avro record, whatever the values' format, as a tree of fields.
+"""A declared format and its schema: an Avro record, whatever the format, as a tree of fields.
 
-Avro's language has names, types and nulls, is known to those who need one, and needs no invention.
+Avro's language has names, types and nulls, and users who need a schema language know it already.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 from stratamq.model.errors import InvalidConfig
 
@@ -65,7 +66,7 @@ def walk(field: Field) -> Iterator[Field]:
 
 
 class _Parser:
-    """Resolves names as it goes: a type may be used by name behind its declaration."""
+    """Resolves names as it goes: a type may be used by name after its declaration."""
 
     def __init__(self) -> None:
         self._named: dict[str, Any] = {}
@@ -75,9 +76,21 @@ class _Parser:
         if depth > DEPTH_MAX:
             raise InvalidConfig(f"lake.value.schema: {name}: nested more than {DEPTH_MAX} deep")
         if isinstance(schema, list):
-            return self._union(name, schema, depth)
+            branches = [self.parse(name, branch, depth + 1) for branch in schema]
+            nulls = [index for index, branch in enumerate(branches) if branch.kind == "null"]
+            if len(branches) != 2 or len(nulls) != 1:
+                return Field(name, "union", tuple(branches))
+            other = branches[1 - nulls[0]]
+            return Field(name, other.kind, other.children, other.logical, nulls[0], other.size)
         if isinstance(schema, str):
-            return self._by_name(name, schema, depth)
+            if schema in PRIMITIVES:
+                return Field(name, PRIMITIVES[schema])
+            short = schema.rpartition(".")[2]
+            if short in self._open:
+                raise InvalidConfig(f"lake.value.schema: {name}: {schema} contains itself")
+            if short not in self._named:
+                raise InvalidConfig(f"lake.value.schema: {name}: unknown type {schema!r}")
+            return self._declared(name, self._named[short], depth)
         if not isinstance(schema, Mapping):
             raise InvalidConfig(f"lake.value.schema: {name}: {schema!r} is no type")
         kind = schema.get("type")
@@ -90,26 +103,8 @@ class _Parser:
         found = self.parse(name, kind, depth + 1)
         logical = str(schema.get("logicalType", ""))
         if (found.kind, logical) not in LOGICAL:
-            return found  # Avro: a logical type nobody knows is the type below it
+            return found  # Avro: an unknown logical type is the type below it
         return Field(name, found.kind, logical=logical)
-
-    def _by_name(self, name: str, kind: str, depth: int) -> Field:
-        if kind in PRIMITIVES:
-            return Field(name, PRIMITIVES[kind])
-        short = kind.rpartition(".")[2]
-        if short in self._open:
-            raise InvalidConfig(f"lake.value.schema: {name}: {kind} contains itself")
-        if short not in self._named:
-            raise InvalidConfig(f"lake.value.schema: {name}: unknown type {kind!r}")
-        return self._declared(name, self._named[short], depth)
-
-    def _union(self, name: str, branches: list[Any], depth: int) -> Field:
-        found = [self.parse(name, branch, depth + 1) for branch in branches]
-        nulls = [index for index, branch in enumerate(found) if branch.kind == "null"]
-        if len(found) != 2 or len(nulls) != 1:
-            return Field(name, "union", tuple(found))
-        other = found[1 - nulls[0]]
-        return Field(name, other.kind, other.children, other.logical, nulls[0], other.size)
 
     def _declared(self, name: str, schema: Mapping[str, Any], depth: int) -> Field:
         own = str(schema.get("name", "")).rpartition(".")[2]
@@ -126,17 +121,16 @@ class _Parser:
         fields = schema.get("fields")
         if not isinstance(fields, list):
             raise InvalidConfig(f"lake.value.schema: {name}: a record needs a list of fields")
-        children = tuple(self._field(name, field, depth) for field in fields)
+        children = []
+        for field in fields:
+            own = field.get("name") if isinstance(field, Mapping) else None
+            if not isinstance(own, str) or not NAME.fullmatch(own):
+                raise InvalidConfig(f"lake.value.schema: {name}: a field needs a name, not {own!r}")
+            children.append(self.parse(own, field.get("type"), depth + 1))
         names = [child.name for child in children]
         for repeated in {found for found in names if names.count(found) > 1}:
             raise InvalidConfig(f"lake.value.schema: {name}: {repeated} is declared twice")
-        return Field(name, "record", children)
-
-    def _field(self, name: str, field: Any, depth: int) -> Field:
-        own = field.get("name") if isinstance(field, Mapping) else None
-        if not isinstance(own, str) or not NAME.fullmatch(own):
-            raise InvalidConfig(f"lake.value.schema: {name}: a field needs a name, not {own!r}")
-        return self.parse(own, field.get("type"), depth + 1)
+        return Field(name, "record", tuple(children))
 
     def _enum(self, name: str, schema: Mapping[str, Any], depth: int) -> Field:
         symbols = schema.get("symbols")
@@ -149,3 +143,26 @@ class _Parser:
         if not isinstance(size, int) or isinstance(size, bool) or size < 0:
             raise InvalidConfig(f"lake.value.schema: {name}: a fixed needs a size")
         return Field(name, "fixed", size=size)
+
+
+class ValueFormat(StrEnum):
+    NONE = "none"
+    JSON = "json"
+    AVRO = "avro"
+
+
+class Declared(NamedTuple):
+    format: ValueFormat
+    root: Field
+
+
+def declared(value_format: str, schema: str = "") -> Declared | None:
+    """Parse a topic's settings; None without a format. InvalidConfig says what is wrong with
+    them."""
+    if value_format == ValueFormat.NONE:
+        return None
+    if value_format not in tuple(ValueFormat):
+        raise InvalidConfig(f"lake.value.format: {value_format!r} is not none, json or avro")
+    if not schema.strip():
+        raise InvalidConfig(f"lake.value.schema: {value_format} values need one")
+    return Declared(ValueFormat(value_format), parse_schema(schema))

@@ -54,7 +54,7 @@ def least_ms(timestamps: pa.Array) -> int | None:
 
 
 def _compute() -> Any:
-    """Loaded by those who need it: whoever only reads batches starts sooner."""
+    """Import Arrow where it is needed: a reader of batches alone starts sooner."""
     import pyarrow.compute
 
     return pyarrow.compute

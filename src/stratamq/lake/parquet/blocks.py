@@ -1,9 +1,9 @@
-"""The batches of a cold file: a block of entries behind each row group, found from the footer.
+"""The batches of a cold file: a block of entries after each row group, found from the footer.
 
 An entry is a batch's own header and three numbers more. The rows of a table cannot say these
 things: an empty batch has no row, a mark that ends a transaction must not be one, and repeated in
-every row they would be decoded for every row. They are not in the footer itself because everyone
-who opens the table reads that, and a segment of small batches has a million of them.
+every row they would be decoded for every row. They are not in the footer itself because every
+reader of the table reads that, and a segment of small batches has a million of them.
 """
 
 from __future__ import annotations
@@ -23,13 +23,19 @@ from stratamq.wire.crc import crc32c
 from stratamq.wire.kafka.records import HEADER_BYTES, BatchHeader, Buffer, read_header
 from stratamq.wire.kafka.records.layout import CRC_AT
 
+FORMAT_KEY = "stratamq.format"
+FORMAT_VERSION = "1"
+BLOCKS_KEY = "stratamq.batches"
+VALUES_KEY = "stratamq.values"
+
+
 MAGIC = b"SMB1"
 HEAD = Struct("<4sIIIII")
 """magic, entries, checksums of pieces, unpacked bytes, packed bytes, CRC32C of the packed bytes
 (little-endian)."""
 
 ENTRY = Struct(f">{HEADER_BYTES}sBII")
-"""header, kind, first row within the row group, place within the kept bytes (big-endian)."""
+"""header, kind, first row within the row group, position within the stored bytes (big-endian)."""
 
 ZSTD_LEVEL = 3
 RAW_BYTES_MAX = 1 << 31
@@ -42,7 +48,8 @@ class BatchOrigin(IntEnum):
     """From its rows. The header's CRC is that of the batch with its records unpacked."""
 
     ROWS_KEPT = 1
-    """From its own bytes, kept beside its rows: rows would give the same records in other bytes."""
+    """From its own bytes, stored next to its rows: rows would give the same records in other
+    bytes."""
 
     KEPT = 2
     """From its own bytes. It has no rows: nothing in it is a message."""
@@ -84,7 +91,7 @@ class BlockBuilder:
         return len(self._entries) * ENTRY.size + self._kept_bytes
 
     def add(self, head: bytes, kind: BatchOrigin, first_row: int, batch: Buffer) -> None:
-        """`head` is the header to come back with; `batch` is kept when its kind says so."""
+        """`head` is the header to come back with; `batch` is stored when its kind says so."""
         self._entries.append(ENTRY.pack(head, kind, first_row, self._kept_bytes))
         if kind is not BatchOrigin.ROWS:
             self._kept.append(bytes(batch))
@@ -123,7 +130,7 @@ class Block:
             raise CorruptBatch("a block of batches is shorter than it says")
         self._count: int = count
         self.table = bytearray(table_bytes)
-        """The entries, one behind the other."""
+        """The entries, one after the other."""
         for at in range(ENTRY.size):
             self.table[at :: ENTRY.size] = raw[at * count : (at + 1) * count]
         self.pieces = memoryview(raw)[table_bytes:kept_at].cast("I")
@@ -145,7 +152,7 @@ class Block:
         return len(self.table) + 4 * len(self.pieces) + len(self._kept)
 
     def find(self, offset: int) -> int:
-        """The first entry that ends at or behind `offset`; their number when there is none."""
+        """Find the first entry that ends at or after `offset`; their number when there is none."""
         return bisect_left(range(self._count), offset, key=self._last_offset)
 
     def _last_offset(self, index: int) -> Offset:

@@ -26,7 +26,7 @@ class Packing(NamedTuple):
 
 
 class GroupBatches(NamedTuple):
-    """Batches in order. `ended`: the group has none behind them."""
+    """Batches in order. `ended`: the group has none after them."""
 
     parts: list[bytes]
     ended: bool
@@ -51,8 +51,8 @@ class RowGroup:
         self._fixed_bytes = rows_bytes + block.size_bytes
         self.visits = 0
         self.is_ahead = False
-        """Notes of whoever keeps it: how many readers are at it, and that what comes next was seen
-        to."""
+        """Notes of the cache that holds it: how many readers are at it, and that what comes next
+        was seen to."""
 
     @property
     def size_bytes(self) -> int:
@@ -102,7 +102,8 @@ class RowGroup:
         )
         data, count = self._made(entry, index, (stop, first_row, stop_row), room)
         if repacked:
-            data = self._recompressed(entry, data)
+            codec = entry.header.compression
+            data = recompress(read_header(data), data, codec, self._packing.decompressed_max)
         return data, count
 
     def _made(
@@ -131,10 +132,6 @@ class RowGroup:
             self._values.ensure(first_row, stop_row)
         data, count = self._rows.batches(self.block.table, index, stop, room)
         return _intact(data, count)
-
-    def _recompressed(self, entry: BlockEntry, batch: bytes) -> bytes:
-        codec = entry.header.compression
-        return recompress(read_header(batch), batch, codec, self._packing.decompressed_max)
 
 
 def _intact(data: bytes, count: int) -> tuple[bytes, int]:

@@ -45,15 +45,12 @@ def tag_in_group(file: ColdFile, number: int, tag: bytes, start: int, end: int) 
     if outside or not may_hold(file, number, TAG_PATH, tag):
         return []
     table = file.read_columns(number, ("offset", "tags")).combine_chunks()
-    rows = _rows_with(table.column("tags"), pa.scalar(tag, pa.binary()))
+    # The rows whose list has the tag, each once: a record may say it twice.
+    tags = table.column("tags")
+    hits = pc.equal(pc.list_flatten(tags), pa.scalar(tag, pa.binary()))
+    rows = pc.unique(pc.list_parent_indices(tags).filter(hits))
     found: list[int] = table.column("offset").take(rows).to_pylist()
     return [offset for offset in found if start <= offset < end]
-
-
-def _rows_with(tags: Any, wanted: Any) -> Any:
-    """The rows whose list has the tag, each once: a record may say it twice."""
-    hits = pc.equal(pc.list_flatten(tags), wanted)
-    return pc.unique(pc.list_parent_indices(tags).filter(hits))
 
 
 def may_hold(file: ColdFile, number: int, path: str, value: bytes) -> bool:

@@ -17,9 +17,43 @@ from typing import Any, NamedTuple
 import cramjam
 
 from stratamq.lake.parquet._columns import Rows, read_thrift
-from stratamq.lake.parquet.buffers import Buffers
 from stratamq.lake.parquet.sources import Source
 from stratamq.model.errors import CorruptBatch
+
+STEP_BYTES = 256 << 10
+"""Sizes are rounded up to this, so that few are different."""
+
+SPARE_BYTES_MAX = 64 << 20
+
+
+class Buffers:
+    """Spare buffers for unpacked pages, for any thread: new memory has to be found and cleared
+    first. A buffer that is given back must not be used any more."""
+
+    def __init__(self, spare_bytes_max: int = SPARE_BYTES_MAX) -> None:
+        self._spare_bytes_max = spare_bytes_max
+        self._lock = threading.Lock()
+        self._spare: dict[int, list[bytearray]] = {}
+        self._spare_bytes = 0
+
+    def take(self, size: int) -> bytearray:
+        """One of at least so many bytes, with anything in them; of at most twice as many, if it is
+        spare."""
+        rounded = -(-size // STEP_BYTES) * STEP_BYTES
+        with self._lock:
+            for length in sorted(self._spare):
+                if rounded <= length <= 2 * rounded and self._spare[length]:
+                    self._spare_bytes -= length
+                    return self._spare[length].pop()
+        return bytearray(rounded)
+
+    def give(self, buffers: list[bytearray]) -> None:
+        with self._lock:
+            for buffer in buffers:
+                if self._spare_bytes + len(buffer) <= self._spare_bytes_max:
+                    self._spare.setdefault(len(buffer), []).append(buffer)
+                    self._spare_bytes += len(buffer)
+
 
 VALUE_COLUMN = "value"
 ENCODINGS = {"RLE", "DELTA_LENGTH_BYTE_ARRAY"}
@@ -47,7 +81,7 @@ class IndexPlace(NamedTuple):
 
 def index_places(footer: bytes, metadata: Any) -> list[IndexPlace | None]:
     """By row group: where the pages of the values are listed; None if they are not as we write
-    them. pyarrow does not tell, so the footer is read once more."""
+    them. pyarrow does not say where, so the footer is read once more."""
     groups = read_thrift(footer)[0][_FILE_GROUPS]
     paths = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
     if VALUE_COLUMN not in paths:
@@ -118,7 +152,10 @@ class ValuePages:
         wanted = range(first, bisect_right(self._firsts, stop_row - 1))
         while missing := [number for number in wanted if not self._ready[number]]:
             if not self._unpack_free(missing):
-                self._await_change(missing)
+                # Wait until one of the pages is ready, or the thread at work on them has given up.
+                with self._changed:
+                    if self._busy.issuperset(missing) and not any(self._ready[n] for n in missing):
+                        self._changed.wait()
 
     def ensure_all(self) -> None:
         """All rows have their values, or will have as soon as others are done with their pages: two
@@ -126,7 +163,7 @@ class ValuePages:
         self._unpack_free(range(len(self._pages)))
 
     def _unpack_free(self, wanted: Iterable[int]) -> bool:
-        """Those of the pages that nobody else is at. Whether there were any."""
+        """Unpack those of the pages that no other thread is at. False if there were none."""
         with self._changed:
             mine = [n for n in wanted if not self._ready[n] and n not in self._busy]
             self._busy.update(mine)
@@ -138,12 +175,6 @@ class ValuePages:
                 self._busy.difference_update(mine)
                 self._changed.notify_all()
         return bool(mine)
-
-    def _await_change(self, missing: Iterable[int]) -> None:
-        """One of the pages is there, or whoever was at them has given up."""
-        with self._changed:
-            if self._busy.issuperset(missing) and not any(self._ready[n] for n in missing):
-                self._changed.wait()
 
     def _runs(self, numbers: Sequence[int]) -> Iterator[list[int]]:
         """Pages that lie together, in order."""

@@ -10,12 +10,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stratamq.lake.parquet.arrays import rows_of
-from stratamq.lake.parquet.blocks import Block, BlockEntry, BlockPlace, places_from_text
-from stratamq.lake.parquet.buffers import Buffers
+from stratamq.lake.parquet.blocks import (
+    BLOCKS_KEY,
+    FORMAT_KEY,
+    FORMAT_VERSION,
+    Block,
+    BlockEntry,
+    BlockPlace,
+    places_from_text,
+)
 from stratamq.lake.parquet.groups import NO_ROWS, VALUE_FACT_BYTES, Packing, RowGroup
-from stratamq.lake.parquet.names import BLOCKS_KEY, FORMAT_KEY, FORMAT_VERSION
 from stratamq.lake.parquet.pages import (
     VALUE_COLUMN,
+    Buffers,
     ParquetPage,
     ValuePages,
     index_places,
@@ -38,10 +45,11 @@ TAIL_BYTES = 64 << 10
 class ColdFile:
     """One file of a shard's history. Reads as a ShardStore does, within base..last offset.
 
-    For several threads at once. `read` keeps the row group it read last; whoever wants to keep
-    more, or to open them ahead, does so with `group`. `name` is for messages. With `recompressed`,
-    batches come back in the codec they were written with, else unpacked. `footer` is what
-    `write_file` told of it. Arrow is shown no byte whose checksum was not right.
+    For several threads at once. `read` holds the row group it read last; a caller that wants to
+    hold more, or to open them ahead, does so with `group`. `name` is for messages. With
+    `recompressed`, batches come back in the codec they were written with, else unpacked. `footer`
+    is what
+    `write_file` returned. Arrow sees no byte whose checksum was not right.
     """
 
     def __init__(
@@ -59,9 +67,18 @@ class ColdFile:
         self._packing = Packing(recompressed, decompressed_max)
         self._buffers = buffers or Buffers()
         self._footer = footer
-        self._tail = self._read_tail(footer)
+        size = self._source.size_bytes
+        wanted = min(size, max(footer.size, TAIL_BYTES))
+        tail = self._source.read_at(size - wanted, wanted)
+        if len(tail) != wanted or crc32c(tail[-footer.size :]) != footer.crc:
+            raise self._damage(size - wanted, 0, 0, "its footer does not match its checksum")
+        self._tail = size - wanted, tail
         self._metadata = self._open((), None).metadata
-        self.places: Sequence[BlockPlace] = self._read_places()
+        notes = self._metadata.metadata or {}
+        version = notes.get(FORMAT_KEY.encode(), b"").decode()
+        if version != FORMAT_VERSION:
+            raise UnsupportedFormat(f"{self.name}: cold format {version!r} is not known")
+        self.places: Sequence[BlockPlace] = places_from_text(notes[BLOCKS_KEY.encode()])
         self._last_offsets = [place.last_offset for place in self.places]
         self._index_places = index_places(self._tail[1][-footer.size :], self._metadata)
         self._group: RowGroup | None = None
@@ -85,7 +102,11 @@ class ColdFile:
         room = max_bytes
         try:
             for number in range(self.number(offset), len(self.places)):
-                found = self._kept_group(number).read(offset, room, end, first=not parts)
+                group = self._group
+                if group is None or group.place is not self.places[number]:
+                    self._group = None  # one is let go before the next is made
+                    group = self._group = self.group(number)
+                found = group.read(offset, room, end, first=not parts)
                 parts += found.parts
                 room -= sum(map(len, found.parts))
                 if not found.ended or room <= 0:
@@ -141,13 +162,6 @@ class ColdFile:
         values = ValuePages(self._source, pages, rows, self._buffers) if pages else None
         size = table.nbytes + VALUE_FACT_BYTES * table.num_rows
         return RowGroup(self.name, place, block, rows, size, values, self._packing)
-
-    def _kept_group(self, number: int) -> RowGroup:
-        group = self._group
-        if group is None or group.place is not self.places[number]:
-            self._group = None  # one is let go before the next is made
-            group = self._group = self.group(number)
-        return group
 
     def _pages(self, place: BlockPlace) -> list[ParquetPage]:
         """Empty where Arrow has to read the values."""
@@ -217,27 +231,12 @@ class ColdFile:
                 place.position, place.base_offset, place.last_offset, str(error)
             ) from error
 
-    def _read_tail(self, footer: Footer) -> tuple[int, bytes]:
-        size = self._source.size_bytes
-        wanted = min(size, max(footer.size, TAIL_BYTES))
-        tail = self._source.read_at(size - wanted, wanted)
-        if len(tail) != wanted or crc32c(tail[-footer.size :]) != footer.crc:
-            raise self._damage(size - wanted, 0, 0, "its footer does not match its checksum")
-        return size - wanted, tail
-
     def _open(self, pieces: Sequence[tuple[int, bytes]], metadata: Any) -> Any:
         window = Window(self._source.size_bytes, (*pieces, self._tail))
         file = pa.PythonFile(window, mode="r")
         return pq.ParquetFile(
             file, metadata=metadata, pre_buffer=False
         )  # it is all here: no threads
-
-    def _read_places(self) -> tuple[BlockPlace, ...]:
-        notes = self._metadata.metadata or {}
-        version = notes.get(FORMAT_KEY.encode(), b"").decode()
-        if version != FORMAT_VERSION:
-            raise UnsupportedFormat(f"{self.name}: cold format {version!r} is not known")
-        return places_from_text(notes[BLOCKS_KEY.encode()])
 
     def _damage(self, position: int, base: int, last: int, reason: str) -> CorruptRecord:
         return CorruptRecord(self.name, position, base, last + 1, reason)

@@ -63,7 +63,7 @@ Filters begin with room for all of them and are folded to what is needed."""
 
 
 def arrow_schema(typed: pa.DataType | None = None) -> pa.Schema:
-    """The columns of a file, with those of the values' declared format behind them."""
+    """The columns of a file, with those of the values' declared format after them."""
     extra = () if typed is None else (pa.field(TYPED_COLUMN, typed),)
     return pa.schema([*BATCH_FIELDS, *TABLE_FIELDS, *extra])
 

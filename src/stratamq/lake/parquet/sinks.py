@@ -16,7 +16,7 @@ PIECE_BYTES = 1 << 18
 
 class Footer(NamedTuple):
     """The end of a file, with its last eight bytes. Parquet has no checksum for it, and Arrow may
-    end the process over a damaged one: whoever reads a file has to know these numbers. The index is
+    end the process over a damaged one: a reader of the file has to know these numbers. The index is
     what lies before it: bloom filters and page index."""
 
     size: int
@@ -61,7 +61,7 @@ class Tally:
 
     def abandon(self) -> None:
         """Nothing reaches the sink any more: a writer that is dropped still writes its footer, at
-        a time when the sink is somebody else's, or closed."""
+        a time when the sink is the caller's, or closed."""
         self._sink = None
 
     def close(self) -> None:

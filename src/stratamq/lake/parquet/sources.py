@@ -1,4 +1,4 @@
-"""Where a cold file's bytes come from, and the window of them that Arrow is shown.
+"""Where a cold file's bytes come from, and the window of them that Arrow sees.
 
 Arrow never reads from the source itself. So what the source raises reaches the caller as it is,
 what Arrow raises is damage, and the number of reads is ours to decide.

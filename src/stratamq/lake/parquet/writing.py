@@ -12,16 +12,19 @@ import pyarrow.parquet as pq
 from stratamq.lake.parquet._columns import Columns
 from stratamq.lake.parquet.arrays import constant, least_ms, runs, take_arrays
 from stratamq.lake.parquet.blocks import (
+    BLOCKS_KEY,
+    FORMAT_KEY,
+    FORMAT_VERSION,
+    VALUES_KEY,
     BatchOrigin,
     BlockBuilder,
     BlockPlace,
     places_to_text,
     with_crc,
 )
-from stratamq.lake.parquet.names import BLOCKS_KEY, FORMAT_KEY, FORMAT_VERSION, VALUES_KEY
 from stratamq.lake.parquet.schema import TYPED_COLUMN, arrow_schema, writer_options
 from stratamq.lake.parquet.sinks import Footer, Tally
-from stratamq.lake.parquet.values.contract import ValueColumns
+from stratamq.lake.parquet.values import ValueColumns
 from stratamq.model.errors import CorruptBatch
 from stratamq.model.transaction import AbortedTxn
 from stratamq.model.types import NO_TIMESTAMP
@@ -34,7 +37,7 @@ from stratamq.wire.kafka.records import (
     check_crc,
     iter_batches,
 )
-from stratamq.wire.kafka.records.decode import UnpackedRecords, record_bytes
+from stratamq.wire.kafka.records.decode import record_bytes
 from stratamq.wire.kafka.records.layout import CHECKED, CODEC_MASK, LENGTH_AT, LENGTH_END
 
 ROW_GROUP_BYTES = 16 << 20
@@ -48,14 +51,14 @@ ZSTD_LEVEL = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLayout:
-    """What a file holds beside its batches, and how it is cut."""
+    """What a file holds in addition to its batches, and how it is cut."""
 
     partition: int
     row_group_bytes: int = ROW_GROUP_BYTES
     zstd_level: int = ZSTD_LEVEL
     decompressed_max: int = DECOMPRESSED_MAX
     aborted: Sequence[AbortedTxn] = ()
-    """Those that have records in it, also if they end behind it: the shard knows."""
+    """Aborted transactions with records in the file, also if they end after it: the shard knows."""
     values: ValueColumns | None = None
     notes: Mapping[str, str] = field(default_factory=dict)
     """Further entries for the file's metadata, such as the topic's name."""
@@ -105,23 +108,18 @@ def read_chunks(file: BinaryIO, chunk_bytes: int = 4 << 20) -> Iterator[memoryvi
     rest = b""
     while data := file.read(chunk_bytes):
         whole = rest + data
-        end = _whole_bytes(whole)
+        end = 0  # of the last whole batch; bytes that are no batch are left to the caller
+        while len(whole) - end >= HEADER_BYTES:
+            length = int.from_bytes(whole[end + LENGTH_AT : end + LENGTH_END], "big")
+            after = end + length + LENGTH_END
+            if after > len(whole):
+                break
+            end = after
         if end:
             yield memoryview(whole)[:end]
         rest = whole[end:]
     if rest:
         raise CorruptBatch(f"the file ends {len(rest)} bytes into a batch")
-
-
-def _whole_bytes(data: bytes) -> int:
-    """Where the last whole batch ends. What is no batch is left to whoever reads it."""
-    end = 0
-    while len(data) - end >= HEADER_BYTES:
-        after = end + int.from_bytes(data[end + LENGTH_AT : end + LENGTH_END], "big") + LENGTH_END
-        if after > len(data):
-            break
-        end = after
-    return end
 
 
 class FileWriter:
@@ -216,7 +214,9 @@ class FileWriter:
             return bytes(data[:HEADER_BYTES]), BatchOrigin.ROWS_KEPT
         head = bytes(data[:HEADER_BYTES])
         if header.attributes & CODEC_MASK:
-            head = with_crc(head, _unpacked_crc(header, body))
+            checked = CHECKED.pack(header.attributes & ~CODEC_MASK, *header[6:])
+            records = memoryview(body.data)[body.start : body.stop]
+            head = with_crc(head, crc32c(records, crc32c(checked)))
         return head, BatchOrigin.ROWS
 
     def _note_run(self, header: BatchHeader) -> None:
@@ -231,7 +231,7 @@ class FileWriter:
             self._run_ends.append(rows)
 
     def _flush(self) -> None:
-        """Write the row group, if there are rows, and its block behind it."""
+        """Write the row group, if there are rows, and its block after it."""
         rows, pending = self._columns.rows, self._pending
         start = self._tally.tell()
         self._tally.begin_pieces()
@@ -271,12 +271,6 @@ class FileWriter:
             self._unparsed += parsed.unparsed
             self._misfits += parsed.misfits
         return pa.table([arrays[name] for name in self._schema.names], schema=self._schema)
-
-
-def _unpacked_crc(header: BatchHeader, body: UnpackedRecords) -> int:
-    """The CRC the batch has when its records are not compressed."""
-    checked = CHECKED.pack(header.attributes & ~CODEC_MASK, *header[6:])
-    return crc32c(memoryview(body.data)[body.start : body.stop], crc32c(checked))
 
 
 class _Extent:

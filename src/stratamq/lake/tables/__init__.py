@@ -1,4 +1,4 @@
 """What makes a topic's files a table: its manifest, and its Iceberg table.
 
-Both are derived from what the Meta Service knows, and are made anew whenever they are lost or old.
+Both are derived from what the Meta Service knows, and are rewritten whenever they are lost or old.
 """

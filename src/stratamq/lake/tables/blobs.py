@@ -40,7 +40,8 @@ _known: WeakValueDictionary[str, Any] = WeakValueDictionary()
 
 
 def io_properties(blobs: Blobs) -> dict[str, str]:
-    """What makes pyiceberg use these blobs, for as long as somebody holds them."""
+    """Return the properties that make pyiceberg use these blobs, for as long as they are
+    referenced."""
     which = f"{id(blobs):x}"
     _known[which] = blobs
     return {IMPLEMENTATION: f"{BlobIO.__module__}.{BlobIO.__qualname__}", WHICH: which}

@@ -21,7 +21,7 @@ from pyiceberg.table.update.snapshot import _ManifestMergeManager, _SnapshotProd
 
 MANIFEST_BYTES = 256 << 10
 MANIFEST_FILES = 700
-"""Manifests are kept so small that rewriting one, to take a file out, is a matter of 0.2 s."""
+"""Manifests stay so small that rewriting one, to remove a file, takes about 0.2 s."""
 
 MANIFESTS_MERGED = 32
 """When there are so many small ones they become one."""
@@ -77,15 +77,22 @@ class _Change(_SnapshotProducer["_Change"]):
         ]
         starts = range(0, len(added), MANIFEST_FILES)
         written = [self._write(added[at : at + MANIFEST_FILES]) for at in starts]
-        written += self._write_removed(removed)
-        return self._process_manifests(written + self._existing_manifests())
-
-    def _write_removed(self, entries: list[ManifestEntry]) -> list[ManifestFile]:
-        specs = {entry.data_file.spec_id for entry in entries}
-        return [
-            self._write([one for one in entries if one.data_file.spec_id == spec_id], spec_id)
+        specs = {entry.data_file.spec_id for entry in removed}
+        written += [
+            self._write([one for one in removed if one.data_file.spec_id == spec_id], spec_id)
             for spec_id in sorted(specs)
         ]
+        return self._process_manifests(written + self._existing_manifests())
+
+    def _existing_manifests(self) -> list[ManifestFile]:
+        touched = set(self.remove.values())
+        existing: list[ManifestFile] = []
+        for manifest in self._parent_manifests():
+            if manifest.manifest_path in touched:
+                existing += self._without(manifest)
+            elif manifest.has_added_files() or manifest.has_existing_files():
+                existing.append(manifest)
+        return existing
 
     def _write(self, entries: list[ManifestEntry], spec_id: int | None = None) -> ManifestFile:
         number = self._transaction.table_metadata.default_spec_id if spec_id is None else spec_id
@@ -106,16 +113,6 @@ class _Change(_SnapshotProducer["_Change"]):
         ]
         self._deleted_data_files = {entry.data_file for entry in found}
         return [_as(entry, ManifestEntryStatus.DELETED, self._snapshot_id) for entry in found]
-
-    def _existing_manifests(self) -> list[ManifestFile]:
-        touched = set(self.remove.values())
-        kept: list[ManifestFile] = []
-        for manifest in self._parent_manifests():
-            if manifest.manifest_path in touched:
-                kept += self._without(manifest)
-            elif manifest.has_added_files() or manifest.has_existing_files():
-                kept.append(manifest)
-        return kept
 
     def _without(self, manifest: ManifestFile) -> list[ManifestFile]:
         entries = [
@@ -138,14 +135,11 @@ class _Change(_SnapshotProducer["_Change"]):
         deletions = [one for one in manifests if one.content is ManifestContent.DELETES]
         files = [one for one in manifests if one.content is ManifestContent.DATA]
         used = manager.merge_manifests(files) + deletions
-        self._forget_others(used)
-        return used
-
-    def _forget_others(self, used: list[ManifestFile]) -> None:
-        """What was written and merged at once is in no snapshot; it goes after the commit."""
+        # What was written and merged at once is in no snapshot; it goes after the commit.
         paths = {manifest.manifest_path for manifest in used}
         self._uncommitted_manifests += [p for p in self._written_manifests if p not in paths]
         self._written_manifests = [p for p in self._written_manifests if p in paths]
+        return used
 
 
 def _as(

@@ -1,4 +1,4 @@
-"""What goes wrong with catalogs and tables, in one word of ours."""
+"""The one error of catalogs and tables, in a module that a node imports without pyiceberg."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class TableError(StrataError):
 
 @contextmanager
 def as_table_error(what: str) -> Iterator[None]:
-    """Whatever pyiceberg, SQLAlchemy or an HTTP library raises. They have no root in common; only
-    the first line is kept, since further ones may repeat a whole request."""
+    """Raise whatever pyiceberg, SQLAlchemy or an HTTP library raises as a TableError. They have no
+    root in common; only the first line is repeated, since further ones may hold a whole request."""
     try:
         yield
     except StrataError:

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io.pyarrow import (
-    DataFileStatistics,
     MetricModeTypes,
     MetricsMode,
     StatisticsCollector,
@@ -29,10 +28,10 @@ from stratamq.model.errors import CorruptObject
 from stratamq.wire.crc import crc32c
 
 READERS = 8
-"""Footers that are fetched at once: a table that is made anew has many."""
+"""Footers that are fetched at once: a table that is rewritten has many."""
 
 TEXT_BYTES = 16
-"""So much of the smallest and largest text is kept, as Iceberg does for columns at the top."""
+"""So much of the smallest and largest text is stored, as Iceberg does for columns at the top."""
 
 
 def data_files(files: Sequence[TierFile], metadata: TableMetadata, blobs: Blobs) -> list[DataFile]:
@@ -44,7 +43,19 @@ def data_files(files: Sequence[TierFile], metadata: TableMetadata, blobs: Blobs)
         statistics = data_file_statistics_from_parquet_metadata(
             _footer(file, blobs), columns, numbers
         )
-        return _data_file(file, statistics, metadata, blobs)
+        assert file.parquet is not None
+        return DataFile.from_args(
+            content=DataFileContent.DATA,
+            file_path=f"{blobs.url}/{file.parquet.key}",
+            file_format=FileFormat.PARQUET,
+            partition=statistics.partition(metadata.spec(), metadata.schema()),
+            file_size_in_bytes=file.parquet.size,
+            sort_order_id=None,
+            spec_id=metadata.default_spec_id,
+            equality_ids=None,
+            key_metadata=None,
+            **statistics.to_serialized_dict(),
+        )
 
     if len(files) < 2:
         return [describe(file) for file in files]
@@ -52,26 +63,9 @@ def data_files(files: Sequence[TierFile], metadata: TableMetadata, blobs: Blobs)
         return list(readers.map(describe, files))
 
 
-def _data_file(
-    file: TierFile, statistics: DataFileStatistics, metadata: TableMetadata, blobs: Blobs
-) -> DataFile:
-    assert file.parquet is not None
-    return DataFile.from_args(
-        content=DataFileContent.DATA,
-        file_path=f"{blobs.url}/{file.parquet.key}",
-        file_format=FileFormat.PARQUET,
-        partition=statistics.partition(metadata.spec(), metadata.schema()),
-        file_size_in_bytes=file.parquet.size,
-        sort_order_id=None,
-        spec_id=metadata.default_spec_id,
-        equality_ids=None,
-        key_metadata=None,
-        **statistics.to_serialized_dict(),
-    )
-
-
 def _footer(file: TierFile, blobs: Blobs) -> Any:
-    """Arrow is shown it only if it is the one that was written: see docs/formats/parquet.md."""
+    """Read a file's footer. Arrow parses it only if its checksum is right: see
+    docs/formats/parquet.md."""
     assert file.parquet is not None
     assert file.parquet_end is not None
     key, size, _ = file.parquet
@@ -82,18 +76,15 @@ def _footer(file: TierFile, blobs: Blobs) -> Any:
 
 
 def _plan(metadata: TableMetadata) -> dict[int, StatisticsCollector]:
-    """What is kept of each column. Typed ones lie in a struct, where pyiceberg only counts; but
-    queries ask for them most, and their bounds spare reading files."""
+    """Plan the statistics of each column. Typed ones lie in a struct, where pyiceberg only counts;
+    but queries ask for them most, and their bounds spare reading files."""
     plan = compute_statistics_plan(metadata.schema(), metadata.properties)
+    texts = (StringType, BinaryType)
+    text = MetricsMode(MetricModeTypes.TRUNCATE, TEXT_BYTES)
+    full = MetricsMode(MetricModeTypes.FULL)
     return {
-        number: replace(column, mode=_bounds(column))
+        number: replace(column, mode=text if isinstance(column.iceberg_type, texts) else full)
         if column.column_name.startswith(f"{TYPED_COLUMN}.")
         else column
         for number, column in plan.items()
     }
-
-
-def _bounds(column: StatisticsCollector) -> MetricsMode:
-    if isinstance(column.iceberg_type, StringType | BinaryType):
-        return MetricsMode(MetricModeTypes.TRUNCATE, TEXT_BYTES)
-    return MetricsMode(MetricModeTypes.FULL)

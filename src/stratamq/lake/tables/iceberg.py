@@ -21,10 +21,9 @@ from pyiceberg.table.snapshots import Snapshot
 from stratamq.lake.tables.blobs import Blobs, key_of
 from stratamq.lake.tables.commit import commit
 from stratamq.lake.tables.errors import TableError, as_table_error
-from stratamq.lake.tables.expiry import SnapshotLimits, due_in, expire, garbage
 from stratamq.lake.tables.footers import data_files
-from stratamq.lake.tables.listing import Listing
 from stratamq.lake.tables.shape import PROPERTIES, evolve, new_schema, partition_spec
+from stratamq.lake.tables.snapshots import Listing, SnapshotLimits, due_in, expire, garbage
 from stratamq.meta.tier.files import TierFile
 from stratamq.model.errors import StrataError
 from stratamq.model.shard import split_shard_name
@@ -92,7 +91,7 @@ class IcebergTables:
                 try:
                     return self._sync(wanted, self._table(wanted))
                 except (CommitFailedException, NoSuchTableError, TableAlreadyExistsError):
-                    continue  # somebody else was faster: look at what there is now
+                    continue  # another writer was faster: read the table again
         raise TableError(
             f"table {self._shown}.{wanted.name}: others changed it {ATTEMPTS_MAX} times"
         )
@@ -147,7 +146,11 @@ class IcebergTables:
         return self._create(identifier, wanted)
 
     def _create(self, identifier: Identifier, wanted: WantedTable) -> Table:
-        self._make_namespace()
+        try:
+            self._catalog.create_namespace_if_not_exists(self._namespace)
+        except Exception:  # catalogs say in many ways that it was created just now
+            if not self._catalog.namespace_exists(self._namespace):
+                raise
         schema = new_schema(wanted.columns)
         return self._catalog.create_table(
             identifier,
@@ -156,13 +159,6 @@ class IcebergTables:
             partition_spec=partition_spec(schema),
             properties={**PROPERTIES, TOPIC_ID: wanted.topic_id},
         )
-
-    def _make_namespace(self) -> None:
-        try:
-            self._catalog.create_namespace_if_not_exists(self._namespace)
-        except Exception:  # catalogs say in many ways that somebody else has just made it
-            if not self._catalog.namespace_exists(self._namespace):
-                raise
 
     # -- its files ---------------------------------------------------------------------------------
 
@@ -193,7 +189,15 @@ class IcebergTables:
         changed = evolve(transaction, wanted.columns)
         if add or remove:
             described = data_files(add, transaction.table_metadata, self._blobs)
-            commit(transaction, described, remove, _properties(wanted))
+            commit(
+                transaction,
+                described,
+                remove,
+                {
+                    REVISION: str(wanted.revision),
+                    OFFSETS: json.dumps(offset_ranges(wanted.files), separators=(",", ":")),
+                },
+            )
         if going:
             expire(transaction, going)
         if changed or add or remove or going:
@@ -201,7 +205,8 @@ class IcebergTables:
             self._clean(committed, going)
 
     def _clean(self, table: Table, going: Sequence[Snapshot]) -> None:
-        """What a crash leaves here is small, and nobody is misled by it."""
+        """Delete metadata that no snapshot names any more. What a crash leaves is small and
+        harmless."""
         if not going:
             return
         try:
@@ -219,13 +224,6 @@ def in_table(files: Iterable[TierFile]) -> list[TierFile]:
 def _key(file: TierFile) -> str:
     assert file.parquet is not None
     return file.parquet.key
-
-
-def _properties(wanted: WantedTable) -> dict[str, str]:
-    return {
-        REVISION: str(wanted.revision),
-        OFFSETS: json.dumps(offset_ranges(wanted.files), separators=(",", ":")),
-    }
 
 
 def offset_ranges(files: Iterable[TierFile]) -> dict[int, tuple[int, int]]:

@@ -5,7 +5,7 @@ A driver that dies takes nothing with it that a task has finished.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, fields
 from typing import Any
 
@@ -56,26 +56,27 @@ def _run(
     where = servers or spark.conf.get(SERVERS_CONF, None) or SERVERS
     with BlockingClient(options_of(where, options or {})) as client:
         lake, cluster_id = client.call(_told(client.asyncio, name))
+        # Credentials are not among it: tasks find their own, by AWS's ways.
         work = Work(
             client=client.asyncio.options,
             topic=name,
             topic_id=TopicId(bytes(lake.topic_id).hex()),
             owner=owner_mark(cluster_id),
             store_url=lake.store_url,
-            store={**_address(lake), **(store or {})},
+            store={
+                **{
+                    "s3_endpoint": lake.s3_endpoint,
+                    "s3_region": lake.s3_region,
+                    "s3_path_style": lake.s3_path_style,
+                },
+                **(store or {}),
+            },
             value_format=lake.value_format,
             value_schema=lake.value_schema,
         )
-    return _added(_done(spark, work, planned(lake)))
-
-
-def _address(lake: DescribedLake) -> dict[str, str | bool]:
-    """Credentials are not among it: tasks find their own, by AWS's ways."""
-    return {
-        "s3_endpoint": lake.s3_endpoint,
-        "s3_region": lake.s3_region,
-        "s3_path_style": lake.s3_path_style,
-    }
+    outcomes = _done(spark, work, planned(lake))
+    totals = zip(*(astuple(one) for one in outcomes), strict=True)
+    return Outcome(*map(sum, totals))
 
 
 async def _told(client: Client, name: str) -> tuple[DescribedLake, str]:
@@ -95,8 +96,3 @@ def _done(spark: SparkSession, work: Work, wanted: Sequence[FileRewrite]) -> lis
     tasks = spark.range(0, len(wanted), 1, len(wanted))
     columns = ", ".join(f"{field.name} long" for field in fields(Outcome))
     return [Outcome(**row.asDict()) for row in tasks.mapInArrow(each, columns).collect()]
-
-
-def _added(outcomes: Iterable[Outcome]) -> Outcome:
-    totals = zip(*(astuple(one) for one in outcomes), strict=True)
-    return Outcome(*map(sum, totals))

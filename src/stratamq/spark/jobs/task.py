@@ -22,9 +22,8 @@ from stratamq.meta.tier.files import ParquetEnd, TierObject
 from stratamq.model.errors import OffsetOutOfRange, TimedOut
 from stratamq.model.transaction import AbortedTxn
 from stratamq.model.types import Offset, TopicId
-from stratamq.spark.fetching import EMPTY_MAX
 from stratamq.spark.jobs.plan import FileRewrite
-from stratamq.spark.reading import shared_client
+from stratamq.spark.reading import EMPTY_MAX, shared_client
 from stratamq.tiering import keys
 from stratamq.tiering.converter.convert import convert
 from stratamq.tiering.converter.requests import Conversion, Converted, FileSums

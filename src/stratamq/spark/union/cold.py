@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from stratamq.spark.union.columns import (
@@ -18,8 +18,7 @@ from stratamq.spark.union.columns import (
     quoted,
     typed_columns,
 )
-from stratamq.spark.union.places import explained, path_of
-from stratamq.spark.union.snapshot import Snapshot
+from stratamq.spark.union.snapshot import Snapshot, explained, path_of
 
 IN_LIST_MAX = 1000
 """More deleted offsets than this are taken out by a join."""
@@ -51,7 +50,11 @@ def cold_side(
         rows = spark.read.schema(file_schema(columns)).options(**given).parquet(*paths)
     except (PySparkException, Py4JError) as error:
         raise explained(error, cut.store_url) from None
-    counted = _without_deleted(rows.where(_counts(cut)), cut)
+    # Committed, and not below where its partition begins.
+    found = ~f.col("aborted")
+    for partition, start in cut.starts.items():
+        found &= (f.col("partition") != partition) | (f.col("offset") >= start)
+    counted = _without_deleted(rows.where(found), cut)
     dated = between(counted, cut.since_ms, cut.as_of_ms)
     message = [_column(name, cut) for name in MESSAGE_COLUMNS]
     return dated.selectExpr(*message, *map(_typed_column, typed_columns(cut.columns, typed)))
@@ -74,14 +77,6 @@ def _column(name: str, cut: Snapshot) -> str:
 
 def _typed_column(one: TypedColumn) -> str:
     return f"{quoted(*one.path.split('.'))} AS {quoted(one.shown)}"
-
-
-def _counts(cut: Snapshot) -> Column:
-    """Committed, and not below where its partition begins."""
-    found = ~f.col("aborted")
-    for partition, start in cut.starts.items():
-        found &= (f.col("partition") != partition) | (f.col("offset") >= start)
-    return found
 
 
 def _without_deleted(rows: DataFrame, cut: Snapshot) -> DataFrame:

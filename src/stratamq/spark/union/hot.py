@@ -40,7 +40,14 @@ def hot_side(
     numbers = spark.range(0, pieces.chunks.count, 1, tasks)
     lists = numbers.select(*_lists(pieces, cut, typed))
     rows = lists.selectExpr("*", f"posexplode(offset_) AS ({_AT}, offset)")
-    return between(rows.selectExpr(*_rows(cut, typed)), cut.since_ms, cut.as_of_ms)
+    known = {"topic": f"'{cut.topic}'", "partition": "partition_", "offset": "offset"}
+    names = [*MESSAGE_COLUMNS, *(one.shown for one in typed_columns(cut.columns, typed))]
+    made = {name: f"get({quoted(f'{name}_')}, {_AT})" for name in names}
+    return between(
+        rows.selectExpr(*[f"{known.get(name, made[name])} AS {quoted(name)}" for name in names]),
+        cut.since_ms,
+        cut.as_of_ms,
+    )
 
 
 def pieces_of(cut: Snapshot, options: ReadOptions) -> Pieces:
@@ -74,13 +81,6 @@ def _function(of: Of, kind: t.DataType) -> Column:
     made = arrow_udf(of, kind)  # type: ignore[call-overload]  # its stubs know no type hints
     column: Column = made.asNondeterministic()("id")
     return column
-
-
-def _rows(cut: Snapshot, typed: Typed) -> list[str]:
-    known = {"topic": f"'{cut.topic}'", "partition": "partition_", "offset": "offset"}
-    names = [*MESSAGE_COLUMNS, *(one.shown for one in typed_columns(cut.columns, typed))]
-    made = {name: f"get({quoted(f'{name}_')}, {_AT})" for name in names}
-    return [f"{known.get(name, made[name])} AS {quoted(name)}" for name in names]
 
 
 def _lower(options: Mapping[str, str]) -> dict[str, str]:

@@ -23,7 +23,18 @@ from stratamq.spark.planning import OffsetRange
 from stratamq.spark.reading import Reading, read
 from stratamq.spark.union.chunks import Chunks, runs
 from stratamq.spark.union.snapshot import Range
-from stratamq.spark.union.typed import fitted
+
+
+def fitted(found: Any, kind: Any, rows: int) -> Any:
+    """`found` with the fields of `kind`: nulls where it has not got one."""
+    if found is None:
+        return pa.nulls(rows, kind)
+    if not pa.types.is_struct(kind):
+        return found.cast(kind)
+    have = {found.type.field(at).name: found.field(at) for at in range(found.type.num_fields)}
+    children = [fitted(have.get(field.name), field.type, rows) for field in kind]
+    return pa.StructArray.from_arrays(children, fields=list(kind), mask=found.is_null())
+
 
 FETCH_BYTES = 4 << 20
 """Little: memory that is used again is not asked of the system again, and stays in caches."""
@@ -95,7 +106,10 @@ class Columns:
             offsets = [pa.array([], pa.int64())]
             for batch in _fetched(pieces, run, kinds):
                 offsets.append(batch.column("offset"))
-                for name, array in {**_plain(batch, kinds), **parse(batch)}.items():
+                for name, array in {
+                    **{name: batch.column(name) for name in kinds if not _is_typed(name)},
+                    **parse(batch),
+                }.items():
                     made[name].append(array)
             whole = pa.concat_arrays(offsets)
             starts += [rows + end for end in _ends(whole, run)]
@@ -176,10 +190,6 @@ def _fetched(pieces: Pieces, run: Sequence[Range], kinds: Kinds) -> Iterator[pa.
         topic_id=pieces.topic_id,
     )
     return read(replace(pieces.reading, schema=schema, fetch_bytes=size), wanted)
-
-
-def _plain(batch: pa.RecordBatch, kinds: Kinds) -> dict[str, pa.Array]:
-    return {name: batch.column(name) for name in kinds if not _is_typed(name)}
 
 
 def _parser(pieces: Pieces, kinds: Kinds) -> Callable[[pa.RecordBatch], dict[str, pa.Array]]:

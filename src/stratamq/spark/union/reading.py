@@ -14,10 +14,10 @@ from pyspark.sql import types as t
 from stratamq.client import BlockingClient, Client, TopicPartition, options_of
 from stratamq.model.errors import InvalidInput, TopicRecreated
 from stratamq.spark.columns import SCHEMA
+from stratamq.spark.session import make_known
 from stratamq.spark.union.cold import cold_side
 from stratamq.spark.union.columns import MESSAGE_COLUMNS, Typed, typed_columns
 from stratamq.spark.union.hot import hot_side
-from stratamq.spark.union.known import make_known
 from stratamq.spark.union.snapshot import Since, Snapshot, snapshot_of
 
 Moment = datetime | str | int

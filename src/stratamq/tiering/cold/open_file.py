@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stratamq.lake.parquet.buffers import Buffers
 from stratamq.lake.parquet.lookups import key_in_group, tag_in_group
+from stratamq.lake.parquet.pages import Buffers
 from stratamq.lake.parquet.reading import ColdFile
 from stratamq.lake.parquet.sinks import Footer
 from stratamq.meta.tier.files import TierFile

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from stratamq.lake.parquet.buffers import Buffers
 from stratamq.lake.parquet.groups import RowGroup
+from stratamq.lake.parquet.pages import Buffers
 from stratamq.lake.parquet.sources import Span
 from stratamq.meta.tier.files import TierFile, TierObject
 from stratamq.model.errors import CorruptObject, CorruptRecord

@@ -18,10 +18,9 @@ from typing import Any, TypeVar
 
 from stratamq.lake.declared import columns_of, columns_text, declared, merged, parse_columns
 from stratamq.lake.tables.catalog import CatalogOptions, open_catalog
-from stratamq.lake.tables.expiry import SnapshotLimits
 from stratamq.lake.tables.iceberg import IcebergTables, WantedTable
-from stratamq.lake.tables.manifest import manifest_of, table_columns
-from stratamq.lake.tables.manifest_bytes import to_bytes
+from stratamq.lake.tables.manifest import manifest_bytes, manifest_of, table_columns
+from stratamq.lake.tables.snapshots import SnapshotLimits
 from stratamq.model.errors import TimedOut
 from stratamq.model.types import TopicId
 from stratamq.tiering import keys
@@ -129,7 +128,7 @@ class Tables:
         topic = request.topic
         folder = keys.topic_folder(topic.name, topic.topic_id)
         manifest = manifest_of(topic, request.files, request.revision)
-        self._blobs().write(keys.manifest_key(folder), to_bytes(manifest))
+        self._blobs().write(keys.manifest_key(folder), manifest_bytes(manifest))
         if self._options.catalog_uri == NO_CATALOG:
             return Written()
         if not topic.config.flag("lake.iceberg"):

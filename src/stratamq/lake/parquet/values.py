@@ -1,17 +1,25 @@
-"""Values of a declared format as a struct of typed columns."""
+"""Values of a declared format as a struct of typed columns, next to the raw value."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from stratamq.lake.declared import Field, ValueFormat, declared
 from stratamq.lake.parquet._columns import KINDS, Lent, Typed
-from stratamq.lake.parquet.values.contract import ParsedValues, ValueColumns
 from stratamq.model.errors import InvalidConfig
+
+
+class ParsedValues(NamedTuple):
+    """A struct per value, null where it does not parse; and how often that was."""
+
+    column: Any
+    unparsed: int
+    misfits: int
+
 
 ARROW_TYPES = {
     "bool": pa.bool_(),
@@ -53,11 +61,11 @@ def value_columns(
     found = declared(value_format, schema)
     if found is None:
         return None
-    return DeclaredValues(found.format, found.root, schema, prefix_bytes)
+    return ValueColumns(found.format, found.root, schema, prefix_bytes)
 
 
-class DeclaredValues:
-    """JSON or Avro values, by the schema of their topic."""
+class ValueColumns:
+    """Parses JSON or Avro values, by the schema of their topic. A null value is a null struct."""
 
     def __init__(
         self, value_format: ValueFormat, root: Field, schema: str, prefix_bytes: int
@@ -73,9 +81,11 @@ class DeclaredValues:
 
     @property
     def arrow_type(self) -> Any:
+        """The struct that `parse` returns."""
         return self._type
 
     def parse(self, values: Any) -> ParsedValues:
+        """Parse a whole binary array, columnar."""
         fields, specs = _flatten(self._root)
         typed = Typed(specs)
         valid, at, data = values.buffers()
@@ -88,6 +98,7 @@ class DeclaredValues:
         return ParsedValues(_array(self._root, buffers, rows), unparsed, misfits)
 
     def describe(self, counts: Mapping[str, int]) -> str:
+        """Return format, schema and counts, for the file's metadata."""
         return json.dumps({"format": self._format, "schema": self._schema, **counts})
 
 
@@ -110,13 +121,13 @@ def _arrow_type(field: Field) -> Any:
 
 def _flatten(root: Field) -> tuple[list[Field], list[NodeSpec]]:
     """The tree, level by level, so that children lie together."""
-    fields, shown = [root], [True]
+    fields, seen = [root], [True]
     specs: list[NodeSpec] = []
     for number, field in enumerate(fields):  # it grows while it is walked
-        visible = shown[number] and _arrow_type(field) is not None
+        visible = seen[number] and _arrow_type(field) is not None
         first = len(fields)
         fields += field.children
-        shown += [visible and field.kind == "record"] * len(field.children)
+        seen += [visible and field.kind == "record"] * len(field.children)
         least, most = RANGES.get(field.logical or field.kind, (0, field.size))
         name = field.name.encode()
         numbers = first, len(field.children), field.null_branch, least, most

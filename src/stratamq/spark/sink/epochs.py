@@ -26,9 +26,9 @@ from typing import NamedTuple
 
 from stratamq.client import Client, Handle
 from stratamq.model.errors import NotFound, ProducerRefused, StrataError, TopicNotFound
-from stratamq.spark import journal
-from stratamq.spark.journal import TOPICS_MAX, Journal, Note
-from stratamq.spark.losses import Losses, recreated
+from stratamq.spark.failures import Losses, recreated
+from stratamq.spark.sink import journal
+from stratamq.spark.sink.journal import TOPICS_MAX, Journal, Note
 
 OPEN = "Ongoing"
 AT_REST = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")

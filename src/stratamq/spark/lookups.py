@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from stratamq.client import EARLIEST, LATEST, Client, FetchLimits, TopicPartition
 from stratamq.model.errors import OffsetOutOfRange, StrataError, TopicNotFound
-from stratamq.spark.losses import DataLoss, Losses, recreated
+from stratamq.spark.failures import DataLoss, Losses, recreated
 from stratamq.spark.options import ReadOptions, Subscription
 from stratamq.spark.positions import Positions
 from stratamq.wire.kafka.protocol import NO_UUID
@@ -135,20 +135,17 @@ async def densities(
         async with few:
             limits = FetchLimits(bytes_max=SAMPLE_BYTES, wait_ms_max=0)
             try:
-                return _density((await client.fetch(place, begins[place], limits)).data)
+                data = (await client.fetch(place, begins[place], limits)).data
+                headers = [header for header, _ in iter_batches(data)]
+                if not headers:
+                    return 0.0
+                return len(data) / (headers[-1].next_offset - headers[0].base_offset)
             except OffsetOutOfRange:
                 return 0.0  # gone since; whoever reads it has more to say about that
 
     places = list(begins)
     found = await asyncio.gather(*(one(place) for place in places))
     return dict(zip(places, found, strict=True))
-
-
-def _density(data: bytes | bytearray | memoryview) -> float:
-    headers = [header for header, _ in iter_batches(data)]
-    if not headers:
-        return 0.0
-    return len(data) / (headers[-1].next_offset - headers[0].base_offset)
 
 
 async def cut(

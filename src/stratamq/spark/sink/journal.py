@@ -35,11 +35,11 @@ from typing import NamedTuple
 from stratamq.client import Client, TopicPartition, Transaction, Undecided, visible_batches
 from stratamq.model.errors import AlreadyExists, StrataError, TopicNotFound
 from stratamq.model.record import Record
-from stratamq.spark.fetching import Fetching, fetch_all
-from stratamq.spark.looking import bounds
-from stratamq.spark.losses import Losses, warn_once
+from stratamq.spark.failures import Losses, warn_once
+from stratamq.spark.lookups import bounds
 from stratamq.spark.options import FETCH_BYTES
 from stratamq.spark.planning import OffsetRange
+from stratamq.spark.reading import Fetching, fetch_all
 from stratamq.wire.kafka.records import decode_batch, encode_batch
 
 RECORD_BYTES_MAX = 64 << 10

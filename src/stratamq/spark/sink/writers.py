@@ -15,21 +15,28 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from stratamq.client import BlockingClient, ClientOptions
+from stratamq.client import ClientOptions
 from stratamq.model.errors import InvalidConfig, StrataError
-from stratamq.spark import epochs
-from stratamq.spark.epochs import Part
-from stratamq.spark.failing import plain, plainly
-from stratamq.spark.losses import Losses
-from stratamq.spark.names import COMMON, WRITING, check_names, choice, flag, number
-from stratamq.spark.options import client_options
+from stratamq.spark.failures import Losses, plain, plainly
+from stratamq.spark.options import (
+    COMMON,
+    WRITING,
+    check_names,
+    choice,
+    client_options,
+    flag,
+    number,
+)
 from stratamq.spark.reading import shared_client
-from stratamq.spark.rows import check_schema
-from stratamq.spark.writing import TransactionWriter
+from stratamq.spark.sink import epochs
+from stratamq.spark.sink.epochs import Part
+from stratamq.spark.sink.records import TransactionWriter
+from stratamq.spark.sink.rows import check_schema
 from stratamq.wire.kafka.records import Compression
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 PREFIX = "stratamq-spark"
 QUERY_ID, EPOCH = "sql.streaming.queryId", "streaming.sql.batchId"
@@ -159,40 +166,28 @@ def _write_task(
             if not batch.num_rows:
                 continue
             if writer is None:
-                if epoch is not None and _is_decided(client, name, epoch):
-                    _drain(batches)
+                if epoch is not None and client.call(
+                    epochs.is_decided(client.asyncio, name, epoch)
+                ):
+                    # Spark wants its rows to be taken.
+                    for _ in batches:
+                        pass
                     return TaskWritten(query=name, was_decided=True)
-                writer = _begin(client, options, epochs.task_id(name, task, attempt))
+                beginning = client.asyncio.begin(
+                    epochs.task_id(name, task, attempt),
+                    timeout_ms=options.timeout_ms,
+                    compression=options.compression,
+                )
+                writer = TransactionWriter(client, client.call(beginning))
             writer.add(batch, options.topic)
         if writer is None:
             return TaskWritten()
         writer.flush()
     except BaseException:
         if writer is not None:
-            _give_up(client, writer)
+            # The first failure is what counts; if this fails too, the transaction times out.
+            ending = client.start(client.asyncio.end(writer.transaction.handle, commit=False))
+            ending.exception(timeout=10)
         raise
     part = Part(writer.transaction.handle, task, attempt, writer.topics)
     return TaskWritten(query=name, part=part, rows=writer.rows)
-
-
-def _begin(client: BlockingClient, options: WriteOptions, name: str) -> TransactionWriter:
-    beginning = client.asyncio.begin(
-        name, timeout_ms=options.timeout_ms, compression=options.compression
-    )
-    return TransactionWriter(client, client.call(beginning))
-
-
-def _is_decided(client: BlockingClient, query: str, epoch: int) -> bool:
-    return client.call(epochs.is_decided(client.asyncio, query, epoch))
-
-
-def _give_up(client: BlockingClient, writer: TransactionWriter) -> None:
-    """The first failure is what counts; if this fails too, the transaction times out."""
-    ending = client.start(client.asyncio.end(writer.transaction.handle, commit=False))
-    ending.exception(timeout=10)
-
-
-def _drain(batches: Iterator[pa.RecordBatch]) -> None:
-    """Spark wants its rows to be taken."""
-    for _ in batches:
-        pass

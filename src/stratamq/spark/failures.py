@@ -1,15 +1,18 @@
-"""Records that are gone before they were read, or after they were written.
+"""What a query loses or fails of, said in one clear sentence instead of a traceback.
 
-`failOnDataLoss` decides: `true` ends the query with an error that says what is gone, `false` says
-the same in the log and goes on. Nothing is passed over in silence.
+All of a data source runs in Python workers that Spark starts; what they raise reaches the user as
+text, with the traceback unless the worker says otherwise. Spark ends a worker that raised, so what
+is set for it here affects no other query.
 """
 
 from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ParamSpec, TypeVar
 
 from stratamq.client import TopicPartition
 from stratamq.model.errors import OffsetOutOfRange, StrataError, TopicRecreated
@@ -56,3 +59,32 @@ class Losses:
 def warn_once(text: str) -> None:
     """Spark asks a hundred times a second where a stream stands: a line for each is no help."""
     logger.warning(text)
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+HIDE = "SPARK_HIDE_TRACEBACK"
+"""What Spark's workers look at before they tell of an exception."""
+
+
+class StrataMQError(Exception):
+    """What a query that fails because of us shows."""
+
+
+def plainly(work: Callable[P, T]) -> Callable[P, T]:
+    """Expected failures of `work` as a StrataMQError that says no more than what is wrong."""
+
+    @functools.wraps(work)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return work(*args, **kwargs)
+        except StrataError as error:
+            raise plain(error) from None
+
+    return wrapped
+
+
+def plain(error: StrataError) -> StrataMQError:
+    os.environ[HIDE] = "1"
+    return StrataMQError(str(error))

@@ -1,6 +1,8 @@
 """What a writing task does: rows into batches, batches into one transaction that it leaves open.
 
-Rows stay columns from Spark to the node: no step is taken for each of them in the interpreter.
+Rows stay columns from Spark to the node: Python makes no step for each of them. Partitions of keys
+are chosen as Kafka's own clients choose them, with the hash of `wire.kafka.partitioner`, for all
+keys of a length at once.
 """
 
 from __future__ import annotations
@@ -10,16 +12,63 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from stratamq.client import BlockingClient, TopicPartition, Transaction
 from stratamq.lake.parquet.arrays import rows_of
 from stratamq.model.errors import InvalidRecord
-from stratamq.spark.placing import Numbers, offsets_of, partitions_of
-from stratamq.spark.rows import by_topic, records_of
+from stratamq.spark.sink.rows import by_topic, records_of
 from stratamq.wire.kafka.records import Packed
+
+_SEED = 0x9747B28C
+_M = np.uint32(0x5BD1E995)
+_WORD_BYTES = 4
+
+Numbers = NDArray[np.int64]
+
+
+def partitions_of(keys: pa.Array, count: int) -> Numbers:
+    """The partition of each key out of `count`. What stands for a null says nothing."""
+    places = offsets_of(keys)
+    lengths = np.diff(places)
+    data = _numbers(keys.buffers()[2], np.uint8)
+    hashes = np.zeros(len(keys), np.uint32)
+    for length in np.unique(lengths):
+        rows = np.flatnonzero(lengths == length)
+        hashes[rows] = _hashes(data[places[rows, None] + np.arange(length)])
+    return (hashes & np.uint32(0x7FFFFFFF)).astype(np.int64) % count
+
+
+def offsets_of(array: pa.Array) -> NDArray[np.int32]:
+    """Where each of its values begins, and the last one ends."""
+    places = _numbers(array.buffers()[1], np.int32)
+    return places[array.offset : array.offset + len(array) + 1]
+
+
+def _numbers(buffer: pa.Buffer | None, kind: type[Any]) -> NDArray[Any]:
+    return np.frombuffer(b"" if buffer is None else buffer, kind)
+
+
+def _hashes(keys: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """MurmurHash2 of keys of one length, each a row of bytes."""
+    count, length = keys.shape
+    padded = np.zeros((count, -(-length // _WORD_BYTES) * _WORD_BYTES), np.uint8)
+    padded[:, :length] = keys
+    words = padded.view("<u4").astype(np.uint32)
+    whole = length // _WORD_BYTES
+    found = np.full(count, (_SEED ^ length) & 0xFFFFFFFF, np.uint32)
+    for column in words.T[:whole]:
+        mixed = column * _M
+        found = (found * _M) ^ ((mixed ^ mixed >> np.uint32(24)) * _M)
+    if length % _WORD_BYTES:
+        found = (found ^ words[:, whole]) * _M
+    found = (found ^ found >> np.uint32(13)) * _M
+    return found ^ found >> np.uint32(15)
+
 
 BATCH_BYTES = 512 << 10
 """Half of what a topic takes by default."""
@@ -113,7 +162,9 @@ class TransactionWriter:
             named = rows.column("partition").cast(pa.int64())
             chosen = _mask(named.is_valid())
             found[chosen] = named.drop_null().to_numpy()
-            _check(found, topic, count)
+            wrong = found[(found < 0) | (found >= count)]
+            if len(wrong):
+                raise InvalidRecord(f"{topic!r} has {count} partitions, not {wrong[0]}")
         return found
 
     def _any_partitions(self, topic: str, sizes: Numbers, count: int) -> Numbers:
@@ -172,9 +223,3 @@ def _apart(partitions: Numbers) -> Iterator[tuple[int, Numbers]]:
 def _mask(array: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     mask: np.ndarray[tuple[int], np.dtype[np.bool_]] = array.to_numpy(zero_copy_only=False)
     return mask
-
-
-def _check(partitions: Numbers, topic: str, count: int) -> None:
-    wrong = partitions[(partitions < 0) | (partitions >= count)]
-    if len(wrong):
-        raise InvalidRecord(f"{topic!r} has {count} partitions, not {wrong[0]}")
