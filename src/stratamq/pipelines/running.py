@@ -61,7 +61,7 @@ class StepFailed(StrataError):
 def run(
     spec_path: Path, options: RunOptions, on_change: OnChange = lambda step: None
 ) -> PipelineSteps:
-    """All steps, once, with what there is to be read. StepFailed names the first that failed."""
+    """Run all steps once, over the records there are. StepFailed names the first that failed."""
     spec = _spec(spec_path)
     own = {SERVERS_CONF: options.servers} if options.servers else {}
     settings = {**spec.configuration, **own}
@@ -129,7 +129,7 @@ class _PipelineRun:
             self._spark, self._spec.catalog, self._spec.database, dict(self._settings)
         )
         flows = _Flows(self._spark, graph)
-        with contextlib.redirect_stdout(io.StringIO()):  # it tells which files it reads
+        with contextlib.redirect_stdout(io.StringIO()):  # it prints which files it reads
             register_definitions(self._path, flows, self._spec, self._spark, graph)
         with _listening(self._spark, self._steps, self._on_change):
             error = self._follow(graph, full_refresh)
@@ -158,7 +158,7 @@ class _PipelineRun:
                     self._said[step.name] = message
                     self._on_change(step)
         except PySparkException as error:
-            # Behind the last event comes what Python workers counted, which PySpark does not know.
+            # After the last event comes what Python workers counted, which PySpark does not know.
             is_over = error.getCondition() == COUNTED and all(step.is_done for step in self._steps)
             return None if is_over else error
         return None

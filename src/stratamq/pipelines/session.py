@@ -31,7 +31,7 @@ def connect(
     """With `remote`, a server that is running; else one of its own, whose driver is here.
 
     A driver of its own keeps tables and their catalog in `folder`, so that the next run finds them,
-    and tells what it has to tell to a log file there.
+    and writes its messages to a log file there.
     """
     if remote is not None:
         check_server(remote)
@@ -50,8 +50,8 @@ def connect(
             return register(builder.remote(remote or master).getOrCreate())
     except (PySparkException, Py4JError) as error:
         why = str(error).strip().splitlines()
-        told = next((line for line in why if "Exception: " in line), why[0] if why else "")
-        raise StrataError(f"Spark did not start ({folder / LOG} has more): {told}") from None
+        found = next((line for line in why if "Exception: " in line), why[0] if why else "")
+        raise StrataError(f"Spark did not start ({folder / LOG} has more): {found}") from None
 
 
 def _own(folder: Path, master: str) -> dict[str, str]:
@@ -91,7 +91,7 @@ def quiet(log: Path) -> Iterator[None]:
     sys.stderr.flush()
     kept = os.dup(STDERR)
     with log.open("ab") as file, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # settings that only a new server takes are told to each
+        warnings.simplefilter("ignore")  # settings that only a new server takes warn each client
         os.dup2(file.fileno(), STDERR)
         try:
             yield

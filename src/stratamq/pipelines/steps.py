@@ -68,7 +68,7 @@ class PipelineSteps:
     @property
     def suspects(self) -> list[PipelineStep]:
         """Of a run that failed: those that did, or else those that did once and were not heard of
-        again. Spark may end a run before it has told why."""
+        again. Spark may end a run before it has reported why."""
         return self.failed or [step for step in self._found.values() if step.error]
 
 

@@ -65,7 +65,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 HIDE = "SPARK_HIDE_TRACEBACK"
-"""What Spark's workers look at before they tell of an exception."""
+"""The variable that Spark's workers read before they report an exception."""
 
 
 class StrataMQError(Exception):

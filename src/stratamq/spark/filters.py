@@ -1,6 +1,6 @@
 """Filters that the source takes over from Spark.
 
-Each one is applied to the rows, so Spark need not do it again; beside that, those on topic,
+Each one is applied to the rows, so Spark need not do it again; in addition, those on topic,
 partition, offset and time narrow what is read at all.
 """
 

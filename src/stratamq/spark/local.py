@@ -1,8 +1,8 @@
 """`path`: a data folder instead of servers. A node is started on it, and ends when Spark does.
 
 The workers in which a data source runs come and go, so the node is a process apart, watched by a
-guardian (this module as a program) that ends it together with the JVM. Whoever asks for the same
-folder again finds its address in a file.
+guardian (this module as a program) that ends it together with the JVM. A query that asks for the
+same folder again finds its address in a file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _guardians: list[subprocess.Popen[str]] = []
 
 
 def servers_for(folder: Path) -> str:
-    """`host:port` of a node on the folder. InvalidConfig when somebody else has it open."""
+    """`host:port` of a node on the folder. InvalidConfig when another process has it open."""
     if not folder.is_dir():
         raise InvalidConfig(f"path: there is no folder {folder}")
     place = Path(tempfile.gettempdir()) / f"stratamq-spark-{os.getuid()}"
@@ -43,7 +43,7 @@ def servers_for(folder: Path) -> str:
 
 @contextlib.contextmanager
 def _locked(note: Path) -> Iterator[None]:
-    """Two queries that begin at once start one node."""
+    """Hold the folder's lock: two queries that begin at once start one node."""
     with note.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -67,8 +67,8 @@ def _start(folder: Path, note: Path) -> str:
     )
     _guardians.append(guardian)
     assert guardian.stdout is not None
-    with guardian.stdout as told:
-        line = told.readline().strip()
+    with guardian.stdout as output:
+        line = output.readline().strip()
     found = READY.match(line)
     if found is None:
         guardian.wait()
@@ -79,13 +79,13 @@ def _start(folder: Path, note: Path) -> str:
 
 
 def _whom_to_follow() -> int:
-    """The JVM that our worker belongs to, or else whoever started this process."""
+    """Find the JVM that our worker belongs to, or else the process that started this one."""
     pid = os.getppid()
     for _ in range(ANCESTORS_MAX):
-        told = subprocess.run(
+        found = subprocess.run(
             ["ps", "-o", "ppid=,comm=", "-p", str(pid)], capture_output=True, text=True, check=False
         ).stdout.split(None, 1)
-        name, parent = (Path(told[1].strip()).name, int(told[0])) if len(told) == 2 else ("", 0)
+        name, parent = (Path(found[1].strip()).name, int(found[0])) if len(found) == 2 else ("", 0)
         if name == "java":
             return pid
         if parent <= 1:

@@ -141,7 +141,7 @@ async def densities(
                     return 0.0
                 return len(data) / (headers[-1].next_offset - headers[0].base_offset)
             except OffsetOutOfRange:
-                return 0.0  # gone since; whoever reads it has more to say about that
+                return 0.0  # gone since; the read will say more about that
 
     places = list(begins)
     found = await asyncio.gather(*(one(place) for place in places))

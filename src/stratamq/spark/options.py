@@ -56,7 +56,7 @@ SPARKS_OWN = ("queryName",)
 
 
 def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
-    """InvalidConfig for the first name that nobody knows, with the nearest one that is known."""
+    """Raise InvalidConfig for the first unknown name, with the nearest known one."""
     by_lower = {name.lower(): name for name in (*known, *SPARKS_OWN)}
     for name in given:
         if name.lower() in by_lower:

@@ -50,12 +50,12 @@ def split(
     if missing > 0:
         for one in full:
             parts[one.place] += -(-missing * one.count // total)
-    return [piece for one in full for piece in _pieces(one, min(parts[one.place], one.count))]
-
-
-def _pieces(one: OffsetRange, count: int) -> list[OffsetRange]:
-    cuts = [one.start + one.count * i // count for i in range(count + 1)]
-    return [replace(one, start=start, stop=stop) for start, stop in pairwise(cuts)]
+    pieces = []
+    for one in full:
+        count = min(parts[one.place], one.count)
+        cuts = [one.start + one.count * i // count for i in range(count + 1)]
+        pieces += [replace(one, start=start, stop=stop) for start, stop in pairwise(cuts)]
+    return pieces
 
 
 Offsets = Mapping[TopicPartition, int]
@@ -86,7 +86,7 @@ def admitted(
             share = min(share, limits.bytes_max / total_bytes)
     if share == 1.0:
         return dict(ends)
-    # At least one offset each, or a small partition would wait for ever behind large ones.
+    # At least one offset each, or a small partition would wait for ever for large ones.
     return {
         place: starts[place] + min(count, max(int(count * share), 1))
         for place, count in counts.items()

@@ -53,7 +53,11 @@ def positions_of(options: Mapping[str, str], side: str, default: str) -> Positio
     """From `{side}Timestamp`, else `{side}OffsetsByTimestamp`, else `{side}Offsets`."""
     unnamed = Position(WORDS["earliest" if side == "starting" else "latest"], False)
     if (text := options.get(f"{side}timestamp")) is not None:
-        return Positions(Position(_time(text, f"{side}Timestamp"), False))
+        if not text.isascii() or not text.isdigit():
+            raise InvalidConfig(
+                f"{side}Timestamp must be a time in milliseconds since 1970, not {text!r}"
+            )
+        return Positions(Position(int(text), False))
     if (text := options.get(f"{side}offsetsbytimestamp")) is not None:
         name = f"{side}OffsetsByTimestamp"
         return _named(unnamed, text, name, by_time=True)
@@ -61,12 +65,6 @@ def positions_of(options: Mapping[str, str], side: str, default: str) -> Positio
     if text.lower() in WORDS:
         return Positions(Position(WORDS[text.lower()], False))
     return _named(unnamed, text, name, by_time=False)
-
-
-def _time(text: str, name: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise InvalidConfig(f"{name} must be a time in milliseconds since 1970, not {text!r}")
-    return int(text)
 
 
 def _named(other: Position, text: str, name: str, *, by_time: bool) -> Positions:
@@ -132,17 +130,18 @@ class StreamOffsets:
 
 
 def lag(progress: Mapping[str, Any]) -> dict[TopicPartition, int]:
-    """How far a query is behind, by partition, from `query.lastProgress` (as a dict).
+    """Return how many offsets a query has still to read, by partition, from `query.lastProgress`
+    (as a dict).
 
     Spark shows for each source where it has read to and where the topics ended.
     """
-    behind: dict[TopicPartition, int] = {}
+    missing: dict[TopicPartition, int] = {}
     for source in progress.get("sources", ()):
         ends, latest = _parsed(source.get("endOffset")), _parsed(source.get("latestOffset"))
         ends = ends.without([one.name for one in recreated(ends.ids, latest.ids)])
         for place, offset in latest.offsets.items():
-            behind[place] = offset - ends.offsets.get(place, 0)
-    return behind
+            missing[place] = offset - ends.offsets.get(place, 0)
+    return missing
 
 
 def _parsed(text: object) -> StreamOffsets:

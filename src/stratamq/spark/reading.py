@@ -58,14 +58,14 @@ class Fetching:
 
 
 class Answer(NamedTuple):
-    """What lies before `offset` is not to be shown: another answer had it, or it was deleted."""
+    """Records below `offset` are not returned: another answer had them, or they were deleted."""
 
     offset: int
     fetched: Fetched
 
 
 def answers(client: BlockingClient, asked: Fetching) -> Iterator[Answer]:
-    """Until the range is covered. The next ones are on their way while one is used."""
+    """Yield answers until the range is covered. The next ones are fetched while one is used."""
     queue: asyncio.Queue[Answer | BaseException | None] = asyncio.Queue(AHEAD_MAX)
     filling = client.start(_fill(queue, client.asyncio, asked))
     try:
@@ -90,12 +90,16 @@ async def _fill(
 
 
 async def fetch_all(client: Client, asked: Fetching) -> AsyncIterator[Answer]:
-    """Until the range is covered, one after the other."""
+    """Fetch answers until the range is covered, one after the other."""
     wanted = asked.wanted
     offset, empty = wanted.start, 0
     while offset < wanted.stop:
         try:
-            limits = FetchLimits(bytes_max=_size(asked, offset), wait_ms_max=WAIT_MS)
+            bytes_max = asked.bytes_max
+            if wanted.offset_bytes:  # about as much as the range has, and not what is after it
+                about = int((wanted.stop - offset) * wanted.offset_bytes * 1.1) + SPARE_BYTES
+                bytes_max = min(bytes_max, about)
+            limits = FetchLimits(bytes_max=bytes_max, wait_ms_max=WAIT_MS)
             fetched = await client.fetch(
                 wanted.place, offset, limits, committed=asked.committed, topic_id=wanted.topic_id
             )
@@ -103,11 +107,11 @@ async def fetch_all(client: Client, asked: Fetching) -> AsyncIterator[Answer]:
             asked.losses.accept(error, "reads the new one from its beginning, next time")
             return
         except OffsetOutOfRange:
-            place = asked.wanted.place
+            place = wanted.place
             starts, ends = await bounds(client, [place], asked.committed)
             if asked.losses.fatal or starts[place] <= offset:
-                raise DataLoss(place, offset, starts[place], ends[place])
-            offset = min(starts[place], asked.wanted.stop)
+                raise DataLoss(place, offset, starts[place], ends[place]) from None
+            offset = min(starts[place], wanted.stop)
             continue
         spans = walk(fetched.data)
         after = max(offset, spans[-1].last_offset + 1) if spans else offset
@@ -118,15 +122,6 @@ async def fetch_all(client: Client, asked: Fetching) -> AsyncIterator[Answer]:
         empty += 1
         if empty > EMPTY_MAX:
             raise TimedOut(f"{wanted.place}: nothing came from {offset} to {wanted.stop - 1}")
-
-
-def _size(asked: Fetching, offset: int) -> int:
-    """No more than what is wanted has, about."""
-    wanted = asked.wanted
-    if not wanted.offset_bytes:
-        return asked.bytes_max
-    about = int((wanted.stop - offset) * wanted.offset_bytes * 1.1) + SPARE_BYTES
-    return min(asked.bytes_max, about)
 
 
 LOG_APPEND_TIME, CREATE_TIME = 1, 0
@@ -148,7 +143,7 @@ def shared_client(options: ClientOptions) -> BlockingClient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Everything a task needs to know beside its range of offsets. Picklable."""
+    """Everything a task needs to know in addition to its range of offsets. Picklable."""
 
     client: ClientOptions
     schema: pa.Schema

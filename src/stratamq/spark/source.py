@@ -60,7 +60,7 @@ class StrataMQSource(DataSource):
 
     @plainly
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from stratamq.spark.sink.writers import BatchWriter  # those who read do without
+        from stratamq.spark.sink.writers import BatchWriter  # readers do without it
 
         return BatchWriter(dict(self.options), schema, overwrite)
 
@@ -129,8 +129,8 @@ async def _ranges(
     since = dict.fromkeys(places, 0)
     if scope.since_ms is not None:
         asked = dict.fromkeys(places, scope.since_ms)
-        told = await client.list_offsets(asked, committed=options.committed)
-        since = {place: cuts[place][1] if told[place] < 0 else told[place] for place in places}
+        found = await client.list_offsets(asked, committed=options.committed)
+        since = {place: cuts[place][1] if found[place] < 0 else found[place] for place in places}
     bounds = {
         place: (max(start, scope.start, since[place]), min(stop, scope.stop))
         for place, (start, stop) in cuts.items()

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 
 class RefusedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A stream whose options are wrong. Spark 4.3 loses an error that is raised before it has a
+    reader, and reports a variable of its own instead; so there is a reader, which raises it."""
+
     def __init__(self, why: StrataError) -> None:
         self._why = why
 
@@ -59,7 +62,7 @@ Offsets = Mapping[TopicPartition, int]
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Lives in a Python worker beside the driver for as long as the query runs.
+    """Lives in a Python worker next to the driver for as long as the query runs.
 
     Offsets are where the next micro-batch begins, with the ids of their topics: a topic that is
     deleted and made again ends the query, or is read from its beginning (`failOnDataLoss=false`).

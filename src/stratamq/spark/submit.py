@@ -40,7 +40,7 @@ class Packages:
     left_out: tuple[str, ...] = ()
 
     def settings(self, given: Mapping[str, str]) -> dict[str, str]:
-        """As settings of Spark, together with those that somebody gave."""
+        """As settings of Spark, together with those the user gave."""
         if not self.wanted:
             return {}
         lists = {"spark.jars.packages": self.wanted, "spark.jars.excludes": self.left_out}
@@ -85,7 +85,7 @@ def hadoop_version(jars: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """A job, where it runs, and what it needs beside Spark itself."""
+    """A job, where it runs, and what it needs in addition to Spark."""
 
     job: Path
     arguments: Sequence[str] = ()
@@ -102,18 +102,14 @@ def command(asked: Submission) -> list[str]:
         raise InvalidConfig(f"there is no job {asked.job}")
     words = [str(HOME / "bin" / "spark-submit"), "--master", asked.master]
     jars = packages(s3=asked.s3, kafka=asked.kafka).settings(asked.settings)
-    for name, value in {**_settings(asked), **asked.settings, **jars}.items():
+    settings = {**PATIENT, **({SERVERS_CONF: asked.servers} if asked.servers else {})}
+    if is_local(asked.master):
+        settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+    for name, value in {**settings, **asked.settings, **jars}.items():
         words += ["--conf", f"{name}={value}"]
     return [*words, str(asked.job), *asked.arguments]
 
 
 def environment(before: Mapping[str, str]) -> dict[str, str]:
-    """With the Python that has this package, unless somebody chose another."""
+    """Set the Python that has this package, unless the user chose another."""
     return {"PYSPARK_PYTHON": sys.executable, **before, "SPARK_HOME": str(HOME)}
-
-
-def _settings(asked: Submission) -> dict[str, str]:
-    found = {**PATIENT, **({SERVERS_CONF: asked.servers} if asked.servers else {})}
-    if is_local(asked.master):
-        found |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
-    return found

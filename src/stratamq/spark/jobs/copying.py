@@ -1,9 +1,9 @@
 """A topic as a table of its own, in folders by columns that queries ask for.
 
-A copy is written beside its place and put there when it is whole. So one that is cut off changes
-nothing, two at once are both whole and the later one stays, and readers see the one before or the
-one after; only between two renames, for a moment, there is none. What a run that was killed had
-written is in a folder beside the target, `_{name}.copy-...`, and may be deleted.
+A copy is written next to its target and moved there when it is whole. So one that is cut off
+changes nothing, two at once are both whole and the later one stays, and readers see the one before
+or the one after; only between two renames, for a moment, there is none. What a run that was killed
+had written is in a folder next to the target, `_{name}.copy-...`, and may be deleted.
 """
 
 from __future__ import annotations
@@ -39,16 +39,17 @@ def partitioned_copy(
 
 
 class _Place:
-    """A folder, one beside it for what is being made, and one for what is replaced."""
+    """A folder, one next to it for the copy that is being made, and one for the copy it
+    replaces."""
 
     def __init__(self, spark: SparkSession, target: str) -> None:
         hadoop = spark._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
         configured = spark._jsparkSession.sessionState().newHadoopConf()
         plain = hadoop.Path(target)
         self.target = plain.getFileSystem(configured).makeQualified(plain)
-        beside = f"_{self.target.getName()}.copy-{uuid.uuid4().hex}"
-        self.made = hadoop.Path(self.target.getParent(), beside)
-        self._before = hadoop.Path(self.target.getParent(), f"{beside}.before")
+        name = f"_{self.target.getName()}.copy-{uuid.uuid4().hex}"
+        self.made = hadoop.Path(self.target.getParent(), name)
+        self._before = hadoop.Path(self.target.getParent(), f"{name}.before")
         self._files = hadoop.FileContext.getFileContext(self.target.toUri(), configured)
         gateway = spark.sparkContext._gateway
         self._as_is = gateway.new_array(hadoop.Options.Rename, 0)  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Which files of a topic are to be made anew. Pure: a node's answer in, rewrites out."""
+"""Which files of a topic are to be rewritten. Pure: a node's answer in, rewrites out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stratamq.wire.kafka.protocol.messages.lake import DescribedLake, LakeFile, 
 
 class FileRewrite(NamedTuple):
     """One file with offsets `base..end - 1`, in place of those that begin at `replaced` and whose
-    objects are `objects`: if they are others by then, somebody else was faster.
+    objects are `objects`: if they are others by then, another writer was faster.
 
     It will have nothing below `start`, and none of the `deleted` records that are known to be so.
     It is made in the formats that all of them have.
@@ -55,13 +55,9 @@ def with_deletions(lake: DescribedLake) -> list[FileRewrite]:
         _rewrite(part, [file])
         for part in lake.partitions
         for file in _live(part)
-        if _holds_deleted(file, part)
+        if is_outdated(file, part.deleted, part.start_offset)
+        or is_cut_into(file, part.start_offset)
     ]
-
-
-def _holds_deleted(file: LakeFile, part: LakePartition) -> bool:
-    start = part.start_offset
-    return is_outdated(file, part.deleted, start) or is_cut_into(file, start)
 
 
 def _live(part: LakePartition) -> list[LakeFile]:

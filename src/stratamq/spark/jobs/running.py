@@ -37,7 +37,7 @@ def compact_files(
 
 
 def apply_deletes(spark: SparkSession, name: str, **given: Any) -> Outcome:
-    """Files with deleted records are made anew without them, also where DeleteRecords or retention
+    """Rewrite files with deleted records without them, also where DeleteRecords or retention
     has put the partition's start into a file. Raw segments too. What was replaced is deleted from
     the store after `tier.orphan.grace.ms`."""
     return _run(spark, name, plan.with_deletions, **given)
@@ -55,7 +55,7 @@ def _run(
     """`store` are fields of StoreOptions, where tasks reach the store in another way than nodes."""
     where = servers or spark.conf.get(SERVERS_CONF, None) or SERVERS
     with BlockingClient(options_of(where, options or {})) as client:
-        lake, cluster_id = client.call(_told(client.asyncio, name))
+        lake, cluster_id = client.call(_lake_and_cluster(client.asyncio, name))
         # Credentials are not among it: tasks find their own, by AWS's ways.
         work = Work(
             client=client.asyncio.options,
@@ -64,11 +64,9 @@ def _run(
             owner=owner_mark(cluster_id),
             store_url=lake.store_url,
             store={
-                **{
-                    "s3_endpoint": lake.s3_endpoint,
-                    "s3_region": lake.s3_region,
-                    "s3_path_style": lake.s3_path_style,
-                },
+                "s3_endpoint": lake.s3_endpoint,
+                "s3_region": lake.s3_region,
+                "s3_path_style": lake.s3_path_style,
                 **(store or {}),
             },
             value_format=lake.value_format,
@@ -79,7 +77,7 @@ def _run(
     return Outcome(*map(sum, totals))
 
 
-async def _told(client: Client, name: str) -> tuple[DescribedLake, str]:
+async def _lake_and_cluster(client: Client, name: str) -> tuple[DescribedLake, str]:
     return await client.describe_lake(name), (await client.cluster()).cluster_id or ""
 
 

@@ -97,7 +97,7 @@ async def decide(
 ) -> None:
     """All parts count, or none does. Safe to repeat, from any driver."""
     recording = await client.begin(driver_id(query))
-    note, start = await _journal(client, query)  # nobody else can record anything now
+    note, start = await _journal(client, query)  # no other writer can record anything now
     if note is not None and note.epoch >= epoch:
         await abort(client, parts)
         await finish(client, query, epoch, losses)
@@ -178,7 +178,7 @@ async def _end(client: Client, query: str, epoch: int, parts: Sequence[Part]) ->
 
 
 async def commit_all(client: Client, parts: Sequence[Part]) -> None:
-    """Of a batch, which nobody repeats under the same name: no note of it is kept."""
+    """Decide a batch, which is never repeated under the same name: no note of it is stored."""
     await check_topics(client, parts)
     await asyncio.gather(*(client.end(part.handle, commit=True) for part in parts))
 

@@ -18,7 +18,7 @@ Format, a JSON object per record:
     {"epoch": 7, "topics": {"totals": "8f3c..."}}   ids of the topics written to, by name
     {"epoch": 7, "ended": true}                     all transactions of the tasks are committed
 
-Earlier versions kept a note as the metadata of a group's offset (at most 4096 bytes, deleted with
+Earlier versions stored a note as the metadata of a group's offset (at most 4096 bytes, deleted with
 the group's offsets or with the target topic): `read_group` still finds those.
 """
 
@@ -44,7 +44,7 @@ from stratamq.wire.kafka.records import decode_batch, encode_batch
 
 RECORD_BYTES_MAX = 64 << 10
 FRAME_BYTES = 128
-"""What a record has beside the text of its tasks or topics, and more."""
+"""What a record has in addition to the text of its tasks or topics, and a little more."""
 
 TOPICS_MAX = 1000
 TRIM_AFTER = 200
@@ -197,7 +197,7 @@ async def append(transaction: Transaction, query: str, note: Note) -> int:
 
 
 async def append_ended(client: Client, query: str, epoch: int) -> None:
-    """Outside of any transaction: it is true whoever says it, and may be said twice."""
+    """Record outside of any transaction: it is true for every writer, and may be recorded twice."""
     value = json.dumps({"epoch": epoch, "ended": True}).encode()
     batch = encode_batch([Record(value=value)], now_ms=time.time_ns() // 1_000_000)
     await client.produce(place_of(query), batch)

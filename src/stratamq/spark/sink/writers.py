@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 PREFIX = "stratamq-spark"
 QUERY_ID, EPOCH = "sql.streaming.queryId", "streaming.sql.batchId"
-"""What Spark tells the tasks of a streaming query. The id lies in the checkpoint, so that it is the
+"""What Spark gives the tasks of a streaming query. The id lies in the checkpoint, so that it is the
 same after a restart."""
 
 TIMEOUT_MS = 600_000
@@ -72,7 +72,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
 
 @dataclass
 class TaskWritten(WriterCommitMessage):
-    """What a task tells the driver. `query` is None when it had no rows to write."""
+    """What a task reports to the driver. `query` is None when it had no rows to write."""
 
     query: str | None = None
     part: Part | None = None
@@ -81,7 +81,7 @@ class TaskWritten(WriterCommitMessage):
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """All tasks of a write under one name that nobody else has."""
+    """Writes a batch: all its tasks under one name that no other write has."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         self._options = write_options(options)
@@ -107,7 +107,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Made anew for each epoch; what has to outlive it is in the messages and on the nodes."""
+    """Writes one epoch of a stream; what has to outlive it is in the messages and on the nodes."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options = write_options(options)

@@ -2,13 +2,13 @@
 
 Spark's Python sources make every column, whether or not a query uses it. So the numbers are all
 that Spark is given as rows, and a column is a function of a number: the optimizer drops those
-functions that nobody asks for, and a dropped column is neither parsed nor moved.
+functions that no query uses, and a dropped column is neither parsed nor moved.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -42,15 +42,15 @@ class Chunks:
         return max(1, min(self.count, max(least, -int(-total_bytes // TASK_BYTES))))
 
     def of(self, numbers: Iterable[int]) -> list[Range]:
-        """What they stand for, one each."""
+        """Return the range of each of these numbers."""
         ends = list(accumulate(self._counts()))
-        return [self._chunk(number, ends) for number in numbers]
-
-    def _chunk(self, number: int, ends: Sequence[int]) -> Range:
-        at = bisect_right(ends, number)
-        whole = self.ranges[at]
-        start = whole.start + (number - (ends[at - 1] if at else 0)) * self.size
-        return Range(whole.partition, start, min(start + self.size, whole.end))
+        chunks = []
+        for number in numbers:
+            at = bisect_right(ends, number)
+            whole = self.ranges[at]
+            start = whole.start + (number - (ends[at - 1] if at else 0)) * self.size
+            chunks.append(Range(whole.partition, start, min(start + self.size, whole.end)))
+        return chunks
 
     def _counts(self) -> list[int]:
         return [-(-(one.end - one.start) // self.size) for one in self.ranges]

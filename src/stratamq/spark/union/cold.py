@@ -12,7 +12,6 @@ from pyspark.sql import functions as f
 from stratamq.spark.union.columns import (
     MESSAGE_COLUMNS,
     Typed,
-    TypedColumn,
     between,
     file_schema,
     quoted,
@@ -32,7 +31,7 @@ _HEADERS = (
 _TIMESTAMP_TYPE = (
     "CASE WHEN producer_timestamp IS NOT NULL AND `timestamp` IS NOT NULL THEN 1 ELSE {now} END"
 )
-"""Files have the producer's own stamp where it is not the one that is shown, and that is the node's
+"""Files have the producer's own stamp where it is not the one in the table, and that is the node's
 then. Where both are the same, the topic's setting decides."""
 
 
@@ -45,38 +44,33 @@ def cold_side(
         return None
     columns = () if typed == "none" else cut.columns
     paths = [path_of(cut.store_url, file.parquet_key or "") for file in cut.files]
-    given = {**_unsaid(spark, cut.reached), **options}
+    given = {**_unset(spark, cut.reached), **options}
     try:
         rows = spark.read.schema(file_schema(columns)).options(**given).parquet(*paths)
     except (PySparkException, Py4JError) as error:
         raise explained(error, cut.store_url) from None
-    # Committed, and not below where its partition begins.
-    found = ~f.col("aborted")
+    visible = ~f.col("aborted")
     for partition, start in cut.starts.items():
-        found &= (f.col("partition") != partition) | (f.col("offset") >= start)
-    counted = _without_deleted(rows.where(found), cut)
-    dated = between(counted, cut.since_ms, cut.as_of_ms)
-    message = [_column(name, cut) for name in MESSAGE_COLUMNS]
-    return dated.selectExpr(*message, *map(_typed_column, typed_columns(cut.columns, typed)))
-
-
-def _unsaid(spark: SparkSession, told: Mapping[str, str]) -> dict[str, str]:
-    """What the session has no setting of its own for."""
-    asked = {name: spark.conf.get(f"spark.hadoop.{name}", None) for name in told}
-    return {name: value for name, value in told.items() if asked[name] is None}
-
-
-def _column(name: str, cut: Snapshot) -> str:
+        visible &= (f.col("partition") != partition) | (f.col("offset") >= start)
+    present = _without_deleted(rows.where(visible), cut)
+    dated = between(present, cut.since_ms, cut.as_of_ms)
     made = {
         "topic": f"'{cut.topic}'",
         "headers": _HEADERS,
         "timestampType": _TIMESTAMP_TYPE.format(now=cut.timestamp_type),
     }
-    return f"{made.get(name, quoted(name))} AS {quoted(name)}"
+    message = [f"{made.get(name, quoted(name))} AS {quoted(name)}" for name in MESSAGE_COLUMNS]
+    values = [
+        f"{quoted(*one.path.split('.'))} AS {quoted(one.name)}"
+        for one in typed_columns(cut.columns, typed)
+    ]
+    return dated.selectExpr(*message, *values)
 
 
-def _typed_column(one: TypedColumn) -> str:
-    return f"{quoted(*one.path.split('.'))} AS {quoted(one.shown)}"
+def _unset(spark: SparkSession, settings: Mapping[str, str]) -> dict[str, str]:
+    """Return those of the settings that the session does not have."""
+    own = {name: spark.conf.get(f"spark.hadoop.{name}", None) for name in settings}
+    return {name: value for name, value in settings.items() if own[name] is None}
 
 
 def _without_deleted(rows: DataFrame, cut: Snapshot) -> DataFrame:

@@ -12,7 +12,7 @@
 | `headers`       | array of (key string, value binary)|
 | `tags`          | array of binary                    |
 
-Behind them come the fields of the value, where the topic declares a format: one column for each
+After them come the fields of the value, where the topic declares a format: one column for each
 field at the top, under its own name. A name that is taken already, by one of the columns above or
 by a field that differs only in case, has `data_` before it.
 """
@@ -85,15 +85,15 @@ def struct_of(columns: Sequence[Column]) -> t.StructType:
 
 
 def file_schema(columns: Sequence[Column]) -> t.StructType:
-    """What Spark is told instead of looking into files. Files without a column have nulls in it."""
+    """The schema that Spark gets, so that it reads no footer. Files without a column have nulls."""
     typed = [t.StructField(TYPED_COLUMN, struct_of(columns))] if columns else []
     return t.StructType([*FILE_COLUMNS, *typed])
 
 
 class TypedColumn(NamedTuple):
-    """`shown` is its name in the table, `path` where it is in a file: `data` or `data.field`."""
+    """`name` is its name in the table, `path` where it is in a file: `data` or `data.field`."""
 
-    shown: str
+    name: str
     path: str
     kind: t.DataType
 

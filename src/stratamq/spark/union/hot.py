@@ -34,14 +34,15 @@ def hot_side(
     """None where there is nothing. `options` are those of the source."""
     if not cut.ranges:
         return None
-    given = read_options(_lower({**options, "topic": cut.topic}), streaming=False)
+    lower = {name.lower(): value for name, value in {**options, "topic": cut.topic}.items()}
+    given = read_options(lower, streaming=False)  # in lower case, as Spark hands them to a source
     pieces = pieces_of(cut, given)
     tasks = pieces.chunks.tasks(cut.offset_bytes, given.partitions_min)
     numbers = spark.range(0, pieces.chunks.count, 1, tasks)
     lists = numbers.select(*_lists(pieces, cut, typed))
     rows = lists.selectExpr("*", f"posexplode(offset_) AS ({_AT}, offset)")
     known = {"topic": f"'{cut.topic}'", "partition": "partition_", "offset": "offset"}
-    names = [*MESSAGE_COLUMNS, *(one.shown for one in typed_columns(cut.columns, typed))]
+    names = [*MESSAGE_COLUMNS, *(one.name for one in typed_columns(cut.columns, typed))]
     made = {name: f"get({quoted(f'{name}_')}, {_AT})" for name in names}
     return between(
         rows.selectExpr(*[f"{known.get(name, made[name])} AS {quoted(name)}" for name in names]),
@@ -63,10 +64,10 @@ def pieces_of(cut: Snapshot, options: ReadOptions) -> Pieces:
 
 
 def _lists(pieces: Pieces, cut: Snapshot, typed: Typed) -> list[Column]:
-    """What there is of each chunk. Names end in `_`, so that those of rows are free."""
+    """Make the columns of each chunk. Names end in `_`, so that those of rows are free."""
     kinds: dict[str, tuple[str, t.DataType]] = {
         **{name: (name, SCHEMA[name].dataType) for name in FETCHED},
-        **{one.shown: (one.path, one.kind) for one in typed_columns(cut.columns, typed)},
+        **{one.name: (one.path, one.kind) for one in typed_columns(cut.columns, typed)},
     }
     made = [_function(partition_of(pieces), t.IntegerType()).alias("partition_")]
     for name, (path, kind) in kinds.items():
@@ -76,13 +77,8 @@ def _lists(pieces: Pieces, cut: Snapshot, typed: Typed) -> list[Column]:
 
 
 def _function(of: Of, kind: t.DataType) -> Column:
-    """Said to be different each time, which keeps Spark from asking twice: it would call them once
-    more before, to see whether there is anything at all."""
+    """Make a column of a function. It is declared nondeterministic, which keeps Spark from calling
+    it twice: it would call it once before, to see whether there is any row at all."""
     made = arrow_udf(of, kind)  # type: ignore[call-overload]  # its stubs know no type hints
     column: Column = made.asNondeterministic()("id")
     return column
-
-
-def _lower(options: Mapping[str, str]) -> dict[str, str]:
-    """As Spark hands options to a source."""
-    return {name.lower(): value for name, value in options.items()}

@@ -1,4 +1,4 @@
-"""Columns of chunks, made in a task: fetched once, and no more of it is kept than was asked for.
+"""Columns of chunks, made in a task: fetched once, and only the wanted ones stay in memory.
 
 Spark unpickles all functions of a task before it calls the first one. Each says so as it arrives,
 and so the first one to be called knows which columns the others will want.
@@ -217,7 +217,7 @@ def _from_start(array: pa.Array) -> pa.Array:
 
 
 def _ends(offsets: pa.Array, chunks: Sequence[Range]) -> list[int]:
-    """Behind the last row of each chunk. Offsets may have gaps; they are in order."""
+    """Find where each chunk's rows end. Offsets may have gaps; they are in order."""
     if not len(offsets):
         return [0] * len(chunks)
     numbers = memoryview(offsets.buffers()[1]).cast("q")

@@ -57,17 +57,17 @@ def topic(
 
 
 async def _cut(client: Client, name: str, as_of_ms: int | None, since_ms: int | None) -> Snapshot:
-    told = await client.describe_lake(name)
+    lake = await client.describe_lake(name)
     if since_ms is None:
-        return snapshot_of(told, as_of_ms)
-    places = [TopicPartition(name, one.partition_index) for one in told.partitions]
+        return snapshot_of(lake, as_of_ms)
+    places = [TopicPartition(name, one.partition_index) for one in lake.partitions]
     # Asked after the cut: what has come since is not in it, whatever its time.
     found = await client.list_offsets(dict.fromkeys(places, max(since_ms, 0)))
     now = (await client.describe_topics([name]))[name].topic_id
-    if now != bytes(told.topic_id):  # then these may be offsets of another topic of that name
-        raise TopicRecreated(name, bytes(told.topic_id), now)
+    if now != bytes(lake.topic_id):  # then these may be offsets of another topic of that name
+        raise TopicRecreated(name, bytes(lake.topic_id), now)
     offsets = {place.partition: offset for place, offset in found.items()}
-    return snapshot_of(told, as_of_ms, Since(since_ms, offsets))
+    return snapshot_of(lake, as_of_ms, Since(since_ms, offsets))
 
 
 def register(spark: SparkSession, *topics: str, **given: Any) -> SparkSession:
@@ -105,7 +105,7 @@ def frame(
 
 def _nothing(spark: SparkSession, cut: Snapshot, typed: Typed) -> DataFrame:
     message = [SCHEMA[name] for name in MESSAGE_COLUMNS]
-    values = [t.StructField(one.shown, one.kind) for one in typed_columns(cut.columns, typed)]
+    values = [t.StructField(one.name, one.kind) for one in typed_columns(cut.columns, typed)]
     return spark.createDataFrame([], t.StructType([*message, *values]))
 
 

@@ -4,7 +4,7 @@ Offsets of a partition from its start up to its last stable offset are each in e
 
     a Parquet file of the object store      read by Spark
     a range that no such file has           read from the nodes: the log's end, and history that
-                                            is kept as raw segments only
+                                            is stored as raw segments only
 
 Files never overlap, and all of it comes from a single answer. So there is no gap and no duplicate,
 whatever is sealed, moved, merged or retired afterwards: files that are named here outlive the query
@@ -27,7 +27,7 @@ S3_PACKAGE = "org.apache.hadoop:hadoop-aws"
 S3_CLASS = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 _SCHEMES = {"file": "file", "s3": "s3a", "hdfs": "hdfs"}
 REGION = "us-east-1"
-"""What a node takes for it, where nobody says one."""
+"""The region that a node assumes where none is set."""
 
 CREDENTIALS = (
     "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
@@ -141,6 +141,9 @@ def snapshot_of(
     files = [file for part in parts for file in part.files if _may_have(file, since_ms, as_of_ms)]
     ranges = [found for part in parts for found in part.ranges]
     now = columns_of(declared(lake.value_format, lake.value_schema))
+    local = [one for one in lake.partitions if one.local_bytes and one.local_start_offset >= 0]
+    local_offsets = sum(one.high_watermark - one.local_start_offset for one in local)
+    local_bytes = sum(one.local_bytes for one in local)
     return Snapshot(
         topic=lake.name,
         topic_id=bytes(lake.topic_id),
@@ -152,7 +155,7 @@ def snapshot_of(
         starts={part.index: part.start for part in parts if part.begins_within},
         deleted={part.index: part.deleted for part in parts if part.deleted},
         ranges=tuple(since.cut(ranges) if since else ranges),
-        offset_bytes=_offset_bytes(lake.partitions),
+        offset_bytes=local_bytes / local_offsets if local_offsets > 0 else OFFSET_BYTES,
         as_of_ms=as_of_ms,
         since_ms=since_ms,
         timestamp_type=int(lake.log_append_time),
@@ -202,12 +205,6 @@ def _between(partition: int, start: int, end: int, files: Sequence[LakeFile]) ->
         at = file.end_offset
     if at < end:
         yield Range(partition, at, end)
-
-
-def _offset_bytes(partitions: Sequence[LakePartition]) -> float:
-    local = [one for one in partitions if one.local_bytes and one.local_start_offset >= 0]
-    offsets = sum(one.high_watermark - one.local_start_offset for one in local)
-    return sum(one.local_bytes for one in local) / offsets if offsets > 0 else OFFSET_BYTES
 
 
 def _may_have(file: LakeFile, since_ms: int | None, as_of_ms: int | None) -> bool:
