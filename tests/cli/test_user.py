@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.node.lock import DataDirLock
+from stratamq.node.data_dir import DataDirLock
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSWORD = "correct horse battery staple"

@@ -19,7 +19,7 @@ import pytest
 
 import stratamq
 from stratamq.model.errors import OffsetOutOfRange, StrataError
-from stratamq.node.damage_file import read_damage
+from stratamq.node.data_dir import read_damage
 from tests.waiting import every
 
 RECORDS = 60

@@ -14,8 +14,8 @@ import stratamq
 from stratamq.log.checked_lines import encode_lines
 from stratamq.meta.transactions import TakeProducerIds
 from stratamq.model.errors import StorageError
-from stratamq.node.damage_file import read_damage
-from stratamq.node.meta_revision import FILE
+from stratamq.node.data_dir import read_damage
+from stratamq.node.metadata_check import REVISION_FILE
 from tests.waiting import until
 
 Lines = pytest.LogCaptureFixture
@@ -46,7 +46,7 @@ async def test_an_older_copy_is_refused_until_the_operator_accepts_it(
             await stratamq.aopen(folder)
     text = str(refused.value)
     assert str(folder / "meta") in text
-    assert f"remove {folder / FILE}" in text
+    assert f"remove {folder / REVISION_FILE}" in text
     at, noted = map(int, re.findall(r"revision (\d+) and", text))
     assert 0 < at < noted
     shutil.rmtree(folder / "meta")
@@ -56,12 +56,12 @@ async def test_an_older_copy_is_refused_until_the_operator_accepts_it(
         assert topics == {"early", "late-segment", "late-rocksdb", "late-memory"}
     shutil.rmtree(folder / "meta")
     shutil.copytree(copy, folder / "meta")
-    (folder / FILE).unlink()
+    (folder / REVISION_FILE).unlink()
     with caplog.at_level(logging.ERROR, "stratamq.damage"):
         async with stratamq.aopen(folder) as node:
             assert {topic.name for topic in await node.topics()} == {"early"}
-    assert f"{folder / FILE} was missing or damaged" in caplog.text
-    assert (folder / FILE).exists()
+    assert f"{folder / REVISION_FILE} was missing or damaged" in caplog.text
+    assert (folder / REVISION_FILE).exists()
 
 
 async def test_shards_that_the_metadata_does_not_know_are_reported_and_kept(
@@ -71,7 +71,7 @@ async def test_shards_that_the_metadata_does_not_know_are_reported_and_kept(
     await filled(folder, copy)
     shutil.rmtree(folder / "meta")
     shutil.copytree(copy, folder / "meta")
-    (folder / FILE).unlink()
+    (folder / REVISION_FILE).unlink()
     files = {path for path in folder.glob("**/segments/*/*") if path.is_file()}
     with caplog.at_level(logging.ERROR, "stratamq.damage"):
         async with stratamq.aopen(folder, housekeeping_interval_ms=10) as node:
@@ -89,10 +89,10 @@ async def test_a_log_of_the_metadata_that_was_cut_short_is_refused(tmp_path: Pat
     async with stratamq.aopen(running) as node:
         for number in range(5):
             await node.create_topic(str(number))
-        await until(lambda: (running / FILE).exists())
+        await until(lambda: (running / REVISION_FILE).exists())
         killed = tmp_path / "killed"
         shutil.copytree(running / "meta", killed / "meta")
-    shutil.copy(running / FILE, killed / FILE)
+    shutil.copy(running / REVISION_FILE, killed / REVISION_FILE)
     (wal,) = (killed / "meta").glob("*.log")
     os.truncate(wal, wal.stat().st_size // 2)
     with pytest.raises(StorageError, match="had been synced"):
@@ -131,10 +131,10 @@ async def test_producer_ids_that_would_be_given_out_again_are_a_reason(tmp_path:
 async def test_what_a_crash_left_unnoted_is_noted_at_the_next_start(tmp_path: Path) -> None:
     folder, copy = tmp_path / "data", tmp_path / "copy"
     await filled(folder, copy)
-    newest = (folder / FILE).read_bytes()
-    (folder / FILE).write_bytes(encode_lines(["revision 1 producer-id 0"]))
+    newest = (folder / REVISION_FILE).read_bytes()
+    (folder / REVISION_FILE).write_bytes(encode_lines(["revision 1 producer-id 0"]))
     async with stratamq.aopen(folder):
-        await until(lambda: (folder / FILE).read_bytes() == newest)
+        await until(lambda: (folder / REVISION_FILE).read_bytes() == newest)
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\x00garbage", b"00000000 revision 9\n"])
@@ -143,14 +143,14 @@ async def test_a_damaged_note_is_reported_and_written_again(
 ) -> None:
     async with stratamq.aopen(tmp_path) as node:
         await node.create_topic("t")
-    good = (tmp_path / FILE).read_bytes()
-    (tmp_path / FILE).write_bytes(content)
+    good = (tmp_path / REVISION_FILE).read_bytes()
+    (tmp_path / REVISION_FILE).write_bytes(content)
     with caplog.at_level(logging.ERROR, "stratamq.damage"):
         async with stratamq.aopen(tmp_path):
             pass
-    assert f"{tmp_path / FILE} was missing or damaged" in caplog.text
-    assert (tmp_path / f"{FILE}.damaged").read_bytes() == content
-    assert (tmp_path / FILE).read_bytes() == good
+    assert f"{tmp_path / REVISION_FILE} was missing or damaged" in caplog.text
+    assert (tmp_path / f"{REVISION_FILE}.damaged").read_bytes() == content
+    assert (tmp_path / REVISION_FILE).read_bytes() == good
 
 
 async def test_a_new_folder_has_lost_nothing(tmp_path: Path, caplog: Lines) -> None:

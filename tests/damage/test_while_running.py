@@ -11,7 +11,7 @@ import pytest
 
 import stratamq
 from stratamq.model.errors import StorageError, StrataError
-from stratamq.node.damage_file import read_damage
+from stratamq.node.data_dir import read_damage
 
 Lines = pytest.LogCaptureFixture
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import stratamq
-from stratamq.node.lock import LOCK_FILE, DataDirInUse, DataDirLock
+from stratamq.node.data_dir import LOCK_FILE, DataDirInUse, DataDirLock
 
 HOLDER = """
 import sys, time

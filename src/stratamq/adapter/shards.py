@@ -74,16 +74,13 @@ class ShardManager:
         driver = await self._drivers.driver(topic.config.storage_name)
         for start in range(0, len(partitions), SHARDS_AT_ONCE):
             some = slice(start, start + SHARDS_AT_ONCE)
-            await self._register(topic, partitions[some], placement and placement[some])
+            shard_s = self._timeouts.shard_s
+            async with in_time(shard_s, f"registering the shards of topic {topic.name!r}"):
+                state = await self._meta.snapshot()
+                placed = placement and placement[some]
+                commands = _registrations(state, topic, partitions[some], placed)
+                await self._cache.wait_for_revision(await self._meta.submit(*commands), shard_s)
         await self._create_each(driver, topic, partitions)
-
-    async def _register(self, topic: Topic, partitions: range, placement: Placement | None) -> None:
-        """On return this node knows the shards."""
-        shard_s = self._timeouts.shard_s
-        async with in_time(shard_s, f"registering the shards of topic {topic.name!r}"):
-            state = await self._meta.snapshot()
-            commands = _registrations(state, topic, partitions, placement)
-            await self._cache.wait_for_revision(await self._meta.submit(*commands), shard_s)
 
     async def configure(self, topic: Topic) -> None:
         """Hand the topic's configs to shards the storage has already."""

@@ -23,7 +23,7 @@ from stratamq.engine.inspection import inspect, inspect_database
 from stratamq.model.config import NodeConfig
 from stratamq.node import descriptors
 from stratamq.node.composition import META_FOLDER, OFFSETS_FOLDER
-from stratamq.node.damage_file import read_damage
+from stratamq.node.data_dir import read_damage
 from stratamq.node.server import is_in_use
 
 GIB = 1 << 30

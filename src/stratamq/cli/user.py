@@ -23,7 +23,7 @@ from stratamq.meta.store import RocksMetaStore
 from stratamq.model.config import NodeConfig
 from stratamq.model.errors import InvalidInput, NotFound, StrataError
 from stratamq.node.composition import META_FOLDER, meta_limits
-from stratamq.node.lock import DataDirLock
+from stratamq.node.data_dir import DataDirLock
 
 user_app = typer.Typer(
     help="Users who may log in: list, add, remove.", no_args_is_help=True, rich_markup_mode=None

@@ -85,7 +85,11 @@ def _changes(state: MetaState, event: Event) -> dict[str, Any]:
     present = isinstance(event, Put)
     match event.entity:
         case TopicMeta() as topic:
-            return _topic_moved(state, topic, present)
+            name = collision_key(topic.topic.name)
+            return {
+                "topics": _table(state.topics, topic.key, topic, present),
+                "ids": _table(state.ids, name, topic.key, present),
+            }
         case ShardMeta() as shard:
             return {"shards": _table(state.shards, shard.name, shard, present)}
         case SegmentMeta() as segment:
@@ -116,14 +120,6 @@ def _changes(state: MetaState, event: Event) -> dict[str, Any]:
 
 def _table(table: PMap[K, V], key: K, value: V, present: bool) -> PMap[K, V]:
     return table.with_(key, value) if present else table.without(key)
-
-
-def _topic_moved(state: MetaState, topic: TopicMeta, present: bool) -> dict[str, Any]:
-    name = collision_key(topic.topic.name)
-    return {
-        "topics": _table(state.topics, topic.key, topic, present),
-        "ids": _table(state.ids, name, topic.key, present),
-    }
 
 
 def _segment_moved(state: MetaState, segment: SegmentMeta, present: bool) -> dict[str, Any]:

@@ -45,13 +45,12 @@ from stratamq.model.settings.topic import StorageType
 from stratamq.model.shard import split_shard_name
 from stratamq.model.types import NodeId, ShardName
 from stratamq.node import composition as make
-from stratamq.node.damage_file import damage_file
+from stratamq.node.data_dir import damage_file
 from stratamq.node.descriptors import descriptors
 from stratamq.node.doors import Doors
 from stratamq.node.identity import cluster_id
-from stratamq.node.meta_revision import MetaRevisionFile
-from stratamq.node.tiering import Tiering, make_service
-from stratamq.node.unknown_shards import report_unknown_shards
+from stratamq.node.metadata_check import MetaRevisionFile, report_unknown_shards
+from stratamq.node.tiering import Service, Tiering, make_service
 from stratamq.tiering.context import TierContext
 
 log = logging.getLogger(__name__)
@@ -91,33 +90,29 @@ class NodeCore:
         self.handler = StorageEngineHandler(self.engines, leadership)
         self.drivers = StorageDriverManager(self.broker_cache)
         self._register_drivers(storages or {})
-        timeouts = make.topic_timeouts(config)
+        self.topics = self._topic_manager()
+        self.configs.listen(self._take_topic_defaults)
+        interval_s = make.seconds(config, "housekeeping.interval.ms")
+        self.housekeeper = Housekeeper(
+            self.broker_cache, self.drivers, self.topics, interval_s=interval_s
+        )
+        self.tier_cache = TierCache(self.meta, reconcile_s=reconcile_s)
+        self.tiering = Tiering(self._tier_service, self.broker_cache, self.tier_cache, config)
+        self._started = contextlib.AsyncExitStack()
+
+    def _topic_manager(self) -> TopicManager:
+        timeouts = make.topic_timeouts(self.config)
         shards = ShardManager(self.meta, self.storage_cache, self.drivers, self.groups, timeouts)
-        self.topics = TopicManager(
+        return TopicManager(
             self.node_id,
             self.meta,
             self.broker_cache,
             self.drivers,
             shards,
             timeouts=timeouts,
-            defaults=config.topic_defaults.given,
-            new_id=lambda: new_topic_id(doors.entropy),
+            defaults=self.config.topic_defaults.given,
+            new_id=lambda: new_topic_id(self.doors.entropy),
         )
-        self.configs.listen(self._take_topic_defaults)
-        self.housekeeper = Housekeeper(
-            self.broker_cache,
-            self.drivers,
-            self.topics,
-            interval_s=make.seconds(config, "housekeeping.interval.ms"),
-        )
-        self.tier_cache = TierCache(self.meta, reconcile_s=reconcile_s)
-        self.tiering = Tiering(
-            lambda: make_service(self._tier_context()),
-            self.broker_cache,
-            self.tier_cache,
-            config,
-        )
-        self._started = contextlib.AsyncExitStack()
 
     def _take_topic_defaults(self) -> None:
         self.topics.defaults = self.config.topic_defaults.given
@@ -156,7 +151,12 @@ class NodeCore:
             # Metadata that is older than it was would let users create their topics again.
             await self.meta_revision.check(meta, self.meta.state)
             self._check_records(has_metadata=self.meta.state.revision > 0)
-            await self.meta.submit(RegisterNode(node_id=self.node_id, address=self._address()))
+            await self.meta.submit(
+                RegisterNode(
+                    node_id=self.node_id,
+                    address=f"{self.config.text('host')}:{self.config.number('kafka.port')}",
+                )
+            )
             for cache in (self.configs, self.broker_cache, self.storage_cache, self.tier_cache):
                 await cache.start()
                 started.push_async_callback(cache.stop)
@@ -207,10 +207,10 @@ class NodeCore:
                 " bring the metadata back, or move the records to another folder"
             )
 
-    def _tier_context(self) -> TierContext:
+    def _tier_service(self) -> Service:
         from stratamq.tiering.keys import owner_mark
 
-        return TierContext(
+        context = TierContext(
             config=self.config,
             clock=self.doors.clock,
             meta=self.meta,
@@ -219,6 +219,7 @@ class NodeCore:
             engine_of=self._engine_of,
             owner=owner_mark(cluster_id(self.config.data_dir, self.doors)),
         )
+        return make_service(context)
 
     def _engine_of(self, shard: ShardName) -> StorageEngine | None:
         try:
@@ -227,6 +228,3 @@ class NodeCore:
             return None
         storage = topic.config.storage_name
         return self.engines.get(StorageType(storage)) if storage in tuple(StorageType) else None
-
-    def _address(self) -> str:
-        return f"{self.config.text('host')}:{self.config.number('kafka.port')}"

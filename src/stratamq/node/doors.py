@@ -29,7 +29,7 @@ from stratamq.log.disk import Disk, RealDisk
 from stratamq.log.kv import OpenKV, RocksKV
 from stratamq.model.clock import Clock, SystemClock
 from stratamq.model.entropy import Entropy
-from stratamq.node.lock import DataDirLock
+from stratamq.node.data_dir import DataDirLock
 
 
 class Lock(Protocol):

@@ -11,8 +11,8 @@ from stratamq.engine.layout import stored_shards
 from stratamq.log import names
 from stratamq.log.disk import replace_file
 from stratamq.model.damage import report_damage
+from stratamq.node.data_dir import read_own_file
 from stratamq.node.doors import Doors
-from stratamq.node.own_file import read_own_file
 
 CLUSTER_ID_FILE = "cluster.id"
 SECRET_FILE = "sasl.secret"

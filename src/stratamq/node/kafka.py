@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from stratamq.broker.kafka.admin.family import Admin
 from stratamq.broker.kafka.answer_budget import AnswerBudget
@@ -27,12 +28,21 @@ from stratamq.meta.nodes import RegisterNode
 from stratamq.model.config import NodeConfig
 from stratamq.net.listener import ConnectionLimits, reachable_name
 from stratamq.net.tls import ClientAuth, TlsContext, server_context
-from stratamq.node.address import Address
 from stratamq.node.core import NodeCore
 from stratamq.node.identity import cluster_id, sasl_secret
 from stratamq.server.kafka.auth import NoSasl
 from stratamq.server.kafka.refusals import Refusals
 from stratamq.server.kafka.server import KafkaServer, ServerLimits
+
+
+class Address(NamedTuple):
+    name: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.host}:{self.port}"
+
 
 GRACE_SHARE = 0.5
 """Of `shutdown.grace.ms`, for connections to finish; the rest is for the storage."""

@@ -119,7 +119,11 @@ def in_batches(
     batch: list[Record] = []
     size = 0
     for record in records:
-        weight = _weight(record)
+        weight = RECORD_BYTES + len(record.value or b"") + len(record.key or b"")
+        for name, value in record.headers:
+            weight += RECORD_BYTES + len(name) + len(value or b"")
+        for tag in record.tags:
+            weight += RECORD_BYTES + len(tag)
         if batch and (size + weight > bytes_max or len(batch) == records_max):
             yield batch
             batch, size = [], 0
@@ -127,12 +131,3 @@ def in_batches(
         size += weight
     if batch:
         yield batch
-
-
-def _weight(record: Record) -> int:
-    weight = RECORD_BYTES + len(record.value or b"") + len(record.key or b"")
-    for name, value in record.headers:
-        weight += RECORD_BYTES + len(name) + len(value or b"")
-    for tag in record.tags:
-        weight += RECORD_BYTES + len(tag)
-    return weight

@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import Protocol
 
 from stratamq.model.config import NodeConfig
-from stratamq.node.address import Address
 from stratamq.node.core import NodeCore
+from stratamq.node.data_dir import LOCK_FILE
 from stratamq.node.descriptors import raise_limit, warn_if_few
 from stratamq.node.garbage import bound_free_memory, long_lived_frozen
-from stratamq.node.kafka import KafkaFront
-from stratamq.node.lock import LOCK_FILE
+from stratamq.node.kafka import Address, KafkaFront
 
 log = logging.getLogger("stratamq.node")
 
@@ -80,7 +79,10 @@ async def serve(
             await core.start()
             started.push_async_callback(core.stop)
             started.enter_context(_recovery_by_signal(core))
-            addresses = [await _start(front, started) for front in fronts]
+            addresses = []
+            for front in fronts:
+                addresses.append(await front.start())
+                started.push_async_callback(front.stop)
             line = ready_line(config, addresses)
             log.info("started", extra={"fields": {"data": str(config.data_dir)}})
             announce(line)
@@ -108,12 +110,6 @@ def is_in_use(data_dir: Path) -> bool:
     except OSError:
         return True
     return False
-
-
-async def _start(front: Front, started: contextlib.AsyncExitStack) -> Address:
-    address = await front.start()
-    started.push_async_callback(front.stop)
-    return address
 
 
 @contextlib.contextmanager

@@ -113,7 +113,12 @@ class Tiering:
                 await self._look()
 
     async def _look(self) -> None:
-        if not self._is_wanted():
+        # Objects that wait for their deletion want it too.
+        if not bool(
+            self._cache.shards()
+            or self._cache.retired()
+            or any(asks_for_tiers(topic.config) for topic in self._topics.topics())
+        ):
             return
         try:
             await self._begun()
@@ -122,14 +127,6 @@ class Tiering:
                 unexpected = not isinstance(error, StrataError)
                 log.error("tiering cannot begin: %s", error, exc_info=unexpected)
             self._complaint = str(error)
-
-    def _is_wanted(self) -> bool:
-        """Objects that wait for their deletion want it too."""
-        return bool(
-            self._cache.shards()
-            or self._cache.retired()
-            or any(asks_for_tiers(topic.config) for topic in self._topics.topics())
-        )
 
     async def _begun(self) -> Service:
         async with self._beginning:

@@ -45,7 +45,12 @@ def find(spark: SparkSession, query: Query, message: str) -> Culprit | None:
         def fails(start: int, stop: int, place: TopicPartition = place) -> bool:
             next(tries)  # noqa: B023
             empty = {one: (end, end) for one, (_, end) in ranges.items()}
-            return _fails(spark, query, {**empty, place: (start, stop)})
+            try:
+                with _bounded(spark, query, {**empty, place: (start, stop)}) as asked:
+                    asked().write.format("noop").mode("overwrite").save()
+            except PySparkException:
+                return True
+            return False
 
         try:
             if fails(start, stop):
@@ -82,15 +87,6 @@ def _offsets(text: str) -> dict[TopicPartition, int]:
         except (ValueError, TypeError, AttributeError):
             continue  # another kind of source
     return found
-
-
-def _fails(spark: SparkSession, query: Query, ranges: Ranges) -> bool:
-    try:
-        with _bounded(spark, query, ranges) as asked:
-            asked().write.format("noop").mode("overwrite").save()
-    except PySparkException:
-        return True
-    return False
 
 
 @contextmanager

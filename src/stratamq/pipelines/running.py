@@ -66,11 +66,13 @@ def run(
     own = {SERVERS_CONF: options.servers} if options.servers else {}
     settings = {**spec.configuration, **own}
     asked = {**settings, **options.settings}
+    if options.s3 and options.remote:
+        raise InvalidConfig("--s3 is for a driver of its own: a server has the jars it has")
     session = connect(
         spec_path.parent,
         master=options.master,
         remote=options.remote,
-        settings={**asked, **_jars(options, asked)},
+        settings={**asked, **packages(s3=options.s3, kafka=False).settings(asked)},
     )
     try:
         return _PipelineRun(session, spec_path, spec, settings, on_change).all(options.full_refresh)
@@ -86,12 +88,6 @@ def _spec(path: Path) -> PipelineSpec:
         return load_pipeline_spec(path)
     except (PySparkException, AttributeError, KeyError, TypeError) as error:
         raise InvalidConfig(f"{path}: {_first_line(error)}") from None
-
-
-def _jars(options: RunOptions, asked: Mapping[str, str]) -> dict[str, str]:
-    if options.s3 and options.remote:
-        raise InvalidConfig("--s3 is for a driver of its own: a server has the jars it has")
-    return packages(s3=options.s3, kafka=False).settings(asked)
 
 
 def _first_line(error: BaseException) -> str:

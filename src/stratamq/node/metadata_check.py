@@ -1,4 +1,6 @@
-"""How far the metadata had got, noted outside `meta/`, so that an older `meta/` is noticed.
+"""Whether the metadata fits what is stored: an older `meta/`, and shards it does not know.
+
+How far the metadata had got is noted outside `meta/`, so that an older `meta/` is noticed:
 
     c1c6a3f1 revision 1234 producer-id 2000
 
@@ -6,6 +8,10 @@ One line with its checksum, in `{data_dir}/meta-revision`: a revision of the met
 durable, and the next producer id, which the revision does not count; nor does it count groups. A
 `meta/` below either was restored from an older copy, or has lost the end of its log. A node that
 started on it would not know its newest topics, and clients would create them again, from offset 0.
+
+Stored shards that the metadata does not know are reported at start, by name, and left alone. A
+shard is registered before it is stored and forgotten after it is deleted, so there is none unless
+metadata was lost, or a folder was brought from elsewhere.
 """
 
 from __future__ import annotations
@@ -17,17 +23,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from stratamq.adapter.drivers import StorageDriverManager
+from stratamq.engine.layout import ROCKSDB_FOLDER, stored_shards
+from stratamq.engine.segment.folders import TOPICS_SHARD
 from stratamq.log import names
 from stratamq.log.checked_lines import decode_lines, encode_lines
 from stratamq.log.disk import Disk, replace_file
 from stratamq.meta.state import MetaState
 from stratamq.model.damage import report_damage
-from stratamq.model.errors import StorageError
-from stratamq.node.own_file import read_own_file
+from stratamq.model.errors import StorageError, StrataError
+from stratamq.model.settings.topic import StorageType
+from stratamq.model.types import ShardName
+from stratamq.node.data_dir import read_own_file
 
 log = logging.getLogger(__name__)
 
-FILE = "meta-revision"
+REVISION_FILE = "meta-revision"
 WRITE_INTERVAL_S = 1.0
 """While the metadata changes, the file is written this often; the first change is noted at once."""
 
@@ -51,7 +62,7 @@ class MetaRevisionFile:
     some changes short of it."""
 
     def __init__(self, disk: Disk, data_dir: Path, *, interval_s: float = WRITE_INTERVAL_S) -> None:
-        self._disk, self._path = disk, data_dir / FILE
+        self._disk, self._path = disk, data_dir / REVISION_FILE
         self._interval_s = interval_s
         self._noted = self._reached = Reached()
         self._writing: asyncio.Task[None] | None = None
@@ -85,7 +96,7 @@ class MetaRevisionFile:
         lines = decode_lines(content).lines
         if len(lines) == 1 and (found := _LINE.fullmatch(lines[0])):
             return Reached(int(found[1]), int(found[2]))
-        self._disk.rename(self._path, self._path.with_name(FILE + names.DAMAGED))
+        self._disk.rename(self._path, self._path.with_name(REVISION_FILE + names.DAMAGED))
         return None
 
     def moved(self, state: MetaState) -> None:
@@ -118,3 +129,33 @@ class MetaRevisionFile:
 
 def _reached_by(state: MetaState) -> Reached:
     return Reached(state.revision, state.next_producer_id)
+
+
+UNKNOWN = "the metadata knows no such shard; its records are kept, and no client can read them"
+
+
+async def report_unknown_shards(
+    disk: Disk, data_dir: Path, state: MetaState, drivers: StorageDriverManager
+) -> None:
+    """After the engines of all known topics were opened."""
+    rocksdb = data_dir / ROCKSDB_FOLDER
+
+    def is_unknown(name: str) -> bool:
+        return TOPICS_SHARD.fullmatch(name) is not None and ShardName(name) not in state.shards
+
+    for path in stored_shards(disk, data_dir, is_unknown):
+        if path != rocksdb:
+            report_damage(f"{path}: {UNKNOWN}")
+            continue
+        for shard in await _shards_in_rocksdb(drivers):
+            if shard not in state.shards:
+                report_damage(f"{rocksdb}, shard {shard}: {UNKNOWN}")
+
+
+async def _shards_in_rocksdb(drivers: StorageDriverManager) -> list[ShardName]:
+    """The store is opened for this even if no known topic is in it."""
+    try:
+        driver = await drivers.driver(StorageType.ROCKSDB.value)
+        return sorted({**await driver.list_shard(), **driver.unavailable_shards()})
+    except StrataError:
+        return []  # reported: its topics are unavailable
