@@ -144,19 +144,16 @@ class Background:
             code = process.wait(PARTING_S)
         except subprocess.TimeoutExpired:
             return "does not talk any more"
-        how = f"was killed by {_signal(-code)}" if code < 0 else f"ended with status {code}"
+        how = f"ended with status {code}"
+        if code < 0:
+            known = -code in set(signal.Signals)
+            how = f"was killed by {signal.Signals(-code).name if known else f'signal {-code}'}"
         words = ""
         with contextlib.suppress(OSError, ValueError):  # it may be killed this moment
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - LAST_WORDS_BYTES))
             words = file.read().decode(errors="replace").strip()
         return f"{how}: {words}" if words else how
-
-
-def _signal(number: int) -> str:
-    with contextlib.suppress(ValueError):
-        return signal.Signals(number).name
-    return f"signal {number}"
 
 
 def environment(*, credentials: bool) -> dict[str, str]:

@@ -165,7 +165,11 @@ class IcebergTables:
     def _sync(self, wanted: WantedTable, table: Table) -> Synced:
         listing = self._listings.setdefault(wanted.name, Listing())
         there = listing.files(table)
-        files = {f"{self._blobs.url}/{_key(file)}": file for file in in_table(wanted.files)}
+        files = {
+            f"{self._blobs.url}/{file.parquet.key}": file
+            for file in in_table(wanted.files)
+            if file.parquet is not None
+        }
         add = [file for path, file in files.items() if path not in there]
         remove = {path: manifest for path, manifest in there.items() if path not in files}
         going = due_in(table.metadata, self._now_ms(), self._limits)
@@ -219,11 +223,6 @@ class IcebergTables:
 def in_table(files: Iterable[TierFile]) -> list[TierFile]:
     """Those that are Parquet and have a row."""
     return [file for file in files if file.parquet is not None and file.rows]
-
-
-def _key(file: TierFile) -> str:
-    assert file.parquet is not None
-    return file.parquet.key
 
 
 def offset_ranges(files: Iterable[TierFile]) -> dict[int, tuple[int, int]]:

@@ -73,19 +73,20 @@ class BlockFiles:
         return name.file_name in self._sizes
 
     def get(self, name: BlockName) -> memoryview | None:
-        """The block, if it is here and right."""
+        """Return the block, if it is here and right. One that is missing or damaged is dropped."""
         file_name = name.file_name
         with self._lock:
             if file_name not in self._sizes:
                 return None
             self._sizes.move_to_end(file_name)
-        try:
-            found = _checked(name, (self._folder / file_name).read_bytes())
-        except OSError:
-            found = None
-        if found is None:
-            self.drop(name)
-        return found
+        with contextlib.suppress(OSError):
+            data = (self._folder / file_name).read_bytes()
+            block = memoryview(data)[HEAD.size :]
+            if len(data) >= HEAD.size and HEAD.unpack_from(data) == (MAGIC, name.sum_of(block)):
+                return block
+            log.warning("block %d of %s is damaged in the cache: dropped", name.number, name.key)
+        self.drop(name)
+        return None
 
     def put(self, name: BlockName, data: memoryview) -> None:
         size = HEAD.size + len(data)
@@ -161,11 +162,3 @@ class BlockFiles:
             if name.startswith(TEMPORARY):
                 self._remove(name)
         self._make_room(0)
-
-
-def _checked(name: BlockName, data: bytes) -> memoryview | None:
-    found = memoryview(data)[HEAD.size :]
-    if len(data) >= HEAD.size and HEAD.unpack_from(data) == (MAGIC, name.sum_of(found)):
-        return found
-    log.warning("block %d of %s is damaged in the cache: dropped", name.number, name.key)
-    return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from stratamq.lake.parquet.groups import RowGroup
@@ -38,7 +39,9 @@ class ParquetReaders:
         self._objects, self._ahead, self._limits = objects, ahead, limits
         self._buffers = Buffers(limits.memory_bytes // 4)
         self._files: Shared[str, OpenFile] = Shared(lambda _: 1, limits.files_max)
-        self._groups: Shared[GroupKey, RowGroup] = Shared(_size, limits.memory_bytes)
+        self._groups: Shared[GroupKey, RowGroup] = Shared(
+            attrgetter("size_bytes"), limits.memory_bytes
+        )
         self._streams: Streams[str, GroupKey] = Streams()
 
     def read(
@@ -166,10 +169,6 @@ class ParquetReaders:
             self._groups.trim()
 
         self._ahead.submit(unpack)
-
-
-def _size(group: RowGroup) -> int:
-    return group.size_bytes
 
 
 def parquet_of(file: TierFile) -> TierObject:

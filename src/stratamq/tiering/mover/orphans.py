@@ -74,7 +74,11 @@ class Cleaner:
             shard = found.shard
             if shard != last:  # keys come in order: a shard's objects lie together
                 last, named = shard, self._named(shard)
-            if listed.key in named or not await self._is_orphan(listed.key, shard):
+            if listed.key in named:
+                continue
+            await self._refresh()  # it may have been named since
+            known = listed.key in self.around.files.retired() or listed.key in self._named(shard)
+            if known or listed.key in self.flights:
                 continue
             with self.flights.removing(listed.key):
                 await self.around.store.delete(listed.key)
@@ -98,11 +102,6 @@ class Cleaner:
     def _named(self, shard: ShardName) -> frozenset[str]:
         files = self.around.files.files(shard)
         return frozenset(one.key for file in files for one in file.objects)
-
-    async def _is_orphan(self, key: str, shard: ShardName) -> bool:
-        await self._refresh()
-        known = key in self.around.files.retired() or key in self._named(shard)
-        return not known and key not in self.flights
 
     async def _refresh(self) -> None:
         """Wait until this node's copy of the metadata is what the Meta Service has now."""

@@ -83,7 +83,11 @@ def local_limits(config: TopicConfig) -> LocalLimits:
 def decide(state: ShardState, limits: LocalLimits, now_ms: int) -> tuple[Action, ...]:
     """In the order in which it is to be done. An upload changes what the next one has to replace:
     ask again after each."""
-    movable = _movable(state)
+    movable = 0
+    for segment in state.segments:
+        if segment.active or segment.end_offset > state.stable:
+            break
+        movable += 1
     by_age = _by_age(state.segments[:movable], limits.age_ms, now_ms)
     by_size = _by_size(state.segments, limits.size_bytes)
     segments = state.segments[: min(movable, max(by_age, by_size))]
@@ -100,13 +104,6 @@ def decide(state: ShardState, limits: LocalLimits, now_ms: int) -> tuple[Action,
 
 
 # -- what is due -----------------------------------------------------------------------------------
-
-
-def _movable(state: ShardState) -> int:
-    for number, segment in enumerate(state.segments):
-        if segment.active or segment.end_offset > state.stable:
-            return number
-    return len(state.segments)
 
 
 def _by_age(segments: Sequence[SegmentInfo], limit_ms: int | None, now_ms: int) -> int:

@@ -98,7 +98,12 @@ class DirectoryBackend:
             status = path.stat()
             if not path.is_file():
                 raise ObjectNotFound(key)
-            return Head(status.st_size, status.st_mtime_ns // 1_000_000, self._tags(path))
+            if self._has_attributes:
+                sums, token = read_attribute(path, SUMS), read_attribute(path, TOKEN)
+                tags = Tags(sums, token or "") if sums else None
+            else:
+                tags = Tags(sum_file(path).encode(), "")
+            return Head(status.st_size, status.st_mtime_ns // 1_000_000, tags)
 
     def read(self, key: str, start: int, stop: int, deadline: Deadline) -> bytes:
         with _translated(key), (self._root / key).open("rb", buffering=0) as file:
@@ -171,26 +176,19 @@ class DirectoryBackend:
         folder.mkdir(exist_ok=True)
         sync_folder(folder.parent)
 
-    def _tags(self, path: Path) -> Tags | None:
-        if not self._has_attributes:
-            return Tags(sum_file(path).encode(), "")
-        sums = read_attribute(path, SUMS)
-        return Tags(sums, read_attribute(path, TOKEN) or "") if sums else None
-
     def _entries(self, folder: str) -> Iterable[walk.Entry]:
-        try:
-            with os.scandir(self._root / folder) as found:
-                return [_entry(each) for each in found if each.is_file() or each.is_dir()]
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-
-
-def _entry(found: os.DirEntry[str]) -> walk.Entry:
-    try:
-        status = found.stat()
-    except FileNotFoundError:  # deleted meanwhile: hidden, as the store's own are
-        return walk.Entry(".", False, 0, 0)
-    return walk.Entry(found.name, found.is_dir(), status.st_size, status.st_mtime_ns // 1_000_000)
+        entries: list[walk.Entry] = []
+        with (
+            contextlib.suppress(FileNotFoundError, NotADirectoryError),
+            os.scandir(self._root / folder) as found,
+        ):
+            for one in found:
+                with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+                    is_folder, status = one.is_dir(), one.stat()
+                    if is_folder or one.is_file():
+                        modified_ms = status.st_mtime_ns // 1_000_000
+                        entries.append(walk.Entry(one.name, is_folder, status.st_size, modified_ms))
+        return entries
 
 
 def sync_folder(folder: Path) -> None:

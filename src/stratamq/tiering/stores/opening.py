@@ -59,22 +59,16 @@ def _backend(url: StoreUrl, options: StoreOptions, may_be_new: bool) -> Backend:
     if url.scheme == "file":
         return DirectoryBackend(Path(url.path), may_be_new=may_be_new)
     try:
-        return _s3(url, options) if url.scheme == "s3" else _hdfs(url, options)
+        if url.scheme == "s3":
+            from stratamq.tiering.stores.s3.backend import S3Backend
+            from stratamq.tiering.stores.s3.client import make_client
+
+            return S3Backend(make_client(options), url.place, url.path)
+        from stratamq.tiering.stores.hdfs.backend import HdfsBackend
+        from stratamq.tiering.stores.hdfs.webhdfs import WebHdfs
+
+        return HdfsBackend(WebHdfs.of(url, options), url.path)
     except ModuleNotFoundError as error:
         raise InvalidConfig(
             f"{url.scheme}:// needs {error.name}: pip install 'stratamq[lake]'"
         ) from None
-
-
-def _s3(url: StoreUrl, options: StoreOptions) -> Backend:
-    from stratamq.tiering.stores.s3.backend import S3Backend
-    from stratamq.tiering.stores.s3.client import make_client
-
-    return S3Backend(make_client(options), url.place, url.path)
-
-
-def _hdfs(url: StoreUrl, options: StoreOptions) -> Backend:
-    from stratamq.tiering.stores.hdfs.backend import HdfsBackend
-    from stratamq.tiering.stores.hdfs.webhdfs import WebHdfs
-
-    return HdfsBackend(WebHdfs.of(url, options), url.path)

@@ -79,40 +79,27 @@ def parse_url(url: str) -> StoreUrl:
     if parts.scheme not in SCHEMES:
         known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
         raise InvalidConfig(f"store.url: {parts.scheme or 'no scheme'!r} is not one of {known}")
-    return _PARSERS[parts.scheme](parts.netloc, unquote(parts.path))
+    place, path = parts.netloc, unquote(parts.path)
+    if parts.scheme == "file":
+        return _local_folder(place, path)
+    if parts.scheme == "s3" and not place:
+        raise InvalidConfig("store.url: the bucket is missing: s3://bucket/prefix")
+    if parts.scheme == "hdfs":
+        host, _, port = place.partition(":")
+        if not host:
+            raise InvalidConfig("store.url: the host is missing: hdfs://host:8020/folder")
+        if port and not port.isdigit():
+            raise InvalidConfig(f"store.url: {port!r} is no port of {host}")
+    prefix = path.strip("/")
+    try:
+        return StoreUrl(parts.scheme, place, checked_key(prefix) if prefix else "")
+    except InvalidName as error:
+        raise InvalidConfig(f"store.url: {error}") from None
 
 
-def _file(place: str, path: str) -> StoreUrl:
+def _local_folder(place: str, path: str) -> StoreUrl:
     if place not in ("", "localhost"):
         raise InvalidConfig(f"store.url: file://{place} is another machine; write file:///folder")
     if not path.startswith("/") or path == "/":
         raise InvalidConfig("store.url: file:// needs an absolute folder: file:///folder")
     return StoreUrl("file", "", str(Path(path)))
-
-
-def _s3(place: str, path: str) -> StoreUrl:
-    if not place:
-        raise InvalidConfig("store.url: the bucket is missing: s3://bucket/prefix")
-    return StoreUrl("s3", place, _prefix(path))
-
-
-def _hdfs(place: str, path: str) -> StoreUrl:
-    if not place or place.startswith(":"):
-        raise InvalidConfig("store.url: the host is missing: hdfs://host:8020/folder")
-    host, _, port = place.partition(":")
-    if port and not port.isdigit():
-        raise InvalidConfig(f"store.url: {port!r} is no port of {host}")
-    return StoreUrl("hdfs", place, _prefix(path))
-
-
-def _prefix(path: str) -> str:
-    path = path.strip("/")
-    if not path:
-        return ""
-    try:
-        return checked_key(path)
-    except InvalidName as error:
-        raise InvalidConfig(f"store.url: {error}") from None
-
-
-_PARSERS = {"file": _file, "s3": _s3, "hdfs": _hdfs}

@@ -148,16 +148,14 @@ def decode_request(line: bytes) -> Request:
         return KeepTables(**said["keep"])
     topic_id, name, partitions, given = said["topic"]
     topic = Topic(topic_id=topic_id, name=name, partitions=partitions, config=TopicConfig.of(given))
-    files = [_file(values) for values in said["files"]]
+    files = []
+    for values in said["files"]:
+        found = dict(zip(FILE_FIELDS, values, strict=True))
+        for field in _OBJECTS:
+            found[field] = TierObject(*found[field]) if found[field] else None
+        found["parquet_end"] = ParquetEnd(*found["parquet_end"]) if found["parquet_end"] else None
+        files.append(TierFile(**found))
     return WriteTable(topic=topic, files=files, revision=said["revision"])
-
-
-def _file(values: list[Any]) -> TierFile:
-    found = dict(zip(FILE_FIELDS, values, strict=True))
-    for name in _OBJECTS:
-        found[name] = TierObject(*found[name]) if found[name] else None
-    found["parquet_end"] = ParquetEnd(*found["parquet_end"]) if found["parquet_end"] else None
-    return TierFile(**found)
 
 
 def encode_answer(answer: Answer) -> bytes:
