@@ -21,9 +21,9 @@ from stratamq.model.shard import split_shard_name
 from stratamq.model.topic import Topic
 from stratamq.model.types import Offset, ShardName
 from stratamq.tiering import keys
-from stratamq.tiering.converter.requests import Conversion, Converted, FileSums
+from stratamq.tiering.converter.requests import Conversion, Converted
 from stratamq.tiering.mover.progress import Step, Track
-from stratamq.tiering.mover.steps import REFUSALS, SegmentOvertaken, Steps, columns_for
+from stratamq.tiering.mover.steps import REFUSALS, FilePart, SegmentOvertaken, Steps, columns_for
 from stratamq.tiering.outdated import is_outdated, within
 
 OLD, PARQUET, LOG = "old", "new.parquet", "new.log"
@@ -43,13 +43,6 @@ def outdated(files: Sequence[TierFile], gone: Gone) -> list[TierFile]:
     return [file for file in files if file.final and is_outdated(file, gone.deleted, gone.start)]
 
 
-class _RewrittenPart(NamedTuple):
-    name: str
-    path: Path
-    sums: FileSums
-    key: str
-
-
 @dataclass(frozen=True, slots=True)
 class TierRewrite:
     steps: Steps
@@ -67,17 +60,13 @@ class TierRewrite:
             made = await self._convert(folder)
             return await self._put(made, list(self._parts(folder, made, token)))
 
-    def _enter(self, step: Step, total_bytes: int = 0) -> None:
-        self.track.enter(step, total_bytes)
-        self.steps.on_step(self.shard, step)
-
     async def _convert(self, folder: Path) -> Converted:
         file, config = self.file, self.topic.config
         source = file.log or file.parquet
         assert source, "a file is something"
-        self._enter(Step.EXPORT, source.size)
+        self.steps.enter(self.shard, self.track, Step.EXPORT, source.size)
         await self.steps.shipper.download(source, folder / OLD, self.track.count)
-        self._enter(Step.CONVERT, file.log_bytes)
+        self.steps.enter(self.shard, self.track, Step.CONVERT, file.log_bytes)
         base, end = file.base_offset, file.end_offset
         work = Conversion(
             source=folder / OLD,
@@ -97,27 +86,25 @@ class TierRewrite:
         )
         return await self.steps.converters.convert(work, self.track.reached)
 
-    def _parts(self, folder: Path, made: Converted, token: str) -> Iterator[_RewrittenPart]:
+    def _parts(self, folder: Path, made: Converted, token: str) -> Iterator[FilePart]:
         place = keys.topic_folder(self.topic.name, self.topic.topic_id)
         partition = split_shard_name(self.shard)[1]
         base, end = self.file.base_offset, self.file.end_offset
         if made.parquet:
             key = keys.data_key(place, partition, base, end, token)
-            yield _RewrittenPart("parquet", folder / PARQUET, made.parquet, key)
+            yield FilePart("parquet", folder / PARQUET, made.parquet, key)
         if made.log:
             raw, log = keys.log_keys(place, partition, base, token), folder / LOG
             index, timeindex = made.sums
-            yield _RewrittenPart("log", log, made.log, raw.log)
-            yield _RewrittenPart("index", log.with_suffix(".index"), index, raw.index)
-            yield _RewrittenPart(
-                "timeindex", log.with_suffix(".timeindex"), timeindex, raw.timeindex
-            )
+            yield FilePart("log", log, made.log, raw.log)
+            yield FilePart("index", log.with_suffix(".index"), index, raw.index)
+            yield FilePart("timeindex", log.with_suffix(".timeindex"), timeindex, raw.timeindex)
 
-    async def _put(self, made: Converted, parts: Sequence[_RewrittenPart]) -> TierFile:
+    async def _put(self, made: Converted, parts: Sequence[FilePart]) -> TierFile:
         wanted = [part.key for part in parts]
         with self.steps.flights.of(wanted):
             try:
-                stored = await self._ship(parts)
+                stored = await self.steps.ship(self.shard, self.track, parts)
                 new = self._new_file(made, stored)
                 if self.file not in self.steps.around.files.files(self.shard):
                     raise SegmentOvertaken(
@@ -134,22 +121,10 @@ class TierRewrite:
                 await self.steps.shipper.discard(wanted)
                 raise
             revision = await self._commit(command, wanted)
-        self._enter(Step.ATTACH)
+        self.steps.enter(self.shard, self.track, Step.ATTACH)
         await self.steps.know(revision)
         self.steps.around.attach(self.shard)
         return command.add[0]
-
-    async def _ship(self, parts: Sequence[_RewrittenPart]) -> dict[str, TierObject]:
-        total_bytes, count = sum(part.sums.size for part in parts), self.track.count
-        self._enter(Step.UPLOAD, total_bytes)
-        stored = {
-            name: await self.steps.shipper.upload(key, path, sums, count)
-            for name, path, sums, key in parts
-        }
-        self._enter(Step.VERIFY, total_bytes)
-        for one in stored.values():
-            await self.steps.shipper.verify(one, count)
-        return stored
 
     def _new_file(self, made: Converted, stored: Mapping[str, TierObject]) -> TierFile:
         return replace(
@@ -173,7 +148,7 @@ class TierRewrite:
         )
 
     async def _commit(self, command: CommitFiles, wanted: Sequence[str]) -> int:
-        self._enter(Step.COMMIT)
+        self.steps.enter(self.shard, self.track, Step.COMMIT)
         try:
             return await self.steps.around.meta.submit(command)
         except REFUSALS as error:

@@ -69,8 +69,8 @@ def columns_for(topic: Topic) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _SegmentPart:
-    """A file of the segment, and the object it becomes."""
+class FilePart:
+    """A local file, and the object it becomes. `name` is its field of TierFile."""
 
     name: str
     path: Path
@@ -99,7 +99,7 @@ class Steps:
 
     @contextlib.asynccontextmanager
     async def work(self, name: str) -> AsyncIterator[Path]:
-        """A folder for as long as it is needed."""
+        """Make a work folder, and remove it at the end."""
         folder = self.around.moving_folder / name
         try:
             await asyncio.to_thread(folder.mkdir, parents=True)
@@ -107,8 +107,27 @@ class Steps:
         finally:
             await asyncio.to_thread(clear_away, folder)
 
+    def enter(self, shard: ShardName, track: Track, step: Step, total_bytes: int = 0) -> None:
+        track.enter(step, total_bytes)
+        self.on_step(shard, step)
+
+    async def ship(
+        self, shard: ShardName, track: Track, parts: Sequence[FilePart]
+    ) -> dict[str, TierObject]:
+        """Upload the parts and read all of them back. The objects by the parts' names."""
+        total_bytes = sum(part.sums.size for part in parts)
+        self.enter(shard, track, Step.UPLOAD, total_bytes)
+        stored = {
+            part.name: await self.shipper.upload(part.key, part.path, part.sums, track.count)
+            for part in parts
+        }
+        self.enter(shard, track, Step.VERIFY, total_bytes)
+        for one in stored.values():
+            await self.shipper.verify(one, track.count)
+        return stored
+
     async def know(self, revision: int) -> None:
-        """Until this node's copy of the metadata has come so far."""
+        """Wait until this node's copy of the metadata has this revision."""
         await self.around.files.wait_for_revision(revision, CACHE_TIMEOUT_S)
 
 
@@ -133,7 +152,7 @@ class _Move:
         wanted = [part.key for part in parts]
         with self.steps.flights.of(wanted):
             try:
-                stored = await self._ship(parts)
+                stored = await self.steps.ship(self.shard, self.track, parts)
                 file = self._file(stored, made, len(deleted), start)
                 commands = self._commands(file)
             except StrataError:
@@ -144,14 +163,10 @@ class _Move:
             except REFUSALS:
                 await self.steps.shipper.discard(wanted)
                 raise
-        self._enter(Step.ATTACH)
+        self.steps.enter(self.shard, self.track, Step.ATTACH)
         await self.steps.know(revision)
         self.steps.around.attach(self.shard)
         return file
-
-    def _enter(self, step: Step, total_bytes: int = 0) -> None:
-        self.track.enter(step, total_bytes)
-        self.steps.on_step(self.shard, step)
 
     def _engine(self) -> ShardTiering:
         engine = self.steps.around.engine_of(self.shard)
@@ -162,7 +177,7 @@ class _Move:
     # -- export and convert ------------------------------------------------------------------------
 
     async def _export(self) -> ExportedSegment:
-        self._enter(Step.EXPORT)
+        self.steps.enter(self.shard, self.track, Step.EXPORT)
         base = self.upload.segment.base_offset
         engine = self._engine()
         try:
@@ -177,7 +192,7 @@ class _Move:
     async def _convert(
         self, exported: ExportedSegment, deleted: Sequence[Offset], start: Offset
     ) -> Converted:
-        self._enter(Step.CONVERT, exported.segment.size_bytes)
+        self.steps.enter(self.shard, self.track, Step.CONVERT, exported.segment.size_bytes)
         engine, config = self._engine(), self.topic.config
         base, end = self.upload.base_offset, self.upload.end_offset
         tier_format = str(config["tier.format"])
@@ -205,7 +220,7 @@ class _Move:
             return ()
         return exported.index, exported.timeindex
 
-    def _parts(self, exported: ExportedSegment, made: Converted) -> list[_SegmentPart]:
+    def _parts(self, exported: ExportedSegment, made: Converted) -> list[FilePart]:
         folder = keys.topic_folder(self.topic.name, self.topic.topic_id)
         partition = split_shard_name(self.shard)[1]
         base, end = self.upload.base_offset, self.upload.end_offset
@@ -213,28 +228,15 @@ class _Move:
         parts = []
         if made.parquet:
             key = keys.data_key(folder, partition, base, end, self.token)
-            parts.append(_SegmentPart("parquet", self.folder / "file.parquet", made.parquet, key))
+            parts.append(FilePart("parquet", self.folder / "file.parquet", made.parquet, key))
         if made.log:
-            parts.append(_SegmentPart("log", self.folder / "file.log", made.log, raw.log))
+            parts.append(FilePart("log", self.folder / "file.log", made.log, raw.log))
             names = ("index", raw.index), ("timeindex", raw.timeindex)
             sidecars = zip(names, self._sidecars(exported), made.sums, strict=False)
-            parts += [_SegmentPart(name, path, sums, key) for (name, key), path, sums in sidecars]
+            parts += [FilePart(name, path, sums, key) for (name, key), path, sums in sidecars]
         return parts
 
     # -- upload, verify, commit --------------------------------------------------------------------
-
-    async def _ship(self, parts: list[_SegmentPart]) -> dict[str, TierObject]:
-        total_bytes = sum(part.sums.size for part in parts)
-        self._enter(Step.UPLOAD, total_bytes)
-        stored: dict[str, TierObject] = {}
-        for part in parts:
-            stored[part.name] = await self.steps.shipper.upload(
-                part.key, part.path, part.sums, self.track.count
-            )
-        self._enter(Step.VERIFY, total_bytes)
-        for one in stored.values():
-            await self.steps.shipper.verify(one, self.track.count)
-        return stored
 
     def _file(
         self, stored: dict[str, TierObject], made: Converted, deleted: int, start: Offset
@@ -280,7 +282,7 @@ class _Move:
     async def _commit(self, file: TierFile, commands: tuple[CommitFiles, ...]) -> int:
         """Once it was asked for, only the Meta Service knows whether it happened: unless it says
         that it did not, the objects stay."""
-        self._enter(Step.COMMIT)
+        self.steps.enter(self.shard, self.track, Step.COMMIT)
         meta = self.steps.around.meta
         for _ in range(COMMIT_ATTEMPTS - 1):
             try:
