@@ -235,7 +235,7 @@ class StorageAdapter(ABC):
         raise InvalidTransactionState(f"{shard} is in a storage without transactions")
 
     async def producers(self, shard: ShardName) -> list[ProducerStateEntry]:
-        """Those who have written lately, or have a transaction under way."""
+        """The producers that have written lately, or have a transaction under way."""
         return []
 
     # -- housekeeping --------------------------------------------------------------------------

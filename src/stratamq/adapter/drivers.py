@@ -375,7 +375,7 @@ class StorageDriverManager:
     # -- deleting ------------------------------------------------------------------------------
 
     async def delete_by_key(self, topic: str, key: bytes, *, partition: int | None = None) -> int:
-        """In all partitions, unless one is named."""
+        """Delete records of a key, in all partitions unless one is named."""
         meta, driver = await self._route(topic)
         counts = await asyncio.gather(
             *(

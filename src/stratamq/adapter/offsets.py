@@ -51,7 +51,7 @@ class OffsetManager(ABC):
 
     @abstractmethod
     async def forget(self, shards: Collection[ShardName]) -> None:
-        """These shards are gone, and every group's offsets in them. Idempotent."""
+        """Forget every group's offsets in shards that are gone. Idempotent."""
 
 
 class OffsetStorageManager(OffsetManager):
@@ -60,10 +60,10 @@ class OffsetStorageManager(OffsetManager):
         self._clock = clock
 
     async def open(self) -> None:
-        """The Meta Service is opened by who owns it."""
+        """The Meta Service is opened by its owner."""
 
     async def close(self) -> None:
-        """And closed."""
+        """The Meta Service is closed by its owner."""
 
     async def commit(self, group: str, offsets: Sequence[CommitOffset]) -> None:
         now = self._clock.now_ms()

@@ -88,7 +88,8 @@ class ShardManager:
         await self._create_each(driver, topic, range(topic.partitions))
 
     async def delete(self, topic: Topic, shards: Iterable[ShardName]) -> None:
-        """From the storage and from the groups. The Meta Service must not offer them any more."""
+        """Delete shards from the storage and the groups. The Meta Service must not offer them any
+        more."""
         gone = list(shards)
         driver = await self._drivers.driver(topic.config.storage_name)
         late = [task for shard in gone if (task := self._under_way.get(shard)) is not None]
@@ -155,7 +156,7 @@ def specs_of(topic: Topic, partitions: range) -> list[ShardSpec]:
 def _registrations(
     state: MetaState, topic: Topic, partitions: range, placement: Placement | None
 ) -> list[Command]:
-    """Every shard with its first segment, placed over the live nodes."""
+    """Make the commands for every shard with its first segment, placed over the live nodes."""
     placed = placement or place_partitions(
         state.live_nodes(),
         state.loads,

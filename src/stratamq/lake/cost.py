@@ -64,7 +64,7 @@ class YearlyCost:
 
 
 def yearly(work: Workload, rates: Rates) -> YearlyCost:
-    """As `formula` says."""
+    """Calculate the cost, as `formula` says."""
     local_days = min(work.local_days, work.days_kept)
     gb_per_day = work.bytes_per_day / GB
     local_gb_year = work.replicas * rates.local_gb_month * MONTHS
@@ -79,7 +79,7 @@ def yearly(work: Workload, rates: Rates) -> YearlyCost:
 
 
 def formula(work: Workload, rates: Rates) -> str:
-    """How it is calculated, with these numbers in it."""
+    """Return the calculation as text, with these numbers in it."""
     cost = yearly(work, rates)
     local_days = min(work.local_days, work.days_kept)
     daily = f"{work.bytes_per_day / GB:,.6g} GB/day"

@@ -134,7 +134,8 @@ class AlterQuota:
 
 
 def check_rule(rule: AclRule) -> None:
-    """Only what can match something: no filters' words, no operation its kind does not have."""
+    """Refuse rules that can match nothing: words of filters, operations their kind does not
+    have."""
     if rule.kind not in OPERATIONS:
         raise InvalidInput(f"rules for {rule.kind.name} are not kept")
     if rule.pattern not in (PatternType.LITERAL, PatternType.PREFIXED):

@@ -115,7 +115,7 @@ class WatchedCache(ABC):
         return self._revision
 
     async def wait_for_revision(self, revision: int, timeout_s: float) -> None:
-        """Until this node sees what the caller did: pass what `submit` returned."""
+        """Wait until this node sees what the caller did: pass what `submit` returned."""
 
         def look() -> bool | None:
             return True if self._revision >= revision else None

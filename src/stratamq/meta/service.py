@@ -143,7 +143,8 @@ class MetaService:
         _answer(requests, outcome.answers)
 
     def _work(self, requests: Sequence[_Request]) -> _Outcome:
-        """In the thread: a thousand shards are created without holding up the event loop."""
+        """Apply and store requests, in the thread: a thousand shards do not hold up the event
+        loop."""
         outcome = _outcome(self._state, requests, self._limits)
         if outcome.events:
             try:

@@ -67,7 +67,7 @@ class LoopThread:
 def wait_for(
     method: Callable[Concatenate[Face, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[Any, P], R]:
-    """The same method, for callers that block."""
+    """Make a blocking method of an asynchronous one."""
 
     @functools.wraps(method)
     def blocking(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -9,7 +9,7 @@ The one place that knows all parts. They start in this order and stop in reverse
     groups         group offsets
     drivers        engines, each when a topic needs it
     topics         what a crash cut short is finished, shards are made to agree with the metadata
-    tiering        history: read, moved and shown as tables, where there is or will be some
+    tiering        history: read, moved and visible as tables, where there is or will be some
     housekeeping   retention and compaction
 """
 

@@ -33,7 +33,7 @@ class Descriptors(NamedTuple):
     files_max: int
 
     def connections_max(self, wanted: int) -> int:
-        """Of as many as are wanted, those that there are descriptors for; at least one."""
+        """Cut the number of wanted connections to the descriptors that are left; at least one."""
         return max(min(wanted, self.limit - self.reserved - self.files_max), 1)
 
 
@@ -69,7 +69,7 @@ def raise_limit() -> None:
 
 
 def descriptors(config: NodeConfig) -> Descriptors:
-    """As the process may have now."""
+    """Share out the descriptors that the process may have now."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return share_out(UNLIMITED if soft == resource.RLIM_INFINITY else soft, config)
 

@@ -50,7 +50,7 @@ STORAGE_NAMES = {
 READ_BYTES_MAX = 16 << 20
 BATCH_RECORDS_MAX = 10_000
 BATCH_BYTES_SPARE = 1024
-"""Bytes of a batch beside its records."""
+"""Bytes of a batch in addition to its records."""
 
 
 def embedded_config(path: Path | str, settings: Mapping[str, object]) -> NodeConfig:
@@ -284,7 +284,7 @@ class AsyncTopic:
         return await self.read(offset, partition=partition, limit=limit)
 
     async def offsets(self, partition: int = 0) -> ShardOffsets:
-        """Where the partition starts and ends: `start`, `high_watermark`, `end`."""
+        """Return where the partition starts and ends: `start`, `high_watermark`, `end`."""
         return await self._drivers.offsets(self.name, partition)
 
     def follower(
@@ -335,7 +335,7 @@ class AsyncTopic:
         await self._drivers.commit_offset(self.name, group, {partition: Offset(offset)})
 
     async def committed(self, group: str) -> dict[int, Offset]:
-        """How far the group has come, by partition; partitions it never committed are left out."""
+        """Return the group's offsets by partition; partitions it never committed are left out."""
         topic = self.info
         kept = await self._core.groups.committed(group)
         by_partition = {

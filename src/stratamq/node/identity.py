@@ -23,7 +23,7 @@ VALID_ID = re.compile(rb"[A-Za-z0-9_-]{22}\n?")
 
 def cluster_id(data_dir: Path, doors: Doors = Doors()) -> str:
     """Read it; where there is none, make one and store it. One that cannot be an id is set aside,
-    and one that is missing beside stored records is reported: clients and uploads know the
+    and one that is missing next to stored records is reported: clients and uploads know the
     cluster by it."""
     path, disk = data_dir / CLUSTER_ID_FILE, doors.own_disk
     stored = read_own_file(disk, path)

@@ -111,7 +111,7 @@ class KafkaFront:
         await server.stop(self._config.number("shutdown.grace.ms") / 1000 * GRACE_SHARE)
 
     def _limit_connections(self, server: KafkaServer) -> None:
-        """As configured, and no more than there are descriptors for."""
+        """Limit the connections as configured, and to no more than there are descriptors for."""
         limits = connection_limits(self._config)
         allowed = self._core.descriptors.connections_max(limits.connections_max)
         server.limit_connections(replace(limits, connections_max=allowed))

@@ -17,7 +17,8 @@ Timestamp = int | datetime
 """Milliseconds since 1970, or a datetime; one without a zone is local time, as datetime has it."""
 
 RECORD_BYTES = 64
-"""What a record costs in a batch beside its bytes, generously; so much for each header as well."""
+"""What a record costs in a batch in addition to its bytes, generously; so much for each header as
+well."""
 
 
 class Message(NamedTuple):

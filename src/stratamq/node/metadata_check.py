@@ -100,7 +100,7 @@ class MetaRevisionFile:
         return None
 
     def moved(self, state: MetaState) -> None:
-        """This much is durable. The file follows."""
+        """Note that this much is durable. The file is written soon after."""
         self._reached = self._reached.up_to(_reached_by(state))
         if self._reached != self._noted and self._writing is None:
             self._writing = asyncio.create_task(self._write_while_it_moves())
@@ -131,13 +131,14 @@ def _reached_by(state: MetaState) -> Reached:
     return Reached(state.revision, state.next_producer_id)
 
 
-UNKNOWN = "the metadata knows no such shard; its records are kept, and no client can read them"
+UNKNOWN = "the metadata knows no such shard; its records stay, and no client can read them"
 
 
 async def report_unknown_shards(
     disk: Disk, data_dir: Path, state: MetaState, drivers: StorageDriverManager
 ) -> None:
-    """After the engines of all known topics were opened."""
+    """Report shards the metadata does not know. Called when engines of all known topics are
+    open."""
     rocksdb = data_dir / ROCKSDB_FOLDER
 
     def is_unknown(name: str) -> bool:

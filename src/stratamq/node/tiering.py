@@ -87,7 +87,7 @@ class Tiering:
         self._complaint = ""
 
     async def start(self) -> None:
-        """Where there is history, it can be read on return."""
+        """Start tiering if it is wanted. Where there is history, it can be read on return."""
         await self._look()
         self._task = asyncio.create_task(self._look_again(), name="tiering")
 
@@ -168,8 +168,8 @@ class Tiering:
 
 
 def make_service(context: TierContext) -> Service:
-    """By name, and when it is needed. What it stands on is loaded later still, by readers of
-    history and by other processes, but has to be there."""
+    """Import the service by name when it is needed. Its libraries are loaded later still, by
+    readers of history and by other processes, but has to be there."""
     for package in PACKAGES:
         if find_spec(package) is None:
             raise InvalidConfig(

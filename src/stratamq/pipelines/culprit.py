@@ -37,7 +37,8 @@ class Culprit(NamedTuple):
 
 
 def find(spark: SparkSession, query: Query, message: str) -> Culprit | None:
-    """None when it reads no topic, or does not fail again."""
+    """Find the record that a query fails of. None when it reads no topic, or does not fail
+    again."""
     ranges = ranges_in(message)
     for place, (start, stop) in ranges.items():
         tries = iter(range(TRIES_MAX))

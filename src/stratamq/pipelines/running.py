@@ -137,7 +137,7 @@ class _PipelineRun:
         return self._steps
 
     def _follow(self, graph: str, full_refresh: bool) -> PySparkException | None:
-        """All events; a step that fails ends them with an error."""
+        """Yield all events; a step that fails ends them with an error."""
         events = start_run(
             self._spark,
             graph,

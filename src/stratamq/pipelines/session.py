@@ -28,7 +28,7 @@ STDERR = 2
 def connect(
     folder: Path, *, master: str, remote: str | None, settings: Mapping[str, str]
 ) -> SparkSession:
-    """With `remote`, a server that is running; else one of its own, whose driver is here.
+    """Connect to the running server `remote`, else start one, whose driver is here.
 
     A driver of its own keeps tables and their catalog in `folder`, so that the next run finds them,
     and writes its messages to a log file there.

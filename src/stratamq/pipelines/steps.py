@@ -31,7 +31,7 @@ class PipelineStep:
 
 
 class PipelineSteps:
-    """Of one run, in the order in which they came up."""
+    """The steps of one run, in the order in which they came up."""
 
     def __init__(self) -> None:
         self._found: dict[str, PipelineStep] = {}

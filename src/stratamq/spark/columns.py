@@ -69,7 +69,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def between(arrays: Arrays, start: int, stop: int) -> Arrays:
-    """Those rows whose offsets are in start..stop - 1; they are in order."""
+    """Cut a batch to the rows whose offsets are in start..stop - 1; they are in order."""
     offsets = memoryview(arrays["offset"].buffers()[1]).cast("q")
     rows = len(arrays["offset"])
     first, last = bisect_left(offsets, start, 0, rows), bisect_left(offsets, stop, 0, rows)
@@ -95,7 +95,7 @@ def record_batch(arrays: Arrays, topic: str, partition: int, schema: pa.Schema) 
 
 
 def timestamp_types(runs: Sequence[tuple[int, int]]) -> pa.Array:
-    """How each row got its timestamp, from (type, rows) of batch after batch."""
+    """Return how each row got its timestamp, from (type, rows) of batch after batch."""
     kinds = {kind for kind, _ in runs}
     if len(kinds) == 1:
         return pa.repeat(pa.scalar(kinds.pop(), pa.int32()), sum(rows for _, rows in runs))

@@ -88,7 +88,7 @@ async def resolve(
 async def bounds(
     client: Client, places: Iterable[TopicPartition], committed: bool
 ) -> tuple[Offsets, Offsets]:
-    """Where the logs begin, and where they end for a reader of this kind."""
+    """Ask where the logs begin, and where they end for a reader of this kind."""
     asked = list(places)
     starts, ends = await asyncio.gather(
         client.list_offsets(dict.fromkeys(asked, EARLIEST)),
@@ -151,7 +151,7 @@ async def densities(
 async def cut(
     client: Client, options: ReadOptions, topics: SeenTopics
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """From where to where a batch reads: taken once, so that all tasks see the same topic."""
+    """Ask once from where to where a batch reads, so that all tasks see the same topic."""
     places = topics.places
     starting = of_these(options.starting, topics, options.losses)
     ending = of_these(options.ending, topics, options.losses)

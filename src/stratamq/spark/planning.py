@@ -74,7 +74,7 @@ def admitted(
     limits: TriggerLimits,
     offset_bytes: Mapping[TopicPartition, float],
 ) -> dict[TopicPartition, int]:
-    """Ends that keep to the limits: each partition gets its share of them, by how much it has."""
+    """Return ends within the limits: each partition gets its share of them, by how much it has."""
     counts = _counts(starts, ends)
     share = 1.0
     total = sum(counts.values())

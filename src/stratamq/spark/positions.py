@@ -50,7 +50,8 @@ class Positions:
 
 
 def positions_of(options: Mapping[str, str], side: str, default: str) -> Positions:
-    """From `{side}Timestamp`, else `{side}OffsetsByTimestamp`, else `{side}Offsets`."""
+    """Read positions from `{side}Timestamp`, else `{side}OffsetsByTimestamp`, else
+    `{side}Offsets`."""
     unnamed = Position(WORDS["earliest" if side == "starting" else "latest"], False)
     if (text := options.get(f"{side}timestamp")) is not None:
         if not text.isascii() or not text.isdigit():

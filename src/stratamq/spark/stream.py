@@ -110,7 +110,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def reportLatestOffset(self) -> StoredOffsets:
-        """Where the topics end now, also if the query is to end before that."""
+        """Return where the topics end now, also if the query is to end before that."""
         return self._ask(self._latest).stored()
 
     @plainly
@@ -163,7 +163,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     async def _admitted(
         self, client: Client, start: StreamOffsets, end: StreamOffsets, everything: bool
     ) -> StreamOffsets:
-        """As much of start..end as one micro-batch may have."""
+        """Cut start..end to what one micro-batch may have."""
         ends = end.offsets
         starts = await self._with_new_places(client, self._continued(start, end), ends)
         if everything:

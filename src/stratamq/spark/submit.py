@@ -40,7 +40,7 @@ class Packages:
     left_out: tuple[str, ...] = ()
 
     def settings(self, given: Mapping[str, str]) -> dict[str, str]:
-        """As settings of Spark, together with those the user gave."""
+        """Return the settings for Spark, together with those the user gave."""
         if not self.wanted:
             return {}
         lists = {"spark.jars.packages": self.wanted, "spark.jars.excludes": self.left_out}
@@ -76,7 +76,7 @@ def _s3(jars: Path) -> Packages:
 
 
 def hadoop_version(jars: Path) -> str:
-    """Of the Hadoop that Spark brings: another hadoop-aws would not fit it."""
+    """Return the version of the Hadoop that Spark brings: another hadoop-aws would not fit it."""
     for jar in jars.glob("hadoop-client-api-*.jar"):
         if found := re.fullmatch(r"hadoop-client-api-(.+)\.jar", jar.name):
             return found[1]

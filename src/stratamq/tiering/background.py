@@ -109,7 +109,7 @@ class Background:
             raise StorageError(f"{self.name} said {line[:100]!r}") from error
 
     def kill(self) -> None:
-        """And see that it is gone: it has nothing that anyone will miss."""
+        """Kill the process and wait for its end. It holds nothing that is not stored elsewhere."""
         self._killed = True
         process = self._process
         if process is None:

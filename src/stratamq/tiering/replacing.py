@@ -67,8 +67,8 @@ async def commit_made(
 
 
 def object_keys(file: TierFile) -> Iterator[str]:
-    """All that are to be left alone while it is committed: a raw log's sidecars are not named yet,
-    but found beside it."""
+    """Yield the keys of the file's objects, to be left alone while it is committed. A raw log's
+    sidecars are not named yet, but found next to it."""
     yield from file.data_keys
     if file.log is not None:
         yield from map(partial(_sidecar_key, file.log), SIDECARS)

@@ -45,7 +45,8 @@ class Histories:
             self.attach(shard)
 
     def attach(self, shard: ShardName) -> None:
-        """Also when the last file goes: what was offloaded then lies below the start."""
+        """Give the engine the shard's files, also when the last one goes: offsets of files that are
+        gone lie below the start then."""
         engine = self._context.engine_of(shard)
         files = self._context.cache.files(shard)
         if engine is None:

@@ -60,7 +60,7 @@ class RowGroup:
         return self._fixed_bytes + (self._values.size_bytes if self._values else 0)
 
     def unpack(self) -> None:
-        """All values, before they are asked for; but for those that another thread is at."""
+        """Unpack all values before they are asked for, except those that another thread is at."""
         if self._values:
             self._values.ensure_all()
 
@@ -109,8 +109,8 @@ class RowGroup:
     def _made(
         self, entry: BlockEntry, index: int, run: tuple[int, int, int], room: int
     ) -> tuple[bytes, int]:
-        """Of a run that is damaged further on only the first batch is made: what follows is looked
-        at when it is asked for."""
+        """Make batches. Of a run that is damaged further on only the first one is made: the rest is
+        looked at when it is asked for."""
         try:
             try:
                 return self._make(index, *run, room)
@@ -135,8 +135,8 @@ class RowGroup:
 
 
 def _intact(data: bytes, count: int) -> tuple[bytes, int]:
-    """Those before the first that does not match the checksum noted for it. CorruptBatch when it is
-    the very first."""
+    """Return the batches before the first that does not match its noted checksum. CorruptBatch when
+    it is the very first."""
     view, done = memoryview(data), 0
     for position, size, *_ in walk(data):
         crc = int.from_bytes(view[position + CRC_AT : position + CHECKED_AT], "big")

@@ -30,7 +30,7 @@ def offsets_by_tag(file: ColdFile, tag: bytes, start: int, end: int) -> Iterator
 
 
 def key_in_group(file: ColdFile, number: int, key: bytes, end: int) -> list[int]:
-    """The same of one row group."""
+    """Look up a key in one row group."""
     if file.places[number].base_offset >= end or not may_hold(file, number, KEY_PATH, key):
         return []
     table = file.read_columns(number, ("offset", "key"))

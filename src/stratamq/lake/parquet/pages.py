@@ -73,7 +73,7 @@ class ParquetPage(NamedTuple):
 
 
 class IndexPlace(NamedTuple):
-    """Where in the file the offset index of a column lies."""
+    """Find where in the file the offset index of a column lies."""
 
     position: int
     size: int
@@ -158,8 +158,8 @@ class ValuePages:
                         self._changed.wait()
 
     def ensure_all(self) -> None:
-        """All rows have their values, or will have as soon as others are done with their pages: two
-        who work ahead do not wait for each other."""
+        """Unpack pages until all rows have their values, or will have as soon as others are done:
+        two who work ahead do not wait for each other."""
         self._unpack_free(range(len(self._pages)))
 
     def _unpack_free(self, wanted: Iterable[int]) -> bool:

@@ -92,7 +92,7 @@ class ColdFile:
     # -- batches -----------------------------------------------------------------------------------
 
     def read(self, offset: int, max_bytes: int, end: int) -> bytes:
-        """Whole batches from the one that holds `offset` (or the next there is).
+        """Read whole batches from the one that holds `offset` (or the next one).
 
         Up to `max_bytes`; the first batch comes even if it is larger. Only batches that lie wholly
         below `end`. Empty when there is none. CorruptRecord when the first one is damaged; damage
@@ -127,7 +127,7 @@ class ColdFile:
                 yield block[index]
 
     def span(self, number: int) -> Span:
-        """Where a row group and its block lie: something to fetch ahead."""
+        """Return where a row group and its block lie, to fetch them ahead."""
         place = self.places[number]
         return Span(place.group_position, place.position + place.size - place.group_position)
 
@@ -243,7 +243,7 @@ class ColdFile:
 
 
 def _whole_pieces(place: BlockPlace, chunk: Any) -> Span:
-    """Where a column lies, widened to what can be checked."""
+    """Return where a column lies, widened to what can be checked."""
     start = chunk.data_page_offset
     if chunk.dictionary_page_offset is not None:
         start = min(start, chunk.dictionary_page_offset)

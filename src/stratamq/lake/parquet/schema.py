@@ -76,7 +76,7 @@ def leaf_paths(name: str, kind: pa.DataType) -> list[str]:
 
 
 def writer_options(schema: pa.Schema, zstd_level: int, row_group_bytes: int) -> dict[str, Any]:
-    """How pyarrow is to write a file: everything that its readers can use to skip."""
+    """Return pyarrow's options for a file: everything that its readers can use to skip."""
     typed = [
         path
         for field in schema

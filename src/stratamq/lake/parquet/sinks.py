@@ -60,7 +60,7 @@ class Tally:
             self._sink.flush()
 
     def abandon(self) -> None:
-        """Nothing reaches the sink any more: a writer that is dropped still writes its footer, at
+        """Let nothing reach the sink any more: a writer that is dropped still writes its footer, at
         a time when the sink is the caller's, or closed."""
         self._sink = None
 

@@ -25,7 +25,7 @@ class Source(Protocol):
         """Exactly these bytes, or an error."""
 
     def read_into(self, position: int, room: memoryview) -> None:
-        """The same, into memory that is there: as many bytes as there is room for."""
+        """Read into memory that the caller has, as many bytes as fit."""
 
 
 class Span(NamedTuple):

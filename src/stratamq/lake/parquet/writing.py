@@ -88,7 +88,7 @@ class FileSummary:
 
 
 def write_file(chunks: Iterable[Buffer], sink: BinaryIO, layout: FileLayout) -> FileSummary:
-    """All batches of `chunks`, each made of whole batches, in order of their offsets.
+    """Write all batches of `chunks`, each made of whole batches, in order of their offsets.
 
     CorruptBatch when a batch does not match its CRC or its neighbours, BatchTooLarge when it
     unpacks to too much; the sink then holds nothing of use.
@@ -147,7 +147,7 @@ class FileWriter:
         self._batches = self._rows = self._row_groups = self._unparsed = self._misfits = 0
 
     def add(self, chunk: Buffer) -> None:
-        """All batches of `chunk`."""
+        """Add all batches of `chunk`."""
         for header, data in iter_batches(chunk):
             self._add_batch(header, data)
             if self._columns.size_bytes + self._block.size_bytes >= self._layout.row_group_bytes:
@@ -288,7 +288,7 @@ class _Extent:
             self.max_timestamp = header.max_timestamp
 
     def extend(self, other: _Extent) -> None:
-        """By what lies behind it."""
+        """Extend this extent by the one that follows it."""
         if self.base_offset < 0:
             self.base_offset = other.base_offset
         self.last_offset = other.last_offset

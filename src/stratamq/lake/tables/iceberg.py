@@ -221,7 +221,7 @@ class IcebergTables:
 
 
 def in_table(files: Iterable[TierFile]) -> list[TierFile]:
-    """Those that are Parquet and have a row."""
+    """Return the files that are Parquet and have a row."""
     return [file for file in files if file.parquet is not None and file.rows]
 
 

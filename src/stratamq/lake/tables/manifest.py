@@ -54,7 +54,7 @@ class Manifest:
 
     @property
     def columns(self) -> str:
-        """Those of the table: what any file has."""
+        """The columns of the table: those of all its files."""
         return table_columns(self.files)
 
     @property

@@ -37,7 +37,7 @@ _ARROW = {
 
 
 def table_schema(columns: str) -> pa.Schema:
-    """As Arrow has it: the columns of all files, and `data` if there are typed ones."""
+    """Return Arrow's schema: the columns of all files, and `data` if there are typed ones."""
     typed = parse_columns(columns)
     return arrow_schema(_struct(typed) if typed else None)
 
@@ -50,7 +50,7 @@ def _struct(columns: tuple[Column, ...]) -> pa.DataType:
 
 
 def new_schema(columns: str) -> Schema:
-    """As Iceberg has it, for a table that is new."""
+    """Return Iceberg's schema, for a new table."""
     return assign_fresh_schema_ids(Catalog._convert_schema_if_needed(table_schema(columns)))
 
 

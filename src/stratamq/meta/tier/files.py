@@ -92,7 +92,7 @@ class TierFile:
 
     @property
     def data_keys(self) -> frozenset[str]:
-        """Of its objects, those with records in them: they tell one file from another."""
+        """Of its objects, those with records in them: they distinguish one file from another."""
         return frozenset(one.key for one in (self.parquet, self.log) if one is not None)
 
     @property

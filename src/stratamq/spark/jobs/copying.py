@@ -64,7 +64,7 @@ class _Place:
         raise StorageError(f"{self.target}: others put theirs there {TRIES_MAX} times")
 
     def _rename(self, source: Any, goal: Any) -> bool:
-        """False where there is nothing, or something in the way."""
+        """Rename a folder. False where there is none, or another is in the way."""
         try:
             self._files.rename(source, goal, self._as_is)
         except Py4JJavaError as error:

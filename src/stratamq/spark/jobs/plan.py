@@ -40,7 +40,8 @@ def backlog(lake: DescribedLake) -> list[FileRewrite]:
 
 
 def small_files(lake: DescribedLake, file_bytes: int) -> list[FileRewrite]:
-    """Neighbours that together are no larger than `file_bytes`, two or more of them at a time."""
+    """Put neighbours together that are no larger than `file_bytes` in all, two or more at a
+    time."""
     return [
         _rewrite(part, run)
         for part in lake.partitions

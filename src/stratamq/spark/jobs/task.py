@@ -141,7 +141,7 @@ def aborted_spans(
 
 
 def _answers(work: Work, wanted: FileRewrite) -> Iterator[Fetched]:
-    """All batches of the range, in order, each once."""
+    """Yield all batches of the range, in order, each once."""
     client = shared_client(work.client)
     place, limits = TopicPartition(work.topic, wanted.partition), FetchLimits(bytes_max=FETCH_BYTES)
     offset, empty = max(wanted.base, wanted.start), 0

@@ -95,7 +95,7 @@ async def _journal(client: Client, query: str) -> Journal:
 async def decide(
     client: Client, query: str, epoch: int, parts: Sequence[Part], losses: Losses
 ) -> None:
-    """All parts count, or none does. Safe to repeat, from any driver."""
+    """Decide an epoch: all its parts count, or none does. Safe to repeat, from any driver."""
     recording = await client.begin(driver_id(query))
     note, start = await _journal(client, query)  # no other writer can record anything now
     if note is not None and note.epoch >= epoch:
@@ -184,7 +184,7 @@ async def commit_all(client: Client, parts: Sequence[Part]) -> None:
 
 
 async def abort(client: Client, parts: Sequence[Part]) -> None:
-    """As far as it can be done: what stays open times out."""
+    """Abort the parts as far as possible: what stays open times out."""
     calls = (client.end(part.handle, commit=False) for part in parts)
     await asyncio.gather(*calls, return_exceptions=True)
 

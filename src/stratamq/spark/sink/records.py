@@ -44,7 +44,7 @@ def partitions_of(keys: pa.Array, count: int) -> Numbers:
 
 
 def offsets_of(array: pa.Array) -> NDArray[np.int32]:
-    """Where each of its values begins, and the last one ends."""
+    """Return where each value of an array begins, and where the last one ends."""
     places = _numbers(array.buffers()[1], np.int32)
     return places[array.offset : array.offset + len(array) + 1]
 
@@ -91,7 +91,7 @@ class _Pile:
 
 
 class TransactionWriter:
-    """Everything that is added is in the transaction when `flush` returns."""
+    """Writes rows into a transaction: all that were added are in it when `flush` returns."""
 
     def __init__(self, client: BlockingClient, transaction: Transaction) -> None:
         self._client, self._transaction = client, transaction
@@ -151,7 +151,7 @@ class TransactionWriter:
     def _partitions(
         self, topic: str, rows: pa.RecordBatch, records: pa.RecordBatch, sizes: Numbers
     ) -> Numbers:
-        """Of each row: the one it names, else that of its key, else any."""
+        """Choose the partition of each row: the one it names, else that of its key, else any."""
         count = self._counts.get(topic) or self._count(topic)
         keys = records.column("key")
         found = partitions_of(keys, count)
@@ -168,8 +168,8 @@ class TransactionWriter:
         return found
 
     def _any_partitions(self, topic: str, sizes: Numbers, count: int) -> Numbers:
-        """The same for a while, so that batches get full. Tasks begin at different partitions:
-        their producer ids are as good as chance."""
+        """Choose the same partition for a while, so that batches get full. Tasks begin at different
+        partitions: their producer ids are as good as chance."""
         before = self._keyless_bytes.get(topic, 0)
         ends = before + np.cumsum(sizes)
         self._keyless_bytes[topic] = int(ends[-1])

@@ -36,7 +36,7 @@ class Chunks:
         return sum(self._counts())
 
     def tasks(self, offset_bytes: float, tasks_min: int | None = None) -> int:
-        """How many are to read them: no more than there are chunks."""
+        """Return how many tasks are to read them: no more than there are chunks."""
         total_bytes = sum(one.end - one.start for one in self.ranges) * offset_bytes
         least = tasks_min or min(len(self.ranges), TASKS_MIN)
         return max(1, min(self.count, max(least, -int(-total_bytes // TASK_BYTES))))
@@ -57,7 +57,7 @@ class Chunks:
 
 
 def runs(chunks: Iterable[Range]) -> list[list[Range]]:
-    """Neighbours together, so that they are fetched as one range."""
+    """Put neighbours together, so that they are fetched as one range."""
     found: list[list[Range]] = []
     for one in chunks:
         last = found[-1][-1] if found else None

@@ -38,8 +38,9 @@ then. Where both are the same, the topic's setting decides."""
 def cold_side(
     spark: SparkSession, cut: Snapshot, options: Mapping[str, str], typed: Typed
 ) -> DataFrame | None:
-    """None without files. `options` are for the file system, such as `fs.s3a.endpoint`; they come
-    before Spark's own settings, and those before what the node says."""
+    """Read the part that files have; None without files. `options` are for the file system, such as
+    `fs.s3a.endpoint`; they come before Spark's own settings, and those before what the node
+    says."""
     if not cut.files:
         return None
     columns = () if typed == "none" else cut.columns

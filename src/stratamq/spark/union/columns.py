@@ -110,7 +110,7 @@ def typed_columns(columns: Sequence[Column], typed: Typed) -> list[TypedColumn]:
 
 
 def flat_names(columns: Sequence[Column]) -> dict[str, str]:
-    """By the field's name, what its column is called."""
+    """Return the names of columns by their fields' names."""
     taken = set(MESSAGE_COLUMNS)
     names: dict[str, str] = {}
     for one in columns:
@@ -129,7 +129,7 @@ def quoted(*names: str) -> str:
 
 
 def between(rows: DataFrame, since_ms: int | None, as_of_ms: int | None) -> DataFrame:
-    """Those of that time; what has no date is of no time."""
+    """Keep the rows of that time; a row without a date is of no time."""
     if since_ms is not None:
         rows = rows.where(f.col("timestamp") >= f.timestamp_millis(f.lit(since_ms)))
     if as_of_ms is not None:

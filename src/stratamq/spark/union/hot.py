@@ -31,7 +31,8 @@ _AT = "_at"
 def hot_side(
     spark: SparkSession, cut: Snapshot, options: Mapping[str, str], typed: Typed
 ) -> DataFrame | None:
-    """None where there is nothing. `options` are those of the source."""
+    """Read the part that the nodes have; None where there is none. `options` are those of the
+    source."""
     if not cut.ranges:
         return None
     lower = {name.lower(): value for name, value in {**options, "topic": cut.topic}.items()}

@@ -134,7 +134,7 @@ class Columns:
 
 @dataclass(slots=True)
 class PieceTask:
-    """Not with those of another task: what was read for it may be deleted since."""
+    """What one task has read. Another task reads again: records may have been deleted since."""
 
     number: int
     wanted: list[WantedColumn] = field(default_factory=list)

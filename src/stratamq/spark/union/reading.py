@@ -36,7 +36,7 @@ def topic(
     options: Mapping[str, str] | None = None,
     store_options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Everything a topic holds at this moment, over all tiers: a plain DataFrame.
+    """Read everything a topic holds at this moment, over all tiers: a plain DataFrame.
 
     `as_of` leaves out records with a later timestamp (or none): a datetime, its ISO text, or
     milliseconds; without a zone it is UTC. What was deleted since stays deleted. `since` leaves out

@@ -49,7 +49,8 @@ def path_of(store_url: str, key: str) -> str:
 
 
 def reached(lake: DescribedLake) -> Mapping[str, str]:
-    """How Spark gets at the files, from what the node says of its own store. No secret is in it."""
+    """Return the settings by which Spark reaches the files of the node's store. No secret is in
+    them."""
     if not lake.store_url.startswith("s3://"):
         return {}
     region = lake.s3_region or (REGION if lake.s3_endpoint else "")
@@ -135,7 +136,7 @@ class Since:
 def snapshot_of(
     lake: DescribedLake, as_of_ms: int | None = None, since: Since | None = None
 ) -> Snapshot:
-    """With a time, files that have nothing of it are left out."""
+    """Decide what is read from where. With a time, files that have nothing of it are left out."""
     since_ms = since.ms if since else None
     parts = [_Part.of(one) for one in lake.partitions]
     files = [file for part in parts for file in part.files if _may_have(file, since_ms, as_of_ms)]

@@ -27,8 +27,8 @@ class Streams(Generic[K, P]):
         self._ends: OrderedDict[tuple[K, int], P] = OrderedDict()
 
     def follow(self, log: K, start: int, end: int, place: P) -> P | None:
-        """Where the reader was before, if the read from `start` to `end` goes on with an earlier
-        one; None for one that jumped. `place` is where it is now."""
+        """Return where the reader was before, if the read from `start` to `end` goes on with an
+        earlier one; None for one that jumped. `place` is where it is now."""
         with self._lock:
             before = self._ends.pop((log, start), None)
             self._ends[log, end] = place

@@ -48,7 +48,7 @@ class BlockName(NamedTuple):
 
 
 class BlockFiles:
-    """All calls from any thread. None of them raises because of the disk: a cache that does not
+    """May be called from any thread. No call raises because of the disk: a cache that does not
     work is slow, nothing else. Recency is known since the start; before that, by age."""
 
     def __init__(
@@ -126,7 +126,8 @@ class BlockFiles:
             (self._folder / name).unlink()
 
     def _write(self, name: BlockName, data: memoryview) -> Path:
-        """It gets its name only when it is whole: a process that is killed leaves no half block."""
+        """Write a block under a temporary name. It is renamed when it is whole: a process that is
+        killed leaves no half block."""
         temporary = self._folder / f"{TEMPORARY}{secrets.token_hex(8)}"
         try:
             with temporary.open("xb", buffering=0) as file:

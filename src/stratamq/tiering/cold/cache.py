@@ -155,7 +155,7 @@ class BlockCache:
 
 
 def _runs(numbers: Sequence[int], step: int) -> Iterator[_Run]:
-    """Neighbours together, up to REQUEST_BYTES."""
+    """Put neighbouring blocks together, up to REQUEST_BYTES."""
     most = max(1, REQUEST_BYTES // step)
     run: _Run | None = None
     for number in numbers:

@@ -68,7 +68,7 @@ class ShardHistory:
         return self._segments
 
     def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
-        """As ShardStore.read, within one file: an answer ends where its file does."""
+        """Read as ShardStore.read does, within one file: an answer ends where its file does."""
         return self._steady(lambda files: self._read(files, offset, max_bytes, end), offset)
 
     def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset]:

@@ -50,7 +50,7 @@ class Bridge:
         return future
 
     def wait(self, future: futures.Future[T]) -> T:
-        """Its result; StoreUnavailable when it takes too long."""
+        """Wait for a future's result; StoreUnavailable when it takes too long."""
         try:
             return future.result(self._timeout_s)
         except futures.CancelledError:
@@ -87,10 +87,10 @@ class ObjectSource(Protocol):
         """Exactly these bytes. ObjectNotFound, StoreUnavailable, CorruptObject."""
 
     def read_into(self, position: int, room: memoryview) -> None:
-        """The same, into memory that is there."""
+        """Read into memory that the caller has."""
 
     def expect(self, span: Span) -> None:
-        """These bytes will be wanted soon. Returns at once."""
+        """Announce that these bytes will be wanted soon. Returns at once."""
 
     def forget(self) -> None:
         """What was read was wrong: read from the store itself the next time."""

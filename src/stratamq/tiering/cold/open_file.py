@@ -21,9 +21,9 @@ class OpenFile(ColdFile):
         self.shard = file.shard
 
     def offsets_of_key(self, number: int, key: bytes, end: int) -> list[int]:
-        """Those in a row group, newest first."""
+        """Return the offsets of a key in a row group, newest first."""
         return key_in_group(self, number, key, end)
 
     def offsets_of_tag(self, number: int, tag: bytes, start: int, end: int) -> list[int]:
-        """Those in a row group, oldest first."""
+        """Return the offsets of a tag in a row group, oldest first."""
         return tag_in_group(self, number, tag, start, end)

@@ -52,7 +52,7 @@ class RawFile:
         self._hints: dict[int, int] = {}
 
     def read_from(self, offset: Offset, max_bytes: int, end: Offset) -> tuple[bytes, int]:
-        """As ShardStore.read; with it, where in the file the answer ends."""
+        """Read as ShardStore.read does; also return where in the file the answer ends."""
         view, hint = self._view(), self._hints.get(offset)
         known = None if hint is None else KnownBatch(hint, offset, proven=True)
         position = locate(view, offset, known)
@@ -116,7 +116,7 @@ class RawReaders:
         return data
 
     def offsets_by_key(self, file: TierFile, key: bytes, end: Offset) -> Iterator[Offset]:
-        """Newest first, and so after a walk over the whole file."""
+        """Yield offsets newest first, and so after a walk over the whole file."""
         yield from reversed(list(self._scan(file, key, file.base_offset, end, tags=False)))
 
     def offsets_by_tag(

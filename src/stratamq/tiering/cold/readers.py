@@ -47,7 +47,8 @@ class ParquetReaders:
     def read(
         self, file: TierFile, offset: int, max_bytes: int, end: int, after: TierFile | None = None
     ) -> bytes:
-        """As ColdFile.read. `after` is the file that a reader who goes on comes to next."""
+        """Read as ColdFile.read does. `after` is the file that a reader who goes on comes to
+        next."""
 
         def look(found: OpenFile) -> bytes:
             data, last = self._read(found, offset, max_bytes, end)

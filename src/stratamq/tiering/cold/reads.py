@@ -31,7 +31,8 @@ class ColdReads:
 
     @classmethod
     async def open(cls, store: Store, data_dir: Path, limits: ColdLimits) -> ColdReads:
-        """Over a store, with a cache below `data_dir` unless the store is a local folder."""
+        """Open reads over a store, with a cache below `data_dir` unless the store is a local
+        folder."""
         bridge = Bridge(asyncio.get_running_loop(), limits.timeout_ms)
         ahead = Ahead(limits.ahead_threads, limits.ahead_pending_max)
         if store.url.startswith(FILE_SCHEME):

@@ -168,7 +168,8 @@ def _marks(base: Offset, last: Offset, work: Conversion) -> Sequence[Offset]:
 
 
 def _without(batch: memoryview, work: Conversion) -> bytes | None:
-    """None where nothing is left. The mark that ends a transaction has no record to take out."""
+    """Remove records from a batch; None where none is left. The mark that ends a transaction has no
+    record to remove."""
     header = read_header(batch)
     base, last = header.base_offset, header.last_offset
     low, high = _low(work), work.end_offset

@@ -32,7 +32,7 @@ OnProgress = Callable[[int], None]
 
 
 class Converters:
-    """Up to `count` conversions at once; more wait. Use it from one event loop."""
+    """Runs up to `count` conversions at once; more wait. Use it from one event loop."""
 
     def __init__(
         self, count: int, *, idle_s: float = IDLE_S, patience_s: float = PATIENCE_S
@@ -46,7 +46,7 @@ class Converters:
 
     @property
     def processes(self) -> list[int]:
-        """Their ids, of busy and idle ones."""
+        """The ids of the processes, busy and idle."""
         running = [*self._busy, *(process for process, _ in self._idle)]
         return [process.pid for process in running if process.pid]
 
@@ -80,7 +80,7 @@ class Converters:
         return made
 
     async def close(self) -> None:
-        """Ends what is under way, too."""
+        """Close, and end the work under way, too."""
         self._closed = True
         for process in self._busy:
             process.kill()
@@ -112,7 +112,7 @@ def _hurry(process: Background) -> None:
 def _run(
     process: Background, work: Conversion, on_progress: OnProgress
 ) -> Converted | ConversionFailure:
-    """Blocks, on a thread."""
+    """Run a conversion. Blocks; called on a thread."""
     process.say(encode_request(work))
     while isinstance(said := process.hear(decode_answer), ConversionProgress):
         on_progress(said.done_bytes)

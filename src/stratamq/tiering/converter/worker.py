@@ -65,7 +65,7 @@ def listen(source: BinaryIO, requests: queue.SimpleQueue[bytes]) -> None:
 
 
 def answer(line: bytes, out: BinaryIO) -> Answer:
-    """Whatever happens is an answer: the next segment may be another matter."""
+    """Carry out a request. A failure is an answer too: the next segment may go well."""
     try:
         return _convert(decode_request(line), out)
     except MemoryError:

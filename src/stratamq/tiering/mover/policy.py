@@ -81,7 +81,7 @@ def local_limits(config: TopicConfig) -> LocalLimits:
 
 
 def decide(state: ShardState, limits: LocalLimits, now_ms: int) -> tuple[Action, ...]:
-    """In the order in which it is to be done. An upload changes what the next one has to replace:
+    """Return what is to be done, in order. An upload changes what the next one has to replace:
     ask again after each."""
     movable = 0
     for segment in state.segments:

@@ -111,7 +111,7 @@ class Progress:
             self._tracks.remove(track)
 
     def add(self, **more: int) -> None:
-        """To the totals, by name."""
+        """Add to the totals, by name."""
         known = {name: getattr(self.totals, name) + by for name, by in more.items()}
         self.totals = replace(self.totals, **known)
 
@@ -124,7 +124,7 @@ class Progress:
         )
 
     def due(self, shard: ShardName, segments: int, size_bytes: int) -> None:
-        """So many segments of a shard, and bytes, wait to be moved."""
+        """Note how many segments of a shard, and bytes, wait to be moved."""
         if segments:
             self._due[shard] = segments, size_bytes
         else:

@@ -57,7 +57,8 @@ class ShardMover:
     """When a shard's files were last looked through."""
 
     def has_work(self, topic: Topic, shard: ShardName) -> bool:
-        """Cheap: asked for every shard in every round."""
+        """Whether there may be something to do. Cheap, because it is asked for every shard in every
+        round."""
         return local_limits(topic.config).moves or bool(self.around.files.files(shard))
 
     async def move(self, topic: Topic, shard: ShardName) -> Moved:

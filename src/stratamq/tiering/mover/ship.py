@@ -20,7 +20,7 @@ from stratamq.wire.crc import crc32c
 
 
 class Bandwidth:
-    """So many bytes per second, 0: as many as go. Called from the store's threads.
+    """Limits uploads to so many bytes per second, 0: no limit. Called from the store's threads.
 
     A piece is let through when those before it have had their time, so what was sent is never more
     than the rate times the time, and one piece. Unused time is not saved up.
@@ -40,7 +40,7 @@ class Bandwidth:
             raise Closed("uploads are stopped")
 
     def delay_s(self, size: int) -> float:
-        """How long these bytes have to wait; their turn is taken."""
+        """Take a turn for these bytes, and return how long they have to wait for it."""
         if not self._rate:
             return 0.0
         with self._lock:
@@ -129,7 +129,7 @@ class Shipper:
             raise CorruptObject(f"{stored.key}: other bytes came back than were stored")
 
     async def download(self, stored: TierObject, path: Path, count: Count = lambda _: None) -> None:
-        """Into a local file. CorruptObject unless it is what was made."""
+        """Copy an object into a local file. CorruptObject unless it is what was stored."""
         with await asyncio.to_thread(path.open, "wb") as file:
             async for piece in self._pieces(stored, count):
                 await asyncio.to_thread(file.write, piece)

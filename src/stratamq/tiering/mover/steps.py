@@ -214,7 +214,7 @@ class _Move:
         return await self.steps.converters.convert(work, self.track.reached)
 
     def _sidecars(self, exported: ExportedSegment) -> tuple[Path, ...]:
-        """Those of the whole segment. A part of it is read without."""
+        """Return the sidecars of the whole segment. A part of a segment is read without."""
         whole = (self.upload.base_offset, self.upload.end_offset) == exported.segment[:2]
         if not whole or exported.index is None or exported.timeindex is None:
             return ()
@@ -267,8 +267,8 @@ class _Move:
         )
 
     def _commands(self, file: TierFile) -> tuple[CommitFiles, ...]:
-        """By what is known now: other files may have come or gone, and the segment may have changed
-        since it was exported, in which case the file is of no use."""
+        """Make the commands by the files of now: others may have come or gone, and the segment may
+        have changed since it was exported, in which case the file is of no use."""
         now_ms, shard = file.created_ms, self.shard
         if self.upload.segment not in self._engine().segments(shard):
             raise SegmentOvertaken(f"{shard}: the segment at {file.base_offset} has changed")
@@ -280,8 +280,8 @@ class _Move:
         return (gone, add) if now.early else (add,)
 
     async def _commit(self, file: TierFile, commands: tuple[CommitFiles, ...]) -> int:
-        """Once it was asked for, only the Meta Service knows whether it happened: unless it says
-        that it did not, the objects stay."""
+        """Submit the commands. After that only the Meta Service knows whether they happened: unless
+        it says that they did not, the objects stay."""
         self.steps.enter(self.shard, self.track, Step.COMMIT)
         meta = self.steps.around.meta
         for _ in range(COMMIT_ATTEMPTS - 1):

@@ -36,7 +36,7 @@ class UploadSource:
         return self.stop - self.start
 
     def read(self) -> bytes:
-        """All of it, in memory: for parts. `start` and `stop` are block boundaries."""
+        """Read all of it into memory, for parts. `start` and `stop` are block boundaries."""
         self._wait(len(self))
         data = self._bytes(self.start, self.stop)
         try:
@@ -78,7 +78,7 @@ class UploadSource:
 
 
 def read_slice(path: Path, start: int, stop: int) -> bytes:
-    """Those bytes of a local file, fewer at its end. Its errors are not the store's."""
+    """Read a range of a local file, fewer bytes at its end. Its errors are not the store's."""
     try:
         with path.open("rb", buffering=0) as file:
             return read_range(file.fileno(), start, stop)
@@ -87,8 +87,8 @@ def read_slice(path: Path, start: int, stop: int) -> bytes:
 
 
 def read_range(file: int, start: int, stop: int) -> bytes:
-    """Those bytes of an open file, fewer at its end. Megabytes are not copied once more: a copy
-    holds the GIL, which requests of clients need."""
+    """Read a range of an open file, fewer bytes at its end. Megabytes are not copied once more: a
+    copy holds the GIL, which requests of clients need."""
     data = os.pread(file, stop - start, start)
     while len(data) < stop - start:
         more = os.pread(file, stop - start - len(data), start + len(data))

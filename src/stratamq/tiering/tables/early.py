@@ -79,8 +79,8 @@ class EarlyWriter:
         await asyncio.to_thread(clear_away, self.work_folder)
 
     async def flush(self, topic: Topic, shard: ShardName) -> Visible:
-        """Everything that is decided now is in a file on return. Nothing to do for a shard that is
-        not kept here."""
+        """Write all records that are decided now into files. Nothing is done for a shard that this
+        node does not store."""
         engine = self.engine_of(shard)
         if engine is None:
             return Visible()
@@ -110,7 +110,7 @@ class EarlyWriter:
         return engine is not None and bool(self._missing(engine, shard, _ends(engine, shard)))
 
     def forget(self, shard: ShardName) -> None:
-        """It is gone."""
+        """Forget a shard that is gone."""
         self._locks.pop(shard, None)
         self._empty.pop(shard, None)
 
@@ -262,8 +262,8 @@ class _Writing:
         )
 
     async def _commit(self, add: tuple[TierFile, ...]) -> None:
-        """Overtaken when the plan is no longer right: the mover, say, has given the segment its
-        final file. On return this node knows what is so now."""
+        """Commit the file. FilesOvertaken when the plan is no longer right: the mover, say, has
+        given the segment its final file. On return this node knows what is so now."""
         if not add and not self.early.replace:
             return
         around = self.writer.around

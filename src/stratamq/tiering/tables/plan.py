@@ -87,7 +87,8 @@ def merges(
 
 
 def _within(segment: SegmentInfo, files: Iterable[TierFile]) -> list[TierFile]:
-    """Adjoining ones, up to the first gap: a flush comes first, and closes it."""
+    """Return the segment's adjoining files, up to the first gap: a flush comes first, and closes
+    it."""
     run: list[TierFile] = []
     for file in sorted(files, key=lambda file: file.base_offset):
         if file.base_offset < segment.base_offset or file.end_offset > segment.end_offset:

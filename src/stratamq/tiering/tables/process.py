@@ -69,7 +69,7 @@ class TableWriter:
         return answer
 
     async def close(self) -> None:
-        """Ends what is under way, too."""
+        """Close, and end the work under way, too."""
         self._closed = True
         if self._timer:
             self._timer.cancel()
@@ -98,7 +98,7 @@ class TableWriter:
             process.kill()
 
     def _retire(self) -> None:
-        """It takes a while to go, with all its memory; the event loop does not wait for that."""
+        """Stop the idle process, on the thread: freeing its memory takes a while."""
         process, self._process = self._process, None
         if process is not None:
             self._thread.submit(process.kill)

@@ -71,7 +71,7 @@ class WriteTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropTable:
-    """Of a topic that is gone: its table, its manifest and its metadata."""
+    """Drop the table, the manifest and the metadata of a topic that is gone."""
 
     name: str
     topic_id: TopicId

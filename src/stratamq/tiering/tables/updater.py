@@ -82,7 +82,7 @@ class TableUpdater:
         ]
 
     async def stop(self) -> None:
-        """Promptly: what is under way is given up, and made good at the next start."""
+        """Stop promptly: writes under way are given up, and repeated after the next start."""
         tasks, self._tasks = self._tasks, []
         if tasks:
             self._cache.unlisten(self._on_change)

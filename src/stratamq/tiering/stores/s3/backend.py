@@ -29,7 +29,7 @@ _MD5 = re.compile(r"[0-9a-f]{32}(-\d+)?")
 
 
 class S3Backend:
-    """Over a botocore client, which may be used from several threads."""
+    """Uses a botocore client, which may be called from several threads."""
 
     window_bytes = REMOTE_WINDOW_BYTES
 
