@@ -7,11 +7,11 @@ from itertools import islice
 import pytest
 
 from stratamq.client.cluster import ClusterView, TopicPartition
-from stratamq.client.committed import Aborted, visible_batches
+from stratamq.client.connection import version_for
 from stratamq.client.failures import Refusal, as_ours
+from stratamq.client.fetching import Aborted, visible_batches
 from stratamq.client.options import ClientOptions, Server, servers_of
-from stratamq.client.retrying import may_pass, pauses_s
-from stratamq.client.versions import version_for
+from stratamq.client.router import may_pass, pauses_s
 from stratamq.model.errors import Denied, NotLeader, TimedOut, Unreachable, UnsupportedFormat
 from stratamq.model.record import Record
 from stratamq.wire.kafka.protocol import ErrorCode, Versions

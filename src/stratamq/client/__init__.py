@@ -1,7 +1,7 @@
 """A small client over the Kafka protocol: for followers, Spark's executors, the CLI and users.
 
-`options` says where and how, `pool` keeps connections, `router` finds the right node and tries
-again, and each family of calls has a file. `Client` is for asyncio, `BlockingClient` for threads.
+`options` says where and how, `connection` talks to one node, `router` finds the right one and
+retries, and each family of calls has a file. `Client` is for asyncio, `BlockingClient` for threads.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 from stratamq.client.blocking import BlockingClient
 from stratamq.client.client import EARLIEST, LATEST, Client
 from stratamq.client.cluster import ClusterView, TopicPartition, TopicView
-from stratamq.client.committed import Aborted, visible_batches
-from stratamq.client.fetching import Fetched, FetchLimits
-from stratamq.client.groups import GroupOffset, Undecided
+from stratamq.client.fetching import Aborted, Fetched, FetchLimits, visible_batches
+from stratamq.client.offsets import GroupOffset, Undecided
 from stratamq.client.options import ClientOptions, Login, Server, TlsFiles, options_of
 from stratamq.client.transactions import Handle, Transaction
 

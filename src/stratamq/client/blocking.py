@@ -32,7 +32,7 @@ class BlockingClient:
         self._thread = threading.Thread(target=self._run, name="stratamq-client", daemon=True)
         self._thread.start()
         try:
-            self.asyncio = self.call(_made(options))
+            self.asyncio = self.call(self._create(options))
         except BaseException:
             self._stop()
             raise
@@ -48,7 +48,7 @@ class BlockingClient:
     def close(self) -> None:
         if self._loop.is_closed():
             return
-        self.call(_closed(self.asyncio))
+        self.call(self._close_all())
         self._stop()
 
     def __enter__(self) -> Self:
@@ -62,6 +62,18 @@ class BlockingClient:
     ) -> None:
         self.close()
 
+    async def _create(self, options: ClientOptions) -> Client:
+        """Create the client on its own loop, which its locks and timers belong to."""
+        return Client(options)
+
+    async def _close_all(self) -> None:
+        """Close the client and cancel the calls under way, so that no thread waits for ever."""
+        self.asyncio.close()
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
@@ -70,16 +82,3 @@ class BlockingClient:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
-
-
-async def _made(options: ClientOptions) -> Client:
-    return Client(options)
-
-
-async def _closed(client: Client) -> None:
-    """Cancel the calls that are under way, so that no thread waits for ever."""
-    client.close()
-    rest = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in rest:
-        task.cancel()
-    await asyncio.gather(*rest, return_exceptions=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from stratamq.client import groups, lake, offsets, producing, topics, transactions
+from stratamq.client import lake, offsets, producing, topics, transactions
 from stratamq.client.cluster import ClusterView, TopicPartition, TopicView
 from stratamq.client.fetching import Fetched, FetchLimits, fetch
 from stratamq.client.options import ClientOptions
@@ -108,8 +108,8 @@ class Client:
             self.router, place, offset, limits, committed=committed, topic_id=topic_id
         )
 
-    async def group_offsets(self, group: str) -> dict[TopicPartition, groups.GroupOffset]:
-        return await groups.group_offsets(self.router, group)
+    async def group_offsets(self, group: str) -> dict[TopicPartition, offsets.GroupOffset]:
+        return await offsets.group_offsets(self.router, group)
 
     # -- writing -------------------------------------------------------------------------------
 

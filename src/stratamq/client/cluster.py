@@ -9,7 +9,6 @@ from typing import NamedTuple
 from stratamq.client.options import Server
 from stratamq.wire.kafka.protocol.messages.metadata import (
     MetadataResponse,
-    MetadataResponsePartition,
     MetadataResponseTopic,
 )
 
@@ -43,7 +42,7 @@ class TopicView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """As one node saw it at one moment."""
+    """The cluster as one node saw it at one moment."""
 
     nodes: Mapping[int, Server]
     topics: Mapping[str, TopicView] = field(default_factory=dict)
@@ -83,15 +82,14 @@ def _topic(one: MetadataResponseTopic) -> TopicView:
         name=one.name or "",
         topic_id=bytes(one.topic_id),
         is_internal=one.is_internal,
-        partitions=tuple(_partition(part) for part in ordered),
-    )
-
-
-def _partition(part: MetadataResponsePartition) -> PartitionView:
-    return PartitionView(
-        index=part.partition_index,
-        leader=part.leader_id,
-        leader_epoch=part.leader_epoch,
-        replicas=tuple(part.replica_nodes),
-        isr=tuple(part.isr_nodes),
+        partitions=tuple(
+            PartitionView(
+                index=part.partition_index,
+                leader=part.leader_id,
+                leader_epoch=part.leader_epoch,
+                replicas=tuple(part.replica_nodes),
+                isr=tuple(part.isr_nodes),
+            )
+            for part in ordered
+        ),
     )

@@ -64,7 +64,8 @@ MOVED = frozenset(
 
 
 def check(code: int, what: str, said: str | None = None) -> None:
-    """Nothing, or a Refusal: whether to try again is decided where it is caught."""
+    """Raise a Refusal if there is an error code. Where it is caught, it is decided whether to
+    retry."""
     if code:
         raise Refusal(error_of(code), what, said)
 

@@ -49,7 +49,7 @@ async def commit_lake(router: Router, commit: CommitLakeTopic) -> None:
 
 
 async def flush_lake(router: Router, topic: str) -> FlushedLake:
-    """Everything that is decided is in the topic's table on return."""
+    """Make everything that is decided visible in the topic's table."""
     timeout_ms = router.options.request_ms_max
     request = FlushLakeRequest(topics=[LakeTopic(name=topic)], timeout_ms=timeout_ms)
 

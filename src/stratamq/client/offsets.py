@@ -1,14 +1,21 @@
-"""Where logs begin and end, and what lies at a time."""
+"""Where logs begin and end, what lies at a time, and how far groups have come."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from stratamq.client.cluster import TopicPartition
+from stratamq.client.connection import NodeConnection
 from stratamq.client.failures import check
 from stratamq.client.options import Server
-from stratamq.client.router import Router, gathered
+from stratamq.client.router import GROUP, Router, gathered
 from stratamq.model.errors import StrataError
+from stratamq.wire.kafka.protocol import ErrorCode
+from stratamq.wire.kafka.protocol.messages.group_offsets import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
 from stratamq.wire.kafka.protocol.messages.log_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -71,3 +78,37 @@ async def _ask(
             check(part.error_code, f"offsets of {place}")
             found[place] = part.offset
     return found
+
+
+class Undecided(StrataError):
+    """A transaction that commits offsets of the group is under way."""
+
+
+class GroupOffset(NamedTuple):
+    offset: int
+    note: str
+
+
+async def group_offsets(router: Router, group: str) -> dict[TopicPartition, GroupOffset]:
+    """Ask for all that the group has committed. Undecided while a transaction might change some."""
+    request = OffsetFetchRequest(group_id=group, topics=None, require_stable=True)
+
+    async def once(node: NodeConnection) -> dict[TopicPartition, GroupOffset]:
+        answer = await node.ask(request, OffsetFetchResponse, router.request_s)
+        _check(answer.error_code, group)
+        found = {}
+        for topic in answer.topics:
+            for part in topic.partitions:
+                _check(part.error_code, group)
+                if part.committed_offset >= 0:
+                    place = TopicPartition(topic.name, part.partition_index)
+                    found[place] = GroupOffset(part.committed_offset, part.metadata or "")
+        return found
+
+    return await router.on_coordinator(GROUP, group, once)
+
+
+def _check(code: int, group: str) -> None:
+    if code == ErrorCode.UNSTABLE_OFFSET_COMMIT:
+        raise Undecided(f"offsets of group {group!r} are part of a transaction under way")
+    check(code, f"offsets of group {group!r}")

@@ -64,7 +64,8 @@ SETTINGS = (
     "client.id",
     "retry.ms",
 )
-"""Names of what `options_of` reads beside the servers: those that librdkafka has for the same."""
+"""Names of what `options_of` reads in addition to the servers: those that librdkafka has for the
+same."""
 
 
 def servers_of(text: str) -> tuple[Server, ...]:
@@ -76,7 +77,7 @@ def servers_of(text: str) -> tuple[Server, ...]:
 
 
 def options_of(servers: str, settings: Mapping[str, str]) -> ClientOptions:
-    """From text, as options of a Spark job or flags of a command have it."""
+    """Parse options from text, as options of a Spark job or flags of a command have it."""
     protocol = settings.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
         raise InvalidConfig(f"security.protocol: {protocol!r} is not one of {', '.join(PROTOCOLS)}")

@@ -103,7 +103,11 @@ class Sender:
         """The offset of the first. After an error the sender cannot be used any more."""
         async with self._turns.setdefault(place, asyncio.Lock()):
             sequence = self._sequences.get(place, 0)
-            packed = records if isinstance(records, Packed) else _packed(records)
+            packed = (
+                records
+                if isinstance(records, Packed)
+                else pack_records(records, time.time_ns() // 1_000_000)
+            )
             batch = pack_batch(
                 packed,
                 compression=self._compression,
@@ -117,7 +121,3 @@ class Sender:
             )
             self._sequences[place] = (sequence + packed.record_count) % SEQUENCES
             return offset
-
-
-def _packed(records: Sequence[Record]) -> Packed:
-    return pack_records(records, time.time_ns() // 1_000_000)

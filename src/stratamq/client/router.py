@@ -1,18 +1,18 @@
-"""Requests to the right node: a leader, a coordinator, or any node."""
+"""Finds the right node for a request, keeps connections, and retries what may pass."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import random
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeVar
 
 from stratamq.client.cluster import ClusterView, TopicPartition, cluster_of
-from stratamq.client.connection import NodeConnection
-from stratamq.client.failures import MOVED, Refusal, check
+from stratamq.client.connection import NodeConnection, connect
+from stratamq.client.failures import MOVED, Refusal, as_ours, check
 from stratamq.client.options import ClientOptions, Server
-from stratamq.client.pool import Pool
-from stratamq.client.retrying import retried
-from stratamq.model.errors import StrataError, TopicNotFound, Unreachable
+from stratamq.model.errors import Closed, StrataError, TimedOut, TopicNotFound, Unreachable
+from stratamq.net.tls import TlsContext, client_context
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.messages.groups import (
     FindCoordinatorRequest,
@@ -24,7 +24,84 @@ from stratamq.wire.kafka.protocol.messages.metadata import (
     MetadataResponse,
 )
 
+
+class Pool:
+    def __init__(self, options: ClientOptions) -> None:
+        self._options = options
+        self._tls = tls_of(options)
+        self._open: dict[Server, NodeConnection] = {}
+        self._making: dict[Server, asyncio.Lock] = {}
+        self._closed = False
+
+    async def get(self, server: Server) -> NodeConnection:
+        """Unreachable or Denied when there is no connection to be had."""
+        if self._closed:
+            raise Closed("the client is closed")
+        known = self._open.get(server)
+        if known is not None and known.is_open:
+            return known
+        async with self._making.setdefault(server, asyncio.Lock()):
+            known = self._open.get(server)
+            if known is None or not known.is_open:
+                known = self._open[server] = await connect(server, self._options, self._tls)
+            return known
+
+    def close(self) -> None:
+        self._closed = True
+        for connection in self._open.values():
+            connection.close()
+        self._open.clear()
+
+
+def tls_of(options: ClientOptions) -> TlsContext | None:
+    if options.tls is None:
+        return None
+    files = options.tls
+    return client_context(
+        authorities=files.authorities, certificate=files.certificate, key=files.key
+    )
+
+
 T = TypeVar("T")
+JITTER = 0.2
+
+
+def pauses_s(options: ClientOptions) -> Iterator[float]:
+    """Ever longer ones, each a little by chance, so that many clients do not come back at once."""
+    pause_ms = float(options.backoff_ms)
+    while True:
+        yield pause_ms * random.uniform(1 - JITTER, 1 + JITTER) / 1000
+        pause_ms = min(pause_ms * 2, options.backoff_ms_max)
+
+
+def may_pass(error: StrataError) -> bool:
+    if isinstance(error, Refusal):
+        return error.code.retriable
+    return isinstance(error, Unreachable | TimedOut)
+
+
+async def retried(
+    attempt: Callable[[], Awaitable[T]],
+    options: ClientOptions,
+    failed: Callable[[StrataError], None] = lambda error: None,
+) -> T:
+    """What `attempt` returns in the end. `failed` hears of each failure that is tried again.
+
+    After `retry_ms_max` the last failure is raised as the error callers know.
+    """
+    deadline = asyncio.get_running_loop().time() + options.retry_ms_max / 1000
+    for pause_s in pauses_s(options):
+        try:
+            return await attempt()
+        except StrataError as error:
+            late = asyncio.get_running_loop().time() + pause_s > deadline
+            if late or not may_pass(error):
+                raise (as_ours(error) if isinstance(error, Refusal) else error) from None
+            failed(error)
+        await asyncio.sleep(pause_s)
+    raise AssertionError("pauses never end")
+
+
 GROUP, TRANSACTION = 0, 1
 _COORDINATOR_MOVED = (
     ErrorCode.NOT_COORDINATOR,
@@ -109,7 +186,7 @@ class Router:
     async def on_leader(
         self, place: TopicPartition, attempt: Callable[[NodeConnection], Awaitable[T]]
     ) -> T:
-        """By the node that leads; another one when that has moved."""
+        """Run an attempt on the partition's leader; on another node when the leader has moved."""
 
         async def once() -> T:
             node = await self._pool.get(await self.leader(place))
@@ -127,7 +204,7 @@ class Router:
     async def on_coordinator(
         self, kind: int, key: str, attempt: Callable[[NodeConnection], Awaitable[T]]
     ) -> T:
-        """By the node that keeps the group or transactional id `key`."""
+        """Run an attempt on the coordinator of the group or transactional id `key`."""
 
         async def once() -> T:
             server = self._coordinators.get((kind, key)) or await self._find(kind, key)
@@ -167,7 +244,7 @@ class Router:
 
 
 async def gathered(calls: Sequence[Awaitable[T]]) -> list[T]:
-    """All of them, or the first failure once all have ended."""
+    """Wait for all of them; raise the first failure once all have ended."""
     done = await asyncio.gather(*calls, return_exceptions=True)
     results: list[T] = []
     for one in done:

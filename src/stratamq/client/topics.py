@@ -67,7 +67,7 @@ async def delete_topic(router: Router, name: str) -> None:
 
 
 async def add_partitions(router: Router, name: str, count: int) -> None:
-    """So that the topic has `count` of them."""
+    """Add partitions until the topic has `count` of them."""
     topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
     request = CreatePartitionsRequest(
         topics=[topic], timeout_ms=router.options.request_ms_max, validate_only=False
@@ -82,7 +82,7 @@ async def add_partitions(router: Router, name: str, count: int) -> None:
 
 
 async def delete_records(router: Router, place: TopicPartition, before: int) -> int:
-    """Everything before the offset; the new start of the log."""
+    """Delete everything below the offset; return the new start of the log."""
     part = DeleteRecordsPartition(partition_index=place.partition, offset=before)
     request = DeleteRecordsRequest(
         topics=[DeleteRecordsTopic(name=place.topic, partitions=[part])],

@@ -89,7 +89,7 @@ async def end(router: Router, handle: Handle, *, commit: bool) -> None:
 
 
 async def add_partitions(router: Router, handle: Handle, places: Sequence[TopicPartition]) -> None:
-    """Before the first batch goes to them."""
+    """Add partitions to a transaction, before the first batch goes to them."""
     by_topic: dict[str, list[int]] = {}
     for place in places:
         by_topic.setdefault(place.topic, []).append(place.partition)
