@@ -68,10 +68,7 @@ class KafkaFront:
         access = Access(services, secret)
         groups = Groups(services, visibility=access)
         transactions = TransactionApis(services, groups)
-        data = [
-            *families(services, name, transactions),
-            LakeApis(services, self._core.tiering),
-        ]
+        data = [*families(services, name, transactions), LakeApis(services, self._core.tiering)]
         broker = KafkaBroker(
             [access, ClientQuotas(services.meta, access.cache), *data, groups, transactions, fetch],
             None if access.sasl is None else access.sasl.served,

@@ -28,10 +28,9 @@ async def commit_made(
 ) -> None:
     """The shard has `file` instead of those that are `replaced` when it returns.
 
-    InvalidInput when one of them is not there any more, or was rewritten since, or the file does
-    not hold what they hold; ObjectNotFound when an object is not there. Repeating it changes
-    nothing. The caller holds its `object_keys` in flight, so that the cleaner leaves them alone
-    meanwhile.
+    InvalidInput when one of them has gone, or was rewritten since, or the file does not hold what
+    they hold; ObjectNotFound when an object is missing. Safe to repeat. The caller holds its
+    `object_keys` in flight, so that the cleaner leaves them alone.
     """
     there = {one.base_offset: one for one in context.cache.files(file.shard)}
     before = there.get(file.base_offset)
