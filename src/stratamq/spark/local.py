@@ -34,11 +34,16 @@ def servers_for(folder: Path) -> str:
     """`host:port` of a node on the folder. InvalidConfig when another process has it open."""
     if not folder.is_dir():
         raise InvalidConfig(f"path: there is no folder {folder}")
-    place = Path(tempfile.gettempdir()) / f"stratamq-spark-{os.getuid()}"
-    place.mkdir(mode=0o700, exist_ok=True)
-    note = place / hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
+    note = _note(folder)
     with _locked(note):
         return _running(note) or _start(folder, note)
+
+
+def _note(folder: Path) -> Path:
+    """Return where the address of the folder's node is; not in the folder, which is the node's."""
+    place = Path(tempfile.gettempdir()) / f"stratamq-spark-{os.getuid()}"
+    place.mkdir(mode=0o700, exist_ok=True)
+    return place / hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
 
 
 @contextlib.contextmanager
