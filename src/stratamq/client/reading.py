@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 from stratamq.client.cluster import TopicPartition
-from stratamq.client.committed import visible_batches
-from stratamq.client.fetching import FetchLimits, fetch
+from stratamq.client.fetching import FetchLimits, fetch, visible_batches
 from stratamq.client.router import Router
 from stratamq.model.errors import CorruptBatch
 from stratamq.model.record import Record
