@@ -11,8 +11,8 @@ from random import Random
 
 import pytest
 
+from stratamq.engine.engine_shard import from_batch
 from stratamq.engine.group import Group
-from stratamq.engine.intake import from_batch
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.segment.disk_threads import SYNC_THREADS, SyncThreads
 from stratamq.engine.segment.storage import SegmentStorage

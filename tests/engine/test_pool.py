@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from stratamq.engine import intake
+from stratamq.engine import engine_shard
 from stratamq.engine.contract import AppendResult
 from stratamq.engine.group import Append, Group
 from stratamq.engine.limits import EngineLimits
@@ -73,7 +73,7 @@ def shard(name: str = "s_0", pool: IOPool | None = None, **config: object) -> Sh
 
 
 def append(target: Shard, *contents: bytes) -> Append:
-    return intake.from_batch(target, batch(*contents), None, 1 << 20)
+    return engine_shard.from_batch(target, batch(*contents), None, 1 << 20)
 
 
 async def entered(gate: Gate) -> None:

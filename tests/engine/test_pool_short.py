@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from stratamq.engine import pool as pool_module
+from stratamq.engine.engine_shard import from_batch
 from stratamq.engine.group import Append, Group
-from stratamq.engine.intake import from_batch
 from stratamq.engine.pool import IOPool
 from stratamq.engine.producers import shard as producers_shard
 from stratamq.engine.segment.engine import EngineSegment

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stratamq.engine import housekeeping
-from stratamq.engine.executor import save_producers
-from stratamq.engine.group import Append, AppendReplica, Group
-from stratamq.engine.intake import from_batch, from_leader
+from stratamq.engine.engine_shard import from_batch, from_leader
+from stratamq.engine.group import Append, AppendReplica, Group, save_producers
 from stratamq.engine.memory.store import MemoryShardStore
 from stratamq.engine.producers.rules import Producer, StoredBatch, check_batch, sequence_after
 from stratamq.engine.producers.shard import (

@@ -11,8 +11,8 @@ from random import Random
 import pytest
 
 from stratamq.engine import housekeeping
+from stratamq.engine.engine_shard import from_batch, from_marker
 from stratamq.engine.group import Append, Group
-from stratamq.engine.intake import from_batch, from_marker
 from stratamq.engine.producers.shard import forget_above
 from stratamq.engine.shard import Shard
 from stratamq.model.types import NO_OFFSET, Offset, TimestampMs

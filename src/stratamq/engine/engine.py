@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from stratamq.engine import housekeeping, intake, lookups, reads, tiering
+from stratamq.engine import engine_shard, housekeeping, lookups, reads, tiering
 from stratamq.engine.commit import answer
 from stratamq.engine.contract import (
     AcceptedBatch,
@@ -175,14 +175,14 @@ class StorageEngine(
     ) -> AppendResult:
         limit = self.limits.decompressed_bytes_max
         target, now_ms = self._writable(shard), self.clock.now_ms()
-        request = intake.from_batch(target, data, leader_epoch, limit, self._scratch, now_ms)
+        request = engine_shard.from_batch(target, data, leader_epoch, limit, self._scratch, now_ms)
         return await self.executor.append(request)
 
     async def append_replica(self, shard: ShardName, data: bytes) -> Offset:
         target = self._writable(shard)
         if not data:
             return target.store.end_offset
-        request = intake.from_leader(target, data, self.limits.decompressed_bytes_max)
+        request = engine_shard.from_leader(target, data, self.limits.decompressed_bytes_max)
         first = request.batches[0].header.base_offset
         if target.is_empty():
             await self._registry.watermarks.lower(target, first)
@@ -201,12 +201,12 @@ class StorageEngine(
             coordinator_epoch=marker.coordinator_epoch,
             now_ms=self.clock.now_ms(),
         )
-        request = intake.from_marker(self._writable(shard), data, leader_epoch)
+        request = engine_shard.from_marker(self._writable(shard), data, leader_epoch)
         return (await self.executor.append(request)).base_offset
 
     def _encode(self, shard: Shard, records: Sequence[Record]) -> Append:
         now_ms = self.clock.now_ms()
-        return intake.from_records(shard, records, now_ms, self.limits.decompressed_bytes_max)
+        return engine_shard.from_records(shard, records, now_ms, self.limits.decompressed_bytes_max)
 
     def _writable(self, name: ShardName) -> Shard:
         shard = self._shard(name)

@@ -1,17 +1,21 @@
-"""Requests to append, and what one commit brings to one shard."""
+"""Requests to append, what one commit brings to each shard, and the commit itself."""
 
 from __future__ import annotations
 
+import logging
 from asyncio import Future
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
+from operator import attrgetter
+from typing import Any, Protocol
 
 from stratamq.engine.commit import answer
 from stratamq.engine.contract import AppendResult, Done
+from stratamq.engine.producers import shard as shard_producers
 from stratamq.engine.producers.rules import StoredBatch
-from stratamq.engine.producers.shard import forget_above
 from stratamq.engine.producers.table import Draft
 from stratamq.engine.shard import Shard
-from stratamq.log.contract import PlacedBatch, ShardStore
+from stratamq.log.contract import PlacedBatch, ShardStore, Step
 from stratamq.model.errors import NotLeader, OffsetNotConsecutive, ShardPoisoned, StrataError
 from stratamq.model.types import (
     NO_EPOCH,
@@ -21,7 +25,9 @@ from stratamq.model.types import (
     Offset,
     TimestampMs,
 )
-from stratamq.wire.kafka.records import BatchHeader, BatchScan, Buffer, place_batch
+from stratamq.wire.kafka.records import BatchHeader, BatchScan, Buffer, move_batch, place_batch
+
+logger = logging.getLogger(__name__)
 
 RECORD_BYTES = 32
 """What a record takes at least while it is written: its rows of the index. A compressed batch of a
@@ -91,6 +97,7 @@ class Group:
         "error",
         "members",
         "now_ms",
+        "saves_producers",
         "shard",
         "start",
         "store",
@@ -105,6 +112,8 @@ class Group:
         self.error: BaseException | None = None
         self.draft: Draft | None = None
         """What the batches change in the table of producers."""
+        self.saves_producers = False
+        """Whether it is time to save them: a writer does that after the commit."""
         self.start, self.end = self.store.start_offset, self.store.end_offset
         self.epoch = shard.epoch
 
@@ -132,11 +141,14 @@ class Group:
             repeated = self._drafted().admit(request.header, request.data)
             if repeated is not None:
                 return self._answer_again(repeated)
-        stamp = self.now_ms if shard.stamps else None
-        header, parts = place_batch(
-            request.header, request.data, base, epoch, stamp, request.scan.max_timestamp
-        )
-        self.batches.append(PlacedBatch(header, parts, request.scan))
+        scan, stamp = request.scan, self.now_ms if shard.stamps else None
+        if stamp is None and scan.max_timestamp == request.header.max_timestamp:
+            header, parts = move_batch(request.header, request.data, base, epoch)
+        else:
+            header, parts = place_batch(
+                request.header, request.data, base, epoch, stamp, scan.max_timestamp
+            )
+        self.batches.append(PlacedBatch(header, parts, scan))
         if header.producer_id >= 0:
             self._drafted().add(header, request.data)
         self.epoch = epoch
@@ -176,7 +188,7 @@ class Group:
         """The leaders and producers of the log before are forgotten with it."""
         self.shard.begin_anew()
         self.draft = None
-        forget_above(self.store, NO_OFFSET)
+        shard_producers.forget_above(self.store, NO_OFFSET)
         self.store.restart(start)
         self.start = start
         self.shard.learn_epoch()
@@ -208,9 +220,17 @@ class Group:
         """After the commit, on the writer's thread: answer those who failed with it."""
         if self.error is None:
             self.shard.epoch = self.epoch
+            producers = self.shard.producers
             if self.draft is not None:
                 self.draft.commit(self.shard.committed())
-            self.shard.producers.stored(self.batches)
+                producers.changed()
+            producers.unsaved_batches += len(self.batches)
+            for header, _, _ in self.batches:
+                producers.unsaved_bytes += header.batch_length  # near enough
+            self.saves_producers = (
+                producers.unsaved_bytes >= shard_producers.SNAPSHOT_BYTES
+                or producers.unsaved_batches >= shard_producers.SNAPSHOT_BATCHES
+            ) and producers.is_due()
             return
         if isinstance(self.error, ShardPoisoned):
             self.shard.poison = str(self.error)
@@ -239,3 +259,65 @@ def gather(requests: Sequence[Append | AppendReplica], now_ms: TimestampMs) -> l
             group = groups[shard] = Group(shard, now_ms)
         group.add(request)
     return list(groups.values())
+
+
+class Commit(Protocol):
+    """As `ShardStorage.commit`."""
+
+    def __call__(self, groups: Sequence[Group], *, waits: bool = True) -> Step | None: ...
+
+
+_BATCHES = attrgetter("batches")
+
+
+def answer_request(request: Append | AppendReplica) -> None:
+    """Answer a request that was committed or failed, on the event loop."""
+    if not isinstance(request, Append) or request.done is None:
+        answer_future(request.future, request.answer)
+        return
+    assert request.answer is not None, "a commit answers every request"
+    try:
+        request.done(request.answer)
+    except Exception:  # the caller's own, and others wait for their answers
+        logger.exception("%s: a producer failed at its answer", request.shard.name)
+
+
+def answer_future(future: Future[Any] | None, answer: Any) -> None:
+    """A caller that gave up gets no answer; what it asked for was done all the same."""
+    if future is None or future.done():
+        return
+    if isinstance(answer, BaseException):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)
+
+
+def commit_groups(groups: Sequence[Group], commit: Commit, *, waits: bool = True) -> Step | None:
+    """Commit the groups that have batches. Whatever goes wrong is the answer of those it concerns.
+    What is returned is to be done before anything is answered."""
+    full = list(filter(_BATCHES, groups))
+    left = None
+    try:
+        if full:
+            left = commit(full, waits=waits)
+    except Exception as error:
+        for group in full:
+            group.error = group.error or error
+    if left is not None:
+        return partial(_finish, full, left)
+    for group in full:
+        group.settle()
+    return None
+
+
+def _finish(groups: Sequence[Group], left: Step) -> None:
+    left()
+    for group in groups:
+        group.settle()
+
+
+def save_producers(shards: Iterable[Shard]) -> None:
+    """As their writer, on a thread that may wait for a disk."""
+    for shard in shards:
+        if not shard.poisoned and shard.producers.is_due():
+            shard.producers.save(shard.store)

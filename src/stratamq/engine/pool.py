@@ -28,14 +28,17 @@ from typing import Any, TypeVar
 from zlib import crc32
 
 from stratamq.engine.contract import AppendResult
-from stratamq.engine.executor import (
+from stratamq.engine.group import (
+    Append,
+    AppendReplica,
     Commit,
+    Group,
     answer_future,
     answer_request,
     commit_groups,
+    gather,
     save_producers,
 )
-from stratamq.engine.group import Append, AppendReplica, Group, gather
 from stratamq.engine.limits import WORKERS_MAX, EngineLimits
 from stratamq.engine.shard import Shard
 from stratamq.log.contract import Step
@@ -134,8 +137,8 @@ class IOPool:
         self._loop: AbstractEventLoop | None = None
         self._readers = futures.ThreadPoolExecutor(limits.reader_threads, "stratamq-read")
         self._reading: set[futures.Future[Any]] = set()
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._idle: asyncio.Event | None = None
+        """Set when a lane has nothing under way; there while `drain` waits for that."""
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -192,7 +195,9 @@ class IOPool:
         lane.short_from = end + PATIENCE_S if end - begin > SHORT_S else 0.0
         if left is None:
             self._deliver(lane, collected, groups)
-            self._save_producers_later(groups)
+            for group in groups:
+                if group.saves_producers:
+                    self._submit(Task(group.shard, partial(save_producers, [group.shard])))
         else:
             lane.queue.put(Rest(collected[0].shard, left, collected, groups))
 
@@ -206,11 +211,6 @@ class IOPool:
             if not shard.store.takes_at_once(lane.bytes, timestamp, epoch):
                 return False
         return True
-
-    def _save_producers_later(self, groups: Sequence[Group]) -> None:
-        for group in groups:
-            if group.shard.producers.is_due():
-                self._submit(Task(group.shard, partial(save_producers, [group.shard])))
 
     def _pass_on(self, lane: Lane) -> None:
         """To the worker, before anybody who came later."""
@@ -276,7 +276,7 @@ class IOPool:
                 answer_future(request.future, request.answer)
             else:
                 answer_request(request)
-        if not lane.requests:
+        if self._idle is not None and not lane.requests:
             self._idle.set()
 
     def _admit(self, lane: Lane) -> None:
@@ -291,6 +291,7 @@ class IOPool:
 
     async def drain(self) -> None:
         while any(lane.requests or lane.waiting for lane in self._lanes):
+            self._idle = self._idle or asyncio.Event()
             self._idle.clear()
             await self._idle.wait()
         if self._reading:  # also for those whose callers gave up: they are still at it
@@ -360,16 +361,19 @@ class IOPool:
         """Commit them. Without `waits`, what is left to be done by a thread that may wait."""
         if not appends:
             return None
-        shards = dict.fromkeys([request.shard for request in appends])
-        for shard in shards:
-            shard.lock.acquire()
+        shards: dict[Shard, None] = {}
+        for request in appends:
+            if request.shard not in shards:
+                shards[request.shard] = None
+                request.shard.lock.acquire()
         left = None
         try:
             gathered = gather(appends, self._clock.now_ms())
             left = commit_groups(gathered, self._commit, waits=waits)
             groups += gathered
-            if waits:
-                save_producers(shards)
+            for group in gathered:
+                if waits and group.saves_producers:
+                    save_producers([group.shard])
         except BaseException as error:  # a worker outlives whatever its work does
             for request in appends:
                 request.answer = error

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from stratamq.engine.commit import ALONE, answer
 from stratamq.engine.contract import ShardSpec
-from stratamq.engine.executor import Executor, answer_future
+from stratamq.engine.executor import Executor
+from stratamq.engine.group import answer_future
 from stratamq.engine.producers.shard import ProducerLimit
 from stratamq.engine.shard import Shard
 from stratamq.engine.storage import OpenedStorage, ShardStorage, each

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Set
 from stratamq.log.contract import Reads, SegmentInfo
 from stratamq.model.types import Offset, TimestampMs
 from stratamq.wire.kafka.records import walk
-from stratamq.wire.kafka.records.layout import CODEC_MASK
+from stratamq.wire.kafka.records.layout import ATTRIBUTES_LOW_AT, CODEC_MASK
 
 BUDGET_BYTES = 256 << 10
 """Batches that are looked into on the event loop: about a millisecond of decoding."""
@@ -22,9 +22,6 @@ CANDIDATE_BYTES = 64
 
 COMPRESSED_FACTOR = 16
 """What compressed bytes weigh: they may become many more."""
-
-ATTRIBUTES_AT = 22
-"""Where a batch's header has the byte that names the codec."""
 
 
 class TooLong(Exception):
@@ -60,7 +57,7 @@ class ShortReads:
         if size < max_bytes and spans and spans[-1].last_offset + 1 < end:
             raise TooLong  # an answer is not cut off to make it short
         for span in spans:
-            if data[span.position + ATTRIBUTES_AT] & CODEC_MASK:
+            if data[span.position + ATTRIBUTES_LOW_AT] & CODEC_MASK:
                 self._spend(span.size * COMPRESSED_FACTOR)
         return data
 

@@ -13,7 +13,7 @@ from stratamq.log.index import IndexState, ShardIndex
 from stratamq.log.kv import KVBatch
 from stratamq.log.scan import SCAN_BYTES
 from stratamq.log.sealed_segment import SealedSegment
-from stratamq.log.segment import Segment
+from stratamq.log.segment import HINTS_MAX, Segment
 from stratamq.log.sidecar import OffsetPoint, TimePoint
 from stratamq.model.errors import CorruptRecord
 from stratamq.model.types import NO_TIMESTAMP, Offset, Position, TimestampMs
@@ -68,13 +68,17 @@ class ActiveSegment(Segment):
         """One write for all. On OSError readers still see the file as long as before.
         With `durable` it is synced as well, where nothing older waits for that."""
         size, state = self.size, self.state
-        self._remember(self.end, size)  # consumers at the end read on from here
+        hints = self._hints
+        hints[self.end] = size  # consumers at the end read on from here
+        if len(hints) > HINTS_MAX:
+            oldest, *_ = hints
+            hints.pop(oldest, None)
         written: list[Buffer] = []
         for _, parts, _ in batches:
             written += parts
         file = self._held
         if file is None:
-            file = self._hold()
+            file = self._held = self.disk.open(self.path)
         durable = durable and state.synced_position == size
         file.write(written, size, durable=durable)
         self._staged.extend(batches)
@@ -136,8 +140,7 @@ class ActiveSegment(Segment):
         some = state_alone
         if self._staged:
             staged, self._staged = self._staged, []
-            some |= self.index.put_records(rows, self.base, staged)
-            some |= self._stage_points(rows, staged)
+            some |= self._put_rows(rows, staged)
         if some:
             rows.put(self.index.state_key, self.state.encode())
         return some
@@ -147,15 +150,16 @@ class ActiveSegment(Segment):
         if not self.state.indexed_position:
             self.state.first_timestamp = batch.header.max_timestamp
         self.state.indexed_position = position
-        self.index.put_records(rows, self.base, [batch])
-        self._stage_points(rows, [batch])
+        self._put_rows(rows, [batch])
 
-    def _stage_points(self, rows: KVBatch, batches: Sequence[PlacedBatch]) -> bool:
-        """A point per POINT_EVERY_RECORDS records, at batch boundaries, as Kafka places them.
-        Whether there are any."""
-        state, some = self.state, False
+    def _put_rows(self, rows: KVBatch, batches: list[PlacedBatch]) -> bool:
+        """Rows of keys and tags, and a point per POINT_EVERY_RECORDS records, at batch boundaries,
+        as Kafka places them. Whether there are any."""
+        state, some, has_entries = self.state, False, False
         position, since = int(state.indexed_position), state.records_since_point
-        for header, _, _ in batches:
+        for header, _, scan in batches:
+            if scan.keys or scan.tags:
+                has_entries = True
             if header.max_timestamp > state.max_timestamp:
                 state.max_timestamp = header.max_timestamp
                 state.max_timestamp_offset = Offset(header.base_offset + header.last_offset_delta)
@@ -166,7 +170,9 @@ class ActiveSegment(Segment):
             position += header.batch_length + LENGTH_END
         state.indexed_position, state.records_since_point = Position(position), since
         state.indexed_end = Offset(header.base_offset + header.last_offset_delta + 1)
-        return some
+        if has_entries:
+            self.index.put_records(rows, self.base, batches)
+        return some or has_entries
 
     def _put_points(self, rows: KVBatch, point: OffsetPoint) -> None:
         state = self.state

@@ -301,7 +301,8 @@ class RocksKV:
         """Write; what went wrong, if anything did. An error that is being handled would hold on to
         the database it came from, and keep it from being opened again."""
         assert isinstance(batch, _Batch), "a batch is written by the store that made it"
-        self._check_open()
+        if self._closed or not self._is_open:
+            self._check_open()
         try:
             self._db.write(batch.made_for(self._handle), self._options)
         except Exception as error:

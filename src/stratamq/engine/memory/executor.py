@@ -16,8 +16,15 @@ from functools import partial
 from typing import Any, TypeVar
 
 from stratamq.engine.contract import AppendResult
-from stratamq.engine.executor import Commit, answer_request, commit_groups, save_producers
-from stratamq.engine.group import Append, AppendReplica, gather
+from stratamq.engine.group import (
+    Append,
+    AppendReplica,
+    Commit,
+    answer_request,
+    commit_groups,
+    gather,
+    save_producers,
+)
 from stratamq.engine.memory.capacity import Capacity
 from stratamq.engine.memory.persisted import PersistedShardStore
 from stratamq.engine.memory.persister import Persister

@@ -10,7 +10,7 @@ from functools import partial
 
 from stratamq.engine.producers.snapshot import decode, encode, superfluous
 from stratamq.engine.producers.table import NO_LIMIT, Draft, ProducerTable
-from stratamq.log.contract import PlacedBatch, ShardStore
+from stratamq.log.contract import ShardStore
 from stratamq.model.errors import CorruptRecord, StorageError
 from stratamq.model.types import NO_TIMESTAMP, Offset, TimestampMs
 from stratamq.wire.kafka.records import BatchSpan, read_header, walk
@@ -51,14 +51,15 @@ class ShardProducers:
     """Belongs to the shard's writer, except that others may look at `table`."""
 
     __slots__ = (
-        *("_batches", "_bytes", "_counted", "_derived", "_limit", "_snapshot_bytes"),
-        "table",
+        *("_counted", "_derived", "_limit", "_snapshot_bytes"),
+        *("table", "unsaved_batches", "unsaved_bytes"),
     )
 
     def __init__(self) -> None:
         self.table = ProducerTable()
         self._derived = False
-        self._bytes = self._batches = self._snapshot_bytes = 0
+        self.unsaved_bytes = self.unsaved_batches = self._snapshot_bytes = 0
+        """Stored since the last snapshot: the writer counts them with each commit."""
         self._limit, self._counted = ProducerLimit(), 0
 
     # -- the limit of all shards ---------------------------------------------------------------
@@ -91,13 +92,13 @@ class ShardProducers:
         object storage has is never read for this: where there is no snapshot, what was known before
         goes on being known."""
         forget_above(store, store.end_offset)
-        self._bytes = self._batches = 0
+        self.unsaved_bytes = self.unsaved_batches = 0
         end = store.end_offset
         table, offset = _newest_snapshot(store, end) or self._without_snapshot(store)
         for data, spans in _read(store, offset, end):
             _replay(table, data, spans, committed)
-            self._bytes += len(data)
-            self._batches += len(spans)
+            self.unsaved_bytes += len(data)
+            self.unsaved_batches += len(spans)
         table.transactions.start_at(store.start_offset)
         self.table, self._derived = table, True
         self._count()
@@ -114,20 +115,18 @@ class ShardProducers:
             )
         return self.table.below(here), here
 
-    def stored(self, batches: Sequence[PlacedBatch]) -> None:
-        """A commit went well."""
-        self._batches += len(batches)
-        for header, _, _ in batches:
-            self._bytes += header.batch_length  # near enough
+    def changed(self) -> None:
+        """A draft became part of the table."""
         if len(self.table) != self._counted:
             self._count()
 
     def is_due(self) -> bool:
         """Whether it is time for `save`, which takes a while and is not for the event loop. A large
         table is saved less often: what it costs stays a small part of what is stored."""
-        return (self._bytes >= SNAPSHOT_BYTES or self._batches >= SNAPSHOT_BATCHES) and (
-            self._bytes >= 8 * self._snapshot_bytes or self._batches >= 2 * len(self.table)
-        )
+        size, batches = self.unsaved_bytes, self.unsaved_batches
+        if size < SNAPSHOT_BYTES and batches < SNAPSHOT_BATCHES:
+            return False
+        return size >= 8 * self._snapshot_bytes or batches >= 2 * len(self.table)
 
     def expire(self, store: ShardStore, now_ms: TimestampMs, expiration_ms: int) -> None:
         self.table.expire(now_ms, expiration_ms)
@@ -139,11 +138,11 @@ class ShardProducers:
     def save(self, store: ShardStore) -> None:
         """For the next opening. Whatever goes wrong here costs time then, and nothing else; unless
         some of the log is on object storage, where it cannot be read again. Then it is durable."""
-        if not self._batches:
+        if not self.unsaved_batches:
             return
         end, snapshots = store.end_offset, store.snapshots
         data = encode(self.table, end)
-        self._bytes, self._batches, self._snapshot_bytes = 0, 0, len(data)
+        self.unsaved_bytes, self.unsaved_batches, self._snapshot_bytes = 0, 0, len(data)
         try:
             offloaded, lasts = store.local_start > store.start_offset, store.lasting_end == end
             if durable := offloaded and lasts:

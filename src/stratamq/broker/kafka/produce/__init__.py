@@ -2,8 +2,9 @@
 
 | file          | what it has                                                              |
 |---------------|--------------------------------------------------------------------------|
-| `api.py`      | the handler: which batches go at once, which take a task, and their order |
-| `checking.py` | what is checked in a batch before it is stored, where, how much of it   |
+| `api.py`      | the handler, and the short way of an ordinary request                     |
+| `long_way.py` | requests that take a task, and their order                                |
+| `checking.py` | what is checked in a batch before it is stored, and where                 |
 | `rules.py`    | what a topic's configs say about batches                                  |
-| `answers.py`  | what a request is answered, and how its partitions come together          |
+| `answers.py`  | what a batch is answered that is refused                                  |
 """

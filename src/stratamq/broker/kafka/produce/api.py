@@ -1,16 +1,16 @@
 """Produce: batches go to the log as they came.
 
-Batches of one connection are handed over in the order in which its requests were taken: that is
-what keeps a producer's batches in order. Most are handed over at once. A request whose batches take
-long to check (`checking`) holds up those after it on its connection, until its batches are
-on their way.
+Here is the handler and the short way: an ordinary request needs no task. Its batches are checked on
+the event loop and are with the engine when `begin` returns; the last that is stored answers it.
+Other requests take the long way (`long_way`), and nothing overtakes them on their connection.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Awaitable, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import NamedTuple
 
 from stratamq.broker.kafka.contract import (
     Answered,
@@ -22,23 +22,14 @@ from stratamq.broker.kafka.contract import (
     nothing,
 )
 from stratamq.broker.kafka.errors import Refused
-from stratamq.broker.kafka.partitions import ServedPartition
-from stratamq.broker.kafka.produce import rules
-from stratamq.broker.kafka.produce.answers import (
-    ACKS,
-    PendingProduce,
-    Ready,
-    by_topic,
-    check_unanswered,
-    refusal,
-    stored_at,
-)
-from stratamq.broker.kafka.produce.checking import Allowance, Batch, BatchChecker, check_header
-from stratamq.broker.kafka.turns import next_turn
-from stratamq.engine.contract import AcceptedBatch
-from stratamq.engine.handle import append_batch
-from stratamq.model.errors import StrataError
-from stratamq.model.types import ShardName
+from stratamq.broker.kafka.produce.answers import ACKS, NOWHERE, refusal
+from stratamq.broker.kafka.produce.checking import AT_ONCE_BYTES, BatchChecker, checked_header
+from stratamq.broker.kafka.produce.long_way import BEGUN_MAX, LongProduce, Verifier
+from stratamq.engine.contract import AcceptedBatch, AppendResult
+from stratamq.engine.handle import ShardHandle
+from stratamq.model.config import NodeConfig
+from stratamq.model.errors import BatchTooLarge, StrataError
+from stratamq.model.settings.setting import Value
 from stratamq.wire.kafka.protocol import Buffer, ErrorCode
 from stratamq.wire.kafka.protocol.messages.produce import (
     PartitionProduceData,
@@ -46,49 +37,78 @@ from stratamq.wire.kafka.protocol.messages.produce import (
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
+    TopicProduceResponse,
 )
-from stratamq.wire.kafka.records import BatchHeader
-from stratamq.wire.kafka.records.layout import TRANSACTIONAL_BIT
+from stratamq.wire.kafka.records import HEADER_BYTES, BatchHeader
+from stratamq.wire.kafka.records.layout import ATTRIBUTES_LOW_AT, CODEC_MASK, TRANSACTIONAL_BIT
 
 BEGUN_ACKS = (1, -1)
-WRITTEN_AT_ONCE = 256
-"""Batches of a request that are with the engine at a time. Its workers take what comes in order, so
-others would wait for all of them."""
+_NOT_PLAIN = CODEC_MASK | TRANSACTIONAL_BIT
+_MISSING = PartitionProduceResponse(index=-1, base_offset=NOWHERE)
 
-BEGUN_MAX = 64
-"""Batches that are checked in one turn. A request with more is not begun at once."""
-
-
-class CheckedBatch(NamedTuple):
-    """A batch that can be handed over."""
-
-    batch: Batch
-    partition: PartitionProduceData
-    data: Buffer | AcceptedBatch
+Ready = tuple[ShardHandle, PartitionProduceData, Buffer | AcceptedBatch]
+"""A batch that can be handed over at once, and where it goes."""
 
 
-class Verifier(Protocol):
-    """Who knows which transactions are open."""
+class ProduceLimits(NamedTuple):
+    """What one request may cost."""
 
-    async def admit(
-        self, transactional_id: str | None, shard: ShardName, header: BatchHeader, version: int
-    ) -> None:
-        """Refused unless the batch belongs to a transaction that is open and has the shard.
+    batches: int
+    records: int
+    unpacked_bytes: int
+    batch_unpacked_bytes: int
 
-        It must not wait where it need not: batches would overtake each other.
-        """
+    @classmethod
+    def of(cls, config: NodeConfig) -> ProduceLimits:
+        return cls(
+            config.number("produce.batches.max"),
+            config.number("produce.records.max"),
+            config.number("produce.decompressed.bytes.max"),
+            config.number("batch.decompressed.bytes.max"),
+        )
+
+
+class Allowance:
+    """What the batches of one request may still cost, together: what they count and unpack to is
+    limited."""
+
+    __slots__ = ("_batch_max", "_batches", "_records", "_unpacked", "_unpacked_max")
+
+    def __init__(self, limits: ProduceLimits) -> None:
+        self._batches, self._records, self._unpacked_max, self._batch_max = limits
+        self._unpacked = 0
+
+    @property
+    def unpacked_bytes(self) -> int:
+        """What the next batch may unpack to."""
+        return min(self._batch_max, self._unpacked_max - self._unpacked)
+
+    def count(self, header: BatchHeader) -> None:
+        """One more batch, before any of it is checked."""
+        self._batches -= 1
+        self._records -= max(header.record_count, 0)
+        if self._batches < 0:
+            raise Refused(ErrorCode.POLICY_VIOLATION, "more batches than produce.batches.max")
+        if self._records < 0:
+            raise BatchTooLarge("more records in one request than produce.records.max")
+        if self._unpacked >= self._unpacked_max:
+            raise BatchTooLarge("more in one request than produce.decompressed.bytes.max unpacked")
+
+    def unpacked(self, accepted: Buffer | AcceptedBatch) -> None:
+        if isinstance(accepted, AcceptedBatch):
+            self._unpacked += accepted.unpacked_bytes
 
 
 class Produce(Family):
     """The family of one API. Without a `verifier`, transactional batches are taken as they come."""
 
     def __init__(self, services: Services, verifier: Verifier | None = None) -> None:
-        self._services = services
-        self._verifier = verifier
+        self._config, self._partitions = services.config, services.partitions
+        self._values: Mapping[str, Value] = {}
+        self._limits = ProduceLimits.of(services.config)
         self._checker = BatchChecker(services)
+        self._long = LongProduce(services, self._checker, verifier)
         self._declined: ProduceRequest | None = None
-        self._checking: dict[int, asyncio.Event] = {}
-        """By connection: set when the batches of its last request are on their way."""
 
     def handlers(self) -> Mapping[type, Handled]:
         return {ProduceRequest: Handled(self.produce, beginner=self.begin)}
@@ -96,13 +116,23 @@ class Produce(Family):
     async def stop(self) -> None:
         self._checker.stop()
 
+    def produce(self, request: ProduceRequest, caller: Caller) -> Awaitable[ProduceResponse | None]:
+        tried, self._declined = self._declined is request, None
+        return self._long.produce(request, caller, self._allowance(), tried=tried)
+
+    def _allowance(self) -> Allowance:
+        """For a request that has just come. Limits may be altered while the node runs."""
+        if self._config.values is not self._values:
+            self._values, self._limits = self._config.values, ProduceLimits.of(self._config)
+        return Allowance(self._limits)
+
     # -- the short way: no coroutine -----------------------------------------------------------
 
     def begin(self, request: ProduceRequest, caller: Caller, answered: Answered) -> Cancel | None:
         """Batches that need no further check are with the engine when this returns."""
         if request.acks not in BEGUN_ACKS or request.transactional_id is not None:
             return None
-        allowance = self._checker.allowance()
+        allowance = self._allowance()
         ready: list[Ready | PartitionProduceResponse] = []
         for wanted in request.topic_data:
             if len(ready) + len(wanted.partition_data) > BEGUN_MAX:
@@ -125,146 +155,87 @@ class Produce(Family):
     ) -> Ready | PartitionProduceResponse | None:
         """How to begin it, or why it is refused; None where it takes the long way."""
         try:
-            found = self._services.partitions.find(wanted.name, wanted.topic_id, partition.index)
-            shard = found.shard
+            found = self._partitions.find(wanted.name, wanted.topic_id, partition.index)
+            shard, data = found.shard, partition.records
             if shard is None or not shard.answers_at_once:
                 return None
-            batch = self._checked(found, partition.records, request.acks, version)
+            if (
+                data is not None
+                and HEADER_BYTES < len(data) <= AT_ONCE_BYTES
+                and not data[ATTRIBUTES_LOW_AT] & _NOT_PLAIN
+                and found.rules.are_plain
+                and found.rules.replicas_min <= 1
+            ):  # as most are: one call of the kernel, which reads the header as well
+                found.lead(shard)
+                accepted: Buffer | AcceptedBatch
+                try:
+                    accepted = shard.accept(data, AT_ONCE_BYTES, self._checker.scratch)
+                except StrataError:
+                    accepted = data  # the first thing that is wrong with it is found below
+                if isinstance(accepted, AcceptedBatch):
+                    allowance.count(accepted.header)
+                    return shard, partition, accepted
+            batch = checked_header(found, data, request.acks, version)
             if batch.header.attributes & TRANSACTIONAL_BIT:
                 return None
-            data = self._checker.check_at_once(batch, allowance)
-            if data is None:
+            checked = self._checker.check_at_once(batch, allowance)
+            if checked is None:
                 self._declined = request
                 return None
-            return Ready(shard, partition, data)
+            return shard, partition, checked
         except StrataError as error:
             return refusal(partition, error)
 
-    # -- the long way --------------------------------------------------------------------------
 
-    def produce(self, request: ProduceRequest, caller: Caller) -> Awaitable[ProduceResponse | None]:
-        """Not a coroutine: requests of a connection get in line in the order in which they came.
-        The batches of each are on their way to the engine before those of the next are."""
-        before, mine = self._checking.get(caller.connection), asyncio.Event()
-        self._checking[caller.connection] = mine
-        tried, self._declined = self._declined is request, None
-        return self._produce(request, caller, before, mine, tried)
+class PendingProduce:
+    """A request whose batches are with the engine. It is answered when the last of them is."""
 
-    async def _produce(
-        self,
-        request: ProduceRequest,
-        caller: Caller,
-        before: asyncio.Event | None,
-        mine: asyncio.Event,
-        tried: bool,
-    ) -> ProduceResponse | None:
-        allowance = self._checker.allowance()
-        try:
-            if before is not None:
-                await before.wait()
-            checked = []
-            for at, one in enumerate(_batches(request)):
-                if at % BEGUN_MAX == BEGUN_MAX - 1:
-                    await next_turn()
-                checked.append(
-                    await self._check(*one, request.acks, caller.version, allowance, tried)
+    __slots__ = ("_acks", "_answered", "_answers", "_missing", "_request")
+
+    def __init__(self, request: ProduceRequest, count: int, answered: Answered) -> None:
+        self._request, self._answered, self._acks = request, answered, ACKS[request.acks]
+        self._answers = [_MISSING] * count
+        self._missing = count
+
+    def begin(self, ready: Sequence[Ready | PartitionProduceResponse]) -> None:
+        for at, one in enumerate(ready):
+            if isinstance(one, PartitionProduceResponse):
+                self._take(at, one)
+                continue
+            shard, wanted, data = one
+            try:
+                shard.append(data, self._acks, partial(self._stored, at, wanted))
+            except StrataError as error:
+                self._take(at, refusal(wanted, error))
+        if not ready:
+            self._answered(ProduceResponse(responses=[]))
+
+    def _stored(
+        self, at: int, partition: PartitionProduceData, stored: AppendResult | BaseException
+    ) -> None:
+        if not isinstance(stored, AppendResult):
+            self._take(at, refusal(partition, stored))
+            return
+        base, _, append_time, log_start = stored
+        answer = PartitionProduceResponse(
+            index=partition.index,
+            base_offset=base,
+            log_append_time_ms=append_time,
+            log_start_offset=log_start,
+        )
+        self._take(at, answer)
+
+    def _take(self, at: int, answer: PartitionProduceResponse) -> None:
+        self._answers[at] = answer
+        self._missing -= 1
+        if self._missing:
+            return
+        answers, responses = iter(self._answers), []
+        for topic in self._request.topic_data:
+            partitions = list(islice(answers, len(topic.partition_data)))
+            responses.append(
+                TopicProduceResponse(
+                    name=topic.name, topic_id=topic.topic_id, partition_responses=partitions
                 )
-            writes = await self._begun(checked, request, caller.version)
-        finally:
-            mine.set()
-            if self._checking.get(caller.connection) is mine:
-                del self._checking[caller.connection]
-        answers = [
-            one if isinstance(one, PartitionProduceResponse) else await one for one in writes
-        ]
-        if request.acks == 0:
-            check_unanswered(answers)
-            return None
-        each, topics = iter(answers), request.topic_data
-        responses = by_topic(topics[:BEGUN_MAX], each)
-        for at in range(BEGUN_MAX, len(topics), BEGUN_MAX):
-            await next_turn()
-            responses += by_topic(topics[at : at + BEGUN_MAX], each)
-        return ProduceResponse(responses=responses)
-
-    async def _begun(
-        self,
-        checked: Sequence[CheckedBatch | PartitionProduceResponse],
-        request: ProduceRequest,
-        version: int,
-    ) -> Sequence[Awaitable[PartitionProduceResponse] | PartitionProduceResponse]:
-        """All batches are on their way when this returns; a single one is when it is awaited."""
-        if len(checked) == 1 and isinstance(checked[0], CheckedBatch):
-            return [self._write(checked[0], request, version)]
-        begun: list[Awaitable[PartitionProduceResponse] | PartitionProduceResponse] = []
-        for at, one in enumerate(checked):
-            if at % BEGUN_MAX == BEGUN_MAX - 1:
-                await next_turn()
-            before = begun[at - WRITTEN_AT_ONCE] if at >= WRITTEN_AT_ONCE else None
-            if isinstance(before, asyncio.Task):
-                await asyncio.wait([before])
-            if isinstance(one, CheckedBatch):
-                begun.append(asyncio.create_task(self._write(one, request, version)))
-            else:
-                begun.append(one)
-        await asyncio.sleep(0)
-        return begun
-
-    async def _check(
-        self,
-        wanted: TopicProduceData,
-        partition: PartitionProduceData,
-        acks: int,
-        version: int,
-        allowance: Allowance,
-        tried: bool,
-    ) -> CheckedBatch | PartitionProduceResponse:
-        """`tried`: that the event loop is not enough for the request was found out before."""
-        try:
-            if acks not in ACKS:
-                raise Refused(ErrorCode.INVALID_REQUIRED_ACKS)
-            partitions = self._services.partitions
-            found = await partitions.open(wanted.name, wanted.topic_id, partition.index)
-            batch = self._checked(found, partition.records, acks, version)
-            data = None
-            if tried:
-                allowance.count(batch.header)
-            else:
-                data = self._checker.check_at_once(batch, allowance)
-            if data is None:
-                data = await self._checker.check_by_thread(batch, allowance)
-            return CheckedBatch(batch, partition, data)
-        except StrataError as error:
-            return refusal(partition, error)
-
-    async def _write(
-        self, checked: CheckedBatch, request: ProduceRequest, version: int
-    ) -> PartitionProduceResponse:
-        (_, shard, header, _), partition, data = checked
-        try:
-            if self._verifier is not None and header.is_transactional:
-                await self._verifier.admit(request.transactional_id, shard.name, header, version)
-            stored = await append_batch(shard, data, ACKS[request.acks])
-            return stored_at(partition.index, stored)
-        except StrataError as error:
-            return refusal(partition, error)
-
-    # -- both ----------------------------------------------------------------------------------
-
-    def _checked(
-        self, partition: ServedPartition, data: Buffer | None, acks: int, version: int
-    ) -> Batch:
-        """The batch, or a refusal that its header and its topic are enough for."""
-        shard = partition.shard
-        assert shard is not None, "found for use"
-        partition.lead(shard)
-        header, data = check_header(data, version)
-        if partition.rules.replicas_min > 1:
-            rules.check_replicas(partition.rules, acks, partition.isr_size)
-        return Batch(partition, shard, header, data)
-
-
-def _batches(request: ProduceRequest) -> Iterator[tuple[TopicProduceData, PartitionProduceData]]:
-    for wanted in request.topic_data:
-        for partition in wanted.partition_data:
-            yield wanted, partition
+            )
+        self._answered(ProduceResponse(responses=responses))

@@ -3,19 +3,15 @@
 Every record of a batch is checked. For most batches that takes less than a millisecond and is
 done on the event loop. A batch of a few bytes may unpack to megabytes, though, and some topics have
 each batch packed again: what takes long is done by a thread, one batch after the other.
-
-A request pays for all of its batches together: what they count and unpack to is limited before it
-is checked.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from stratamq.broker.kafka.contract import Services
 from stratamq.broker.kafka.errors import Refused
@@ -24,14 +20,12 @@ from stratamq.broker.kafka.produce import rules
 from stratamq.broker.kafka.turns import NO_CLIENT, turns
 from stratamq.engine.contract import AcceptedBatch
 from stratamq.engine.handle import ShardHandle
-from stratamq.model.config import NodeConfig
 from stratamq.model.errors import (
     BatchTooLarge,
     InvalidRecord,
     InvalidTimestamp,
     UnsupportedFormat,
 )
-from stratamq.model.settings.setting import Value
 from stratamq.model.settings.topic import LONG_MAX
 from stratamq.wire.kafka.protocol import Buffer, ErrorCode
 from stratamq.wire.kafka.records import (
@@ -42,6 +36,9 @@ from stratamq.wire.kafka.records import (
     read_header,
 )
 from stratamq.wire.kafka.records.layout import CODEC_MASK, CONTROL_BIT, LENGTH_END
+
+if TYPE_CHECKING:
+    from stratamq.broker.kafka.produce.api import Allowance
 
 AT_ONCE_BYTES = (1 << 20) + (64 << 10)
 """What is checked on the event loop: the largest batch that is taken by default, as it came or
@@ -64,71 +61,14 @@ class Batch(NamedTuple):
     data: Buffer
 
 
-class ProduceLimits(NamedTuple):
-    """What one request may cost."""
-
-    batches: int
-    records: int
-    unpacked_bytes: int
-    batch_unpacked_bytes: int
-
-    @classmethod
-    def of(cls, config: NodeConfig) -> ProduceLimits:
-        return cls(
-            config.number("produce.batches.max"),
-            config.number("produce.records.max"),
-            config.number("produce.decompressed.bytes.max"),
-            config.number("batch.decompressed.bytes.max"),
-        )
-
-
-class Allowance:
-    """What the batches of one request may still cost."""
-
-    __slots__ = ("_batch_max", "_batches", "_records", "_unpacked", "_unpacked_max")
-
-    def __init__(self, limits: ProduceLimits) -> None:
-        self._batches, self._records, self._unpacked_max, self._batch_max = limits
-        self._unpacked = 0
-
-    @property
-    def unpacked_bytes(self) -> int:
-        """What the next batch may unpack to."""
-        return min(self._batch_max, self._unpacked_max - self._unpacked)
-
-    def count(self, header: BatchHeader) -> None:
-        """One more batch, before any of it is checked."""
-        self._batches -= 1
-        self._records -= max(header.record_count, 0)
-        if self._batches < 0:
-            raise Refused(ErrorCode.POLICY_VIOLATION, "more batches than produce.batches.max")
-        if self._records < 0:
-            raise BatchTooLarge("more records in one request than produce.records.max")
-        if self._unpacked >= self._unpacked_max:
-            raise BatchTooLarge("more in one request than produce.decompressed.bytes.max unpacked")
-
-    def unpacked(self, accepted: Buffer | AcceptedBatch) -> None:
-        if isinstance(accepted, AcceptedBatch):
-            self._unpacked += accepted.unpacked_bytes
-
-
 class BatchChecker:
     """Checks batches, one at a time per request. A batch that was checked elsewhere than on
     the event loop is as good as any other: `append_batch` takes both."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._values: Mapping[str, Value] = {}
-        self._limits = ProduceLimits.of(services.config)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="stratamq-batches")
-        self._scratch, self._threads_scratch = Scratch(), Scratch()
-
-    def allowance(self) -> Allowance:
-        """For a request that has just come. Limits may be altered while the node runs."""
-        values = self._services.config.values
-        if values is not self._values:
-            self._values, self._limits = values, ProduceLimits.of(self._services.config)
-        return Allowance(self._limits)
+        self.scratch, self._threads_scratch = Scratch(), Scratch()
 
     def stop(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
@@ -142,7 +82,7 @@ class BatchChecker:
         if not batch.partition.rules.are_plain and _is_unpacked_anyway(batch):
             return None
         if not packed:
-            return batch.shard.accept(batch.data, AT_ONCE_BYTES, self._scratch)
+            return batch.shard.accept(batch.data, AT_ONCE_BYTES, self.scratch)
         if turns().is_used_up:
             return None
         return self._check_packed(batch, allowance)
@@ -151,7 +91,7 @@ class BatchChecker:
         limit = min(AT_ONCE_BYTES, allowance.unpacked_bytes)
         began = time.perf_counter()
         try:
-            accepted = batch.shard.accept(batch.data, limit, self._scratch)
+            accepted = batch.shard.accept(batch.data, limit, self.scratch)
         except BatchTooLarge:
             return None
         finally:
@@ -202,3 +142,16 @@ def check_header(records: Buffer | None, version: int) -> tuple[BatchHeader, Buf
 
 def _invalid(why: str) -> Refused:
     return Refused(ErrorCode.INVALID_RECORD, why)
+
+
+def checked_header(
+    partition: ServedPartition, data: Buffer | None, acks: int, version: int
+) -> Batch:
+    """The batch, or a refusal that its header and its topic are enough for."""
+    shard = partition.shard
+    assert shard is not None, "found for use"
+    partition.lead(shard)
+    header, data = check_header(data, version)
+    if partition.rules.replicas_min > 1:
+        rules.check_replicas(partition.rules, acks, partition.isr_size)
+    return Batch(partition, shard, header, data)

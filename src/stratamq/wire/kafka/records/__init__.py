@@ -30,8 +30,14 @@ from stratamq.wire.kafka.records.control import (
 from stratamq.wire.kafka.records.decode import DECOMPRESSED_MAX, decode_batch, decode_some
 from stratamq.wire.kafka.records.encode import Packed, encode_batch, pack_batch, pack_records
 from stratamq.wire.kafka.records.layout import HEADER_BYTES, Buffer
-from stratamq.wire.kafka.records.rewrite import drop_records, place_batch
-from stratamq.wire.kafka.records.scan import accept_batch, find_faults, key_hash, scan_batch
+from stratamq.wire.kafka.records.rewrite import drop_records, move_batch, place_batch
+from stratamq.wire.kafka.records.scan import (
+    accept_batch,
+    accept_plain,
+    find_faults,
+    key_hash,
+    scan_batch,
+)
 
 __all__ = [
     "DECOMPRESSED_MAX",
@@ -47,6 +53,7 @@ __all__ = [
     "Packed",
     "Scratch",
     "accept_batch",
+    "accept_plain",
     "check_batch",
     "check_crc",
     "compress",
@@ -64,6 +71,7 @@ __all__ = [
     "is_skip",
     "iter_batches",
     "key_hash",
+    "move_batch",
     "pack_batch",
     "pack_records",
     "place_batch",

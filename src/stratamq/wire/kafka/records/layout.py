@@ -29,6 +29,9 @@ LENGTH_END = 12
 MAGIC_AT = 16
 CRC_AT = 17
 CHECKED_AT = 21
+ATTRIBUTES_LOW_AT = 22
+"""The second byte of the attributes has all bits that are in use."""
+
 LAST_DELTA_AT = 23
 BASE_TIMESTAMP_AT = 27
 MAX_TIMESTAMP_AT = 35

@@ -18,6 +18,9 @@ from stratamq.wire.kafka.records.layout import (
     Buffer,
 )
 
+move_batch = _kernel.place
+"""The batch at its final offset and epoch, and nothing else changed: see `place_batch`."""
+
 
 def place_batch(
     header: BatchHeader,
@@ -43,7 +46,7 @@ def place_batch(
         body = memoryview(data)[HEADER_BYTES : header.size_bytes]
         batch = assemble(base_offset, leader_epoch, _checked(changed), body)
         return read_header(batch), (batch,)
-    return _kernel.place(header, data, base_offset, leader_epoch)
+    return move_batch(header, data, base_offset, leader_epoch)
 
 
 def as_create_time(header: BatchHeader, data: Buffer) -> bytes:

@@ -15,6 +15,10 @@ from stratamq.wire.kafka.records.layout import HEADER_BYTES, Buffer
 INT64_MAX = (1 << 63) - 1
 INT64_MIN = -(1 << 63)
 
+accept_plain = _kernel.accept_plain
+"""Header and scan of an uncompressed batch in which everything adds up, in one call; None where it
+is compressed, or wrong: `accept_batch` then says what is wrong, or unpacks it."""
+
 key_hash = _kernel.key_hash
 """FNV-1a 64 of a key or tag: what its entries are found by."""
 
@@ -99,7 +103,7 @@ def accept_batch(
     is wrong takes the careful path, which names the error. Marks that end a transaction are no
     records of a user: they have no keys to find.
     """
-    accepted = _kernel.accept_plain(data, max_bytes, keys, tags)
+    accepted = accept_plain(data, max_bytes, keys, tags)
     if accepted is not None:
         return Accepted(*accepted)
     packed = _kernel.accept_packed(data, max_bytes)
