@@ -135,7 +135,7 @@ class EngineShard(ShardHandle):
     def fetch_at_once(
         self, offset: Offset, bytes_max: int, position: ShardPosition, *, stable: bool
     ) -> FetchResult | None:
-        shard = self._live()
+        shard = self._shard if not self._shard.gone else self._live()
         if shard.expires or shard.store.deleted():
             return None
         offsets, last_stable, _ = position

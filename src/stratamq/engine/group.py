@@ -249,18 +249,6 @@ class Group:
                 shard.moved()
 
 
-def gather(requests: Sequence[Append | AppendReplica], now_ms: TimestampMs) -> list[Group]:
-    """The requests by shard, in the order they came."""
-    groups: dict[Shard, Group] = {}
-    for request in requests:
-        shard = request.shard
-        group = groups.get(shard)
-        if group is None:
-            group = groups[shard] = Group(shard, now_ms)
-        group.add(request)
-    return list(groups.values())
-
-
 class Commit(Protocol):
     """As `ShardStorage.commit`."""
 
@@ -292,10 +280,24 @@ def answer_future(future: Future[Any] | None, answer: Any) -> None:
         future.set_result(answer)
 
 
-def commit_groups(groups: Sequence[Group], commit: Commit, *, waits: bool = True) -> Step | None:
-    """Commit the groups that have batches. Whatever goes wrong is the answer of those it concerns.
-    What is returned is to be done before anything is answered."""
-    full = list(filter(_BATCHES, groups))
+def commit_all(
+    requests: Sequence[Append | AppendReplica],
+    now_ms: TimestampMs,
+    commit: Commit,
+    *,
+    waits: bool = True,
+) -> tuple[list[Group], Step | None]:
+    """Group the requests by shard, in the order they came, and commit the groups that have batches.
+    Whatever goes wrong is the answer of those it concerns. The step that is returned is to be done
+    before anything is answered."""
+    groups: dict[Shard, Group] = {}
+    for request in requests:
+        group = groups.get(request.shard)
+        if group is None:
+            group = groups[request.shard] = Group(request.shard, now_ms)
+        group.add(request)
+    gathered = list(groups.values())
+    full = list(filter(_BATCHES, gathered))
     left = None
     try:
         if full:
@@ -304,10 +306,10 @@ def commit_groups(groups: Sequence[Group], commit: Commit, *, waits: bool = True
         for group in full:
             group.error = group.error or error
     if left is not None:
-        return partial(_finish, full, left)
+        return gathered, partial(_finish, full, left)
     for group in full:
         group.settle()
-    return None
+    return gathered, None
 
 
 def _finish(groups: Sequence[Group], left: Step) -> None:

@@ -35,8 +35,7 @@ from stratamq.engine.group import (
     Group,
     answer_future,
     answer_request,
-    commit_groups,
-    gather,
+    commit_all,
     save_producers,
 )
 from stratamq.engine.limits import WORKERS_MAX, EngineLimits
@@ -164,7 +163,7 @@ class IOPool:
         lane = self._lanes[request.shard.lane]
         size_bytes = request.size_bytes
         busy = request.shard.syncs or lane.requests != len(lane.here)
-        if busy or self._is_full(lane, size_bytes):
+        if busy or (lane.requests and self._is_full(lane, size_bytes)):
             self._submit(request)
             return
         assert self._loop is not None, "started first"
@@ -247,7 +246,7 @@ class IOPool:
         lane = self._lanes[request.shard.lane]
         if lane.here:
             self._pass_on(lane)
-        if lane.waiting or self._is_full(lane, request.size_bytes):
+        if lane.waiting or (lane.requests and self._is_full(lane, request.size_bytes)):
             lane.waiting.append(request)
         else:
             lane.requests += 1
@@ -255,10 +254,12 @@ class IOPool:
             lane.queue.put(request)
 
     def _is_full(self, lane: Lane, size_bytes: int) -> bool:
-        """A request that is too large on its own goes through an empty lane."""
+        """Whether a lane that has requests takes no more. A request that is too large on its own
+        goes through an empty lane."""
         limits = self._limits
-        return lane.requests >= limits.queue_requests_max or (
-            lane.requests > 0 and lane.bytes + size_bytes > limits.queue_bytes_max
+        return lane.requests > 0 and (
+            lane.requests >= limits.queue_requests_max
+            or lane.bytes + size_bytes > limits.queue_bytes_max
         )
 
     def _deliver(self, lane: Lane, served: Sequence[Request], groups: Sequence[Group]) -> None:
@@ -316,7 +317,7 @@ class IOPool:
         loop = self._loop
         assert loop is not None, "started first"
         while (first := lane.queue.get()) is not None:
-            drained = self._drain(lane, first)
+            drained = self._drain(lane, first) if lane.queue.qsize() else [first]
             groups = self._serve(drained)
             if isinstance(first, Rest):  # it comes to an idle worker, so it is the first
                 groups = [*first.groups, *groups]
@@ -368,8 +369,8 @@ class IOPool:
                 request.shard.lock.acquire()
         left = None
         try:
-            gathered = gather(appends, self._clock.now_ms())
-            left = commit_groups(gathered, self._commit, waits=waits)
+            now_ms = self._clock.now_ms()
+            gathered, left = commit_all(appends, now_ms, self._commit, waits=waits)
             groups += gathered
             for group in gathered:
                 if waits and group.saves_producers:

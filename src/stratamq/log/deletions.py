@@ -13,7 +13,7 @@ stepped over: frames begin at multiples of eight, and each has its checksum.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,14 +31,14 @@ FRAME_OFFSETS = 512
 class Deletions:
     """After `add` the offsets are deleted for ever, also over a power cut, until `forget`."""
 
-    __slots__ = ("_disk", "_offsets", "_path", "_size", "damage")
+    __slots__ = ("_disk", "_path", "_size", "damage", "offsets")
 
     def __init__(self, disk: Disk, path: Path, *, fresh: bool = False) -> None:
         """With `fresh` the folder is empty: there is no file to look for."""
         self._disk, self._path = disk, path
         data = read_all(disk, path) if not fresh and disk.exists(path) else b""
         frames = decode(data)
-        self._offsets, self._size = frames.offsets, frames.end
+        self.offsets, self._size = frames.offsets, frames.end
         self.damage = [f"{path}: damaged at byte {position}" for position in frames.damaged]
         if self._size < len(data):
             self._cut(data)
@@ -53,12 +53,8 @@ class Deletions:
         file.truncate(self._size)
         file.sync()
 
-    @property
-    def offsets(self) -> Set[Offset]:
-        return self._offsets
-
     def add(self, offsets: Iterable[Offset]) -> None:
-        new = sorted(set(offsets) - self._offsets)
+        new = sorted(set(offsets) - self.offsets)
         if not new:
             return
         frame = encode(new)
@@ -68,19 +64,19 @@ class Deletions:
         if not self._size:
             self._disk.sync_folder(self._path.parent)
         self._size += len(frame)
-        self._offsets.update(new)
+        self.offsets.update(new)
 
     def forget(self, gone: Callable[[Offset], bool]) -> None:
         """Drop marks whose records are physically gone."""
-        kept = {offset for offset in self._offsets if not gone(offset)}
-        if len(kept) == len(self._offsets):
+        kept = {offset for offset in self.offsets if not gone(offset)}
+        if len(kept) == len(self.offsets):
             return
         left = sorted(kept)
         data = b"".join(
             encode(left[at : at + FRAME_OFFSETS]) for at in range(0, len(left), FRAME_OFFSETS)
         )
         replace_file(self._disk, self._path, data)
-        self._offsets, self._size = kept, len(data)
+        self.offsets, self._size = kept, len(data)
 
 
 def encode(offsets: list[Offset]) -> bytes:

@@ -267,7 +267,8 @@ class RealDisk:
         return file
 
     def at_hand(self, path: Path) -> File | None:
-        return cast("RealFile | None", self._cache.find((str(path), False)))
+        file = self._cache.find((str(path), False))
+        return file if isinstance(file, RealFile) else None
 
     def map(self, path: Path) -> Buffer:
         key = str(path), True

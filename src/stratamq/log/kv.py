@@ -157,6 +157,57 @@ def patiently(opening: Callable[[], T]) -> T:
     raise failed
 
 
+class _End:
+    """The end of a range that is deleted."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+
+
+class _Batch:
+    """Changes in order. RocksDB's own batch is made of them when they are written: it can be
+    written only once, even if that fails, and keeps its database open."""
+
+    __slots__ = ("_changes",)
+
+    def __init__(self) -> None:
+        self._changes: list[tuple[bytes, bytes | _End | None]] = []
+
+    def __len__(self) -> int:
+        return len(self._changes)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        self._changes.append((key, value))
+
+    def put_all(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
+        self._changes.extend(rows)
+
+    def delete(self, key: bytes) -> None:
+        self._changes.append((key, None))
+
+    def delete_range(self, begin: bytes, end: bytes) -> None:
+        self._changes.append((begin, _End(end)))
+
+    def made_for(self, family: ColumnFamily | None) -> WriteBatch:
+        batch = WriteBatch(raw_mode=True)
+        if family is not None:
+            batch.set_default_column_family(family)
+        put, delete = batch.put, batch.delete
+        for key, value in self._changes:
+            if type(value) is bytes:  # as a rule, and once per record: the quickest test
+                put(key, value)
+            elif value is None:
+                delete(key)
+            elif isinstance(value, _End):
+                # The library's delete_range overlooks the default column family.
+                batch.delete_range(key, value.key, family)
+            else:
+                raise TypeError(f"a value is bytes, not {type(value).__name__}")
+        return batch
+
+
 class RocksKV:
     """KVStore in one column family of a RocksDB.
 
@@ -189,6 +240,7 @@ class RocksKV:
         self._retry_at_s = 0.0
         self._closed = False
         self._is_open = False
+        self.batch: Callable[[], KVBatch] = _Batch
         self._synced = SyncedWrites(path)
         self._open()
 
@@ -272,9 +324,6 @@ class RocksKV:
             self._scans.discard(scan)
             raise _translated(self._path, error) from error
         return cursor
-
-    def batch(self) -> KVBatch:
-        return _Batch()
 
     def write(self, batch: KVBatch, *, sync: bool = False) -> None:
         if self._refuses_writes:
@@ -401,57 +450,6 @@ class RocksKV:
 
 class _Stalled(StorageError):
     """RocksDB makes writers wait until it has flushed or compacted earlier writes."""
-
-
-class _End:
-    """The end of a range that is deleted."""
-
-    __slots__ = ("key",)
-
-    def __init__(self, key: bytes) -> None:
-        self.key = key
-
-
-class _Batch:
-    """Changes in order. RocksDB's own batch is made of them when they are written: it can be
-    written only once, even if that fails, and keeps its database open."""
-
-    __slots__ = ("_changes",)
-
-    def __init__(self) -> None:
-        self._changes: list[tuple[bytes, bytes | _End | None]] = []
-
-    def __len__(self) -> int:
-        return len(self._changes)
-
-    def put(self, key: bytes, value: bytes) -> None:
-        self._changes.append((key, value))
-
-    def put_all(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
-        self._changes.extend(rows)
-
-    def delete(self, key: bytes) -> None:
-        self._changes.append((key, None))
-
-    def delete_range(self, begin: bytes, end: bytes) -> None:
-        self._changes.append((begin, _End(end)))
-
-    def made_for(self, family: ColumnFamily | None) -> WriteBatch:
-        batch = WriteBatch(raw_mode=True)
-        if family is not None:
-            batch.set_default_column_family(family)
-        put, delete = batch.put, batch.delete
-        for key, value in self._changes:
-            if type(value) is bytes:  # as a rule, and once per record: the quickest test
-                put(key, value)
-            elif value is None:
-                delete(key)
-            elif isinstance(value, _End):
-                # The library's delete_range overlooks the default column family.
-                batch.delete_range(key, value.key, family)
-            else:
-                raise TypeError(f"a value is bytes, not {type(value).__name__}")
-        return batch
 
 
 def _options() -> Options:

@@ -26,11 +26,11 @@ class AnswerBudget:
     """
 
     def __init__(self, bytes_max: int, answer_bytes_max: int = ANSWER_BYTES_MAX) -> None:
-        self._max = bytes_max
+        self.bytes_max = bytes_max
         self._long_max = bytes_max // 2
         """When so much is used, long answers wait: the rest is for fetches."""
         self._answer_max = answer_bytes_max
-        self._used = 0
+        self.used_bytes = 0
         self._long: dict[asyncio.Task[object], int] = {}
         """Bytes of long answers by the tasks that make them, the oldest first."""
         self._long_bytes = 0
@@ -42,25 +42,17 @@ class AnswerBudget:
         self._held_up: dict[asyncio.Task[object], dict[asyncio.Future[None], None]] = {}
         """The turns that each waits for. An answer may wait for several: tasks build its parts."""
 
-    @property
-    def used_bytes(self) -> int:
-        return self._used
-
-    @property
-    def left_bytes(self) -> int:
-        return max(self._max - self._used, 0)
-
     def take(self, size_bytes: int) -> None:
-        self._used += size_bytes
+        self.used_bytes += size_bytes
 
     def give(self, size_bytes: int) -> None:
-        self._used -= size_bytes
+        self.used_bytes -= size_bytes
         self._wake()
 
     @contextlib.contextmanager
     def reserved(self, wanted_bytes: int) -> Iterator[int]:
         """Reserve as many of the bytes as are left; 0 when none are."""
-        granted = min(wanted_bytes, self.left_bytes)
+        granted = max(min(wanted_bytes, self.bytes_max - self.used_bytes), 0)
         self.take(granted)
         try:
             yield granted
@@ -86,7 +78,7 @@ class AnswerBudget:
         if oldest in self._held_up and self._may_exceed(oldest):
             for turn in self._held_up[oldest]:
                 _end_wait(turn)
-        while self._line and self._next is None and self._used < self._long_max:
+        while self._line and self._next is None and self.used_bytes < self._long_max:
             turn = self._line.popleft()
             if _end_wait(turn):
                 self._next = turn
@@ -109,7 +101,7 @@ class AnswerBudget:
             self._long[task] = 0
             task.add_done_callback(self._made)
         put = self._line.append
-        while self._used + size_bytes > self._long_max and not self._may_exceed(task):
+        while self.used_bytes + size_bytes > self._long_max and not self._may_exceed(task):
             turn = asyncio.get_running_loop().create_future()
             self._held_up.setdefault(task, {})[turn] = None
             put(turn)
@@ -129,7 +121,7 @@ class AnswerBudget:
         self._wake()
 
     def _may_exceed(self, task: asyncio.Task[object]) -> bool:
-        unread = self._used - self._long_bytes
+        unread = self.used_bytes - self._long_bytes
         return next(iter(self._long), None) is task and unread < self._long_max
 
     def _made(self, task: asyncio.Task[object]) -> None:

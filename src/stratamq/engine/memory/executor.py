@@ -21,8 +21,7 @@ from stratamq.engine.group import (
     AppendReplica,
     Commit,
     answer_request,
-    commit_groups,
-    gather,
+    commit_all,
     save_producers,
 )
 from stratamq.engine.memory.capacity import Capacity
@@ -90,8 +89,7 @@ class MemoryExecutor:
     def _append(self, request: Append | AppendReplica) -> AppendResult:
         shard = request.shard
         with shard.lock:
-            groups = gather((request,), self._clock.now_ms())
-            commit_groups(groups, self._commit)
+            groups, _ = commit_all((request,), self._clock.now_ms(), self._commit)
         groups[0].publish()
         answer = request.answer
         if not isinstance(answer, AppendResult):

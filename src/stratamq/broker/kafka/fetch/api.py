@@ -26,7 +26,8 @@ from stratamq.broker.kafka.fetch.cold import ColdFetches
 from stratamq.broker.kafka.fetch.reading import Asked, FetchPass, refusal
 from stratamq.broker.kafka.fetch.sessions import FetchPlan, FetchSessions, changed
 from stratamq.broker.kafka.fetch.waiting import WaitingFetch
-from stratamq.broker.kafka.turns import at_once, in_turns
+from stratamq.broker.kafka.turns import in_turns
+from stratamq.model.settings.setting import Value
 from stratamq.wire.kafka.protocol import ErrorCode, Steps
 from stratamq.wire.kafka.protocol.messages.fetch import (
     FetchablePartitionResponse,
@@ -45,6 +46,9 @@ BEGUN_MAX = 64
 ANSWERED_AT_ONCE = 512
 """Partitions of an answer that is put together without a pause."""
 
+FILLED_AT_ONCE = 64
+"""Partitions of a larger answer between two looks at the clock."""
+
 
 class Fetch(Family):
     """The family of one API. `stop` ends all waiting, so that no client is kept from leaving."""
@@ -59,6 +63,8 @@ class Fetch(Family):
             services.entropy,
         )
         self.waiting: dict[WaitingFetch, None] = {}
+        self._values: Mapping[str, Value] = {}
+        self._bytes_max = 0
         self._begun: tuple[FetchRequest, FetchPlan] | None = None
         self._stopping = False
 
@@ -79,7 +85,12 @@ class Fetch(Family):
 
     def begin(self, request: FetchRequest, caller: Caller, answered: Answered) -> Cancel | None:
         """None: what was begun is in `_begun`, for `fetch` to go on with."""
-        if caller.version < ZSTD_SINCE or not self._is_small(request):
+        count = 0
+        if request.session_id and (session := self._sessions.get(request.session_id)) is not None:
+            count = len(session.partitions)
+        for topic in request.topics:
+            count += len(topic.partitions)
+        if caller.version < ZSTD_SINCE or count > BEGUN_MAX:
             return None
         try:
             plan = self._plan(request, caller)
@@ -95,22 +106,14 @@ class Fetch(Family):
             return None
         self._begun = None
         if request.max_wait_ms <= 0 or self.is_enough(first, request):
-            answered(at_once(self._response(plan, first, caller.version)))
+            answered(self._response(plan, first, caller.version))
             return nothing
         deadline = asyncio.get_running_loop().time() + request.max_wait_ms / 1000
         finish = partial(self._finish, plan, caller.version, answered)
         return WaitingFetch(self, first, request, deadline, finish).cancel
 
-    def _is_small(self, request: FetchRequest) -> bool:
-        count = 0
-        if request.session_id and (session := self._sessions.get(request.session_id)) is not None:
-            count = len(session.partitions)
-        for topic in request.topics:
-            count += len(topic.partitions)
-        return count <= BEGUN_MAX
-
     def _finish(self, plan: FetchPlan, version: int, answered: Answered, last: FetchPass) -> None:
-        answered(at_once(self._response(plan, last, version)))
+        answered(self._response(plan, last, version))
 
     # -- with a task ---------------------------------------------------------------------------
 
@@ -135,12 +138,11 @@ class Fetch(Family):
                 last = await done
             finally:
                 waiting.cancel()
-        steps = self._response(plan, last, caller.version)
         if len(last.answers) <= ANSWERED_AT_ONCE:
-            return at_once(steps)
+            return self._response(plan, last, caller.version)
         self._budget.take(last.found_bytes)  # what waits for its turn is held meanwhile
         try:
-            return await in_turns(steps)
+            return await in_turns(self._response_in_steps(plan, last, caller.version))
         finally:
             self._budget.give(last.found_bytes)
 
@@ -152,8 +154,11 @@ class Fetch(Family):
 
     def begin_pass(self, asked: Sequence[Asked], request: FetchRequest) -> FetchPass:
         """A pass that may read as much as the budget has."""
-        limit = self._services.config.number("kafka.fetch.bytes.max")
-        bytes_max = min(request.max_bytes, limit, self._budget.left_bytes)
+        config, budget = self._services.config, self._budget
+        if config.values is not self._values:  # limits may be altered while the node runs
+            self._values, self._bytes_max = config.values, config.number("kafka.fetch.bytes.max")
+        left_bytes = budget.bytes_max - budget.used_bytes
+        bytes_max = min(request.max_bytes, self._bytes_max, left_bytes)
         return FetchPass(self._partitions, self._cold, asked, bytes_max, request.isolation_level)
 
     async def read_pass(self, asked: Sequence[Asked], request: FetchRequest) -> FetchPass:
@@ -179,16 +184,42 @@ class Fetch(Family):
 
     # -- answering -----------------------------------------------------------------------------
 
-    def _response(self, plan: FetchPlan, done: FetchPass, version: int) -> Steps[FetchResponse]:
-        """One step for each partition."""
+    def _response(self, plan: FetchPlan, done: FetchPass, version: int) -> FetchResponse:
+        responses: list[FetchableTopicResponse] = []
+        self._fill(responses, plan, done, version, 0, len(done.answers))
+        return FetchResponse(session_id=plan.session_id, responses=responses)
+
+    def _response_in_steps(
+        self, plan: FetchPlan, done: FetchPass, version: int
+    ) -> Steps[FetchResponse]:
+        """The same for one of many partitions, a few at a time."""
+        responses: list[FetchableTopicResponse] = []
+        for begin in range(0, len(done.answers), FILLED_AT_ONCE):
+            yield
+            self._fill(responses, plan, done, version, begin, begin + FILLED_AT_ONCE)
+        return FetchResponse(session_id=plan.session_id, responses=responses)
+
+    def _fill(
+        self,
+        responses: list[FetchableTopicResponse],
+        plan: FetchPlan,
+        done: FetchPass,
+        version: int,
+        begin: int,
+        end: int,
+    ) -> None:
+        """Add the answers of partitions `begin..end - 1`. In a session, those that are no news are
+        left out."""
         session = plan.session
         if session is None and plan.session_id:
             session = self._sessions.get(plan.session_id)
-        responses: list[FetchableTopicResponse] = []
-        partitions: list[FetchablePartitionResponse] = []
         last: tuple[str, bytes] | None = None
-        for (key, _), answer in zip(done.asked, done.answers, strict=True):
-            yield
+        partitions: list[FetchablePartitionResponse] = []
+        if responses:  # its partitions may go on
+            last = responses[-1].topic, responses[-1].topic_id
+            responses[-1].partitions = partitions = [*responses[-1].partitions]
+        pairs = zip(done.asked[begin:end], done.answers[begin:end], strict=True)
+        for (key, _), answer in pairs:
             assert answer is not None, "a pass answers every partition"
             if version < ZSTD_SINCE:
                 answer = _for_old_clients(answer)
@@ -203,7 +234,6 @@ class Fetch(Family):
                     )
                 )
             partitions.append(answer)
-        return FetchResponse(session_id=plan.session_id, responses=responses)
 
 
 async def _refused(code: ErrorCode) -> FetchResponse:

@@ -7,7 +7,7 @@ Other requests take the long way (`long_way`), and nothing overtakes them on the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
@@ -26,7 +26,7 @@ from stratamq.broker.kafka.produce.answers import ACKS, NOWHERE, refusal
 from stratamq.broker.kafka.produce.checking import AT_ONCE_BYTES, BatchChecker, checked_header
 from stratamq.broker.kafka.produce.long_way import BEGUN_MAX, LongProduce, Verifier
 from stratamq.engine.contract import AcceptedBatch, AppendResult
-from stratamq.engine.handle import ShardHandle
+from stratamq.engine.handle import Local, ShardHandle
 from stratamq.model.config import NodeConfig
 from stratamq.model.errors import BatchTooLarge, StrataError
 from stratamq.model.settings.setting import Value
@@ -118,13 +118,13 @@ class Produce(Family):
 
     def produce(self, request: ProduceRequest, caller: Caller) -> Awaitable[ProduceResponse | None]:
         tried, self._declined = self._declined is request, None
-        return self._long.produce(request, caller, self._allowance(), tried=tried)
+        self._look_at_limits()
+        return self._long.produce(request, caller, Allowance(self._limits), tried=tried)
 
-    def _allowance(self) -> Allowance:
-        """For a request that has just come. Limits may be altered while the node runs."""
+    def _look_at_limits(self) -> None:
+        """They may be altered while the node runs."""
         if self._config.values is not self._values:
             self._values, self._limits = self._config.values, ProduceLimits.of(self._config)
-        return Allowance(self._limits)
 
     # -- the short way: no coroutine -----------------------------------------------------------
 
@@ -132,17 +132,31 @@ class Produce(Family):
         """Batches that need no further check are with the engine when this returns."""
         if request.acks not in BEGUN_ACKS or request.transactional_id is not None:
             return None
-        allowance = self._allowance()
+        if self._config.values is not self._values:
+            self._look_at_limits()
+        allowance = Allowance(self._limits)
         ready: list[Ready | PartitionProduceResponse] = []
         for wanted in request.topic_data:
             if len(ready) + len(wanted.partition_data) > BEGUN_MAX:
                 return None
             for partition in wanted.partition_data:
-                one = self._ready(wanted, partition, request, caller.version, allowance)
-                if one is None:
+                found = self._ready(wanted, partition, request, caller.version, allowance)
+                if found is None:
                     return None
-                ready.append(one)
-        PendingProduce(request, len(ready), answered).begin(ready)
+                ready.append(found)
+        if not ready:
+            answered(ProduceResponse(responses=[]))
+            return nothing
+        pending, acks = PendingProduce(request, len(ready), answered), ACKS[request.acks]
+        for at, one in enumerate(ready):
+            if isinstance(one, PartitionProduceResponse):
+                pending.take(at, one)
+                continue
+            shard, partition, data = one
+            try:
+                shard.append(data, acks, partial(pending.stored, at, partition))
+            except StrataError as error:
+                pending.take(at, refusal(partition, error))
         return nothing
 
     def _ready(
@@ -166,7 +180,8 @@ class Produce(Family):
                 and found.rules.are_plain
                 and found.rules.replicas_min <= 1
             ):  # as most are: one call of the kernel, which reads the header as well
-                found.lead(shard)
+                if not isinstance(shard.leader, Local):
+                    raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 accepted: Buffer | AcceptedBatch
                 try:
                     accepted = shard.accept(data, AT_ONCE_BYTES, self._checker.scratch)
@@ -190,31 +205,18 @@ class Produce(Family):
 class PendingProduce:
     """A request whose batches are with the engine. It is answered when the last of them is."""
 
-    __slots__ = ("_acks", "_answered", "_answers", "_missing", "_request")
+    __slots__ = ("_answered", "_answers", "_missing", "_request")
 
     def __init__(self, request: ProduceRequest, count: int, answered: Answered) -> None:
-        self._request, self._answered, self._acks = request, answered, ACKS[request.acks]
+        self._request, self._answered = request, answered
         self._answers = [_MISSING] * count
         self._missing = count
 
-    def begin(self, ready: Sequence[Ready | PartitionProduceResponse]) -> None:
-        for at, one in enumerate(ready):
-            if isinstance(one, PartitionProduceResponse):
-                self._take(at, one)
-                continue
-            shard, wanted, data = one
-            try:
-                shard.append(data, self._acks, partial(self._stored, at, wanted))
-            except StrataError as error:
-                self._take(at, refusal(wanted, error))
-        if not ready:
-            self._answered(ProduceResponse(responses=[]))
-
-    def _stored(
+    def stored(
         self, at: int, partition: PartitionProduceData, stored: AppendResult | BaseException
     ) -> None:
         if not isinstance(stored, AppendResult):
-            self._take(at, refusal(partition, stored))
+            self.take(at, refusal(partition, stored))
             return
         base, _, append_time, log_start = stored
         answer = PartitionProduceResponse(
@@ -223,9 +225,9 @@ class PendingProduce:
             log_append_time_ms=append_time,
             log_start_offset=log_start,
         )
-        self._take(at, answer)
+        self.take(at, answer)
 
-    def _take(self, at: int, answer: PartitionProduceResponse) -> None:
+    def take(self, at: int, answer: PartitionProduceResponse) -> None:
         self._answers[at] = answer
         self._missing -= 1
         if self._missing:
