@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import sys
+from contextlib import ExitStack
 
 from benchmarks.path.counting import Ask, Way, count
 from stratamq.model.record import Record
@@ -29,8 +30,8 @@ PRODUCE, FETCH, CREATE_TOPICS = (0, 12), (1, 12), (19, 7)
 class Client:
     """One blocking connection."""
 
-    def __init__(self, host: str, port: int, flush: str) -> None:
-        self._socket = socket.create_connection((host, port), 30)
+    def __init__(self, host: str, port: int, closing: ExitStack, flush: str) -> None:
+        self._socket = closing.enter_context(socket.create_connection((host, port), 30))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         config = CreatableTopicConfig(name="flush", value=flush)
         topic = CreatableTopic(
@@ -75,8 +76,8 @@ def fetch_frame(offset: int) -> bytes:
 
 
 def produce(flush: str) -> Way:
-    def prepare(host: str, port: int) -> Ask:
-        client, frame = Client(host, port, flush), produce_frame()
+    def prepare(host: str, port: int, closing: ExitStack) -> Ask:
+        client, frame = Client(host, port, closing, flush), produce_frame()
 
         def ask() -> None:
             client.ask(frame)
@@ -89,8 +90,8 @@ def produce(flush: str) -> Way:
 def fetch() -> Way:
     """The newest of a few batches, which is there already."""
 
-    def prepare(host: str, port: int) -> Ask:
-        client = Client(host, port, "os")
+    def prepare(host: str, port: int, closing: ExitStack) -> Ask:
+        client = Client(host, port, closing, "os")
         for _ in range(10):
             client.ask(produce_frame())
         frame = fetch_frame(9)

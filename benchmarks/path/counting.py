@@ -12,6 +12,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import CodeType, FrameType
@@ -30,6 +31,9 @@ WARM_UP = 50
 
 Ask = Callable[[], None]
 """Sends one request and waits for its answer."""
+
+Prepare = Callable[[str, int, ExitStack], Ask]
+"""Takes the node's address, and what is to be closed in the end."""
 
 
 class Way(NamedTuple):
@@ -56,15 +60,12 @@ class Watch:
             self.counts[frame.f_code] += 1
 
     def way(self) -> Way:
-        ours = {code.co_filename for code in self.counts if code.co_filename.startswith(SOURCE)}
         functions: Counter[str] = Counter()
+        files = set()
         for code, count in self.counts.items():
             functions[f"{_short(code.co_filename)}:{code.co_qualname}"] += count
-        files = {
-            _short(name)
-            for name in ours
-            if sum(c for code, c in self.counts.items() if code.co_filename == name) >= ROUNDS // 2
-        }
+            if count >= ROUNDS // 2 and code.co_filename.startswith(SOURCE):
+                files.add(_short(code.co_filename))
         return Way(sum(self.counts.values()) / ROUNDS, sorted(files), functions)
 
 
@@ -72,7 +73,7 @@ def _short(filename: str) -> str:
     return filename.removeprefix(SOURCE + "/")
 
 
-def count(prepare: Callable[[str, int], Ask], settings: dict[str, Any] | None = None) -> Way:
+def count(prepare: Prepare, settings: dict[str, Any] | None = None) -> Way:
     """`prepare` is called on the client's thread with the node's address."""
     watch = Watch()
     threading.setprofile(watch)
@@ -89,7 +90,7 @@ def count(prepare: Callable[[str, int], Ask], settings: dict[str, Any] | None = 
 async def _count(
     watch: Watch,
     folder: Path,
-    prepare: Callable[[str, int], Ask],
+    prepare: Prepare,
     settings: dict[str, Any],
 ) -> None:
     config = load(flags={"data.dir": str(folder), "kafka.port": 0, **settings})
@@ -103,13 +104,14 @@ async def _count(
     def client() -> None:
         sys.setprofile(None)
         try:
-            ask = prepare(address.host, address.port)
-            for _ in range(WARM_UP):
-                ask()
-            watch.on = True
-            for _ in range(ROUNDS):
-                ask()
-            watch.on = False
+            with ExitStack() as closing:
+                ask = prepare(address.host, address.port, closing)
+                for _ in range(WARM_UP):
+                    ask()
+                watch.on = True
+                for _ in range(ROUNDS):
+                    ask()
+                watch.on = False
         finally:
             loop.call_soon_threadsafe(done.set)
 
