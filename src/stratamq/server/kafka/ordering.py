@@ -163,7 +163,9 @@ class RequestSlot:
     )
 
     def __init__(self, api_key: int, size_bytes: int, request: Request | ProtocolError) -> None:
-        self.api_key, self.size_bytes, self.request = api_key, size_bytes, request
+        self.api_key, self.size_bytes = api_key, size_bytes
+        self.request: Request | ProtocolError | None = request
+        """None once it is begun."""
         self.kind = KINDS.get(api_key, RequestKind.ALONE)
         self.unpacked_bytes = 0
         self.lags = False

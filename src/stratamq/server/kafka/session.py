@@ -207,7 +207,8 @@ class KafkaSession:
         if slot is None:
             return False
         request = slot.request
-        if isinstance(request, ProtocolError):
+        if not isinstance(request, Request):
+            assert request is not None, "it was read just now"
             self._unreadable(slot, request)
             return True
         if request.elements > FEW_ELEMENTS:
@@ -244,6 +245,7 @@ class KafkaSession:
     def _start(self, slot: RequestSlot) -> None:
         request = slot.request
         assert isinstance(request, Request), "others are not begun"
+        slot.request = None  # its answer may wait in line for long, and need not hold its bytes
         header, body, _ = request
         body_type = type(body)
         begin = None if self._is_unauthenticated else self._server.broker.beginners.get(body_type)
