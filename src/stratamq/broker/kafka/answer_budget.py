@@ -42,6 +42,10 @@ class AnswerBudget:
         self._held_up: dict[asyncio.Task[object], dict[asyncio.Future[None], None]] = {}
         """The turns that each waits for. An answer may wait for several: tasks build its parts."""
 
+    @property
+    def left_bytes(self) -> int:
+        return max(self.bytes_max - self.used_bytes, 0)
+
     def take(self, size_bytes: int) -> None:
         self.used_bytes += size_bytes
 
@@ -52,7 +56,7 @@ class AnswerBudget:
     @contextlib.contextmanager
     def reserved(self, wanted_bytes: int) -> Iterator[int]:
         """Reserve as many of the bytes as are left; 0 when none are."""
-        granted = max(min(wanted_bytes, self.bytes_max - self.used_bytes), 0)
+        granted = min(wanted_bytes, self.left_bytes)
         self.take(granted)
         try:
             yield granted
