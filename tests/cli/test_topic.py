@@ -93,3 +93,7 @@ def test_a_long_name_is_never_cut(tool: Tool) -> None:
     tool.ok("topic", "create", name)
     assert name in tool.ok("topic", "list").output
     tool.ok("topic", "delete", name, "-y")
+
+
+def test_rules_on_a_node_without_them(tool: Tool) -> None:
+    assert "no authorizer is configured" in tool.fails(1, "acl", "list")

@@ -30,15 +30,16 @@ def test_users_are_added_listed_and_removed(tmp_path: Path) -> None:
     assert user(tmp_path, "add", "alice", "--scram-iterations", "8192").returncode == 0
     assert user(tmp_path, "add", "bob", "--mechanism", "SCRAM-SHA-512").returncode == 0
     listed = user(tmp_path, "list")
-    assert listed.stdout.splitlines() == [
-        "alice\tSCRAM-SHA-256\t8192",
-        "alice\tSCRAM-SHA-512\t8192",
-        "bob\tSCRAM-SHA-512\t4096",
+    assert [line.split() for line in listed.stdout.splitlines()] == [
+        ["USER", "MECHANISM", "ITERATIONS"],
+        ["alice", "SCRAM-SHA-256", "8192"],
+        ["alice", "SCRAM-SHA-512", "8192"],
+        ["bob", "SCRAM-SHA-512", "4096"],
     ]
     assert user(tmp_path, "remove", "alice").returncode == 0
     assert "alice" not in user(tmp_path, "list").stdout
     again = user(tmp_path, "remove", "alice")
-    assert (again.returncode, again.stderr) == (1, "stratamq: no user 'alice'\n")
+    assert (again.returncode, again.stderr) == (5, "stratamq: no user 'alice'\n")
 
 
 def test_a_password_leaves_no_trace(tmp_path: Path) -> None:

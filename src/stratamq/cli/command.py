@@ -21,7 +21,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperCommand
 
-from stratamq.cli.failing import Exit, UsageError, refuse
+from stratamq.cli.failing import Exit, UsageError, fail, refuse
 from stratamq.cli.profiles import options_for
 from stratamq.cli.specs import pairs
 from stratamq.client.client import Client
@@ -161,6 +161,10 @@ def run(
         raise SystemExit(Exit.INTERRUPTED) from None
     except BrokenPipeError:
         end_quietly()
+    except OSError as error:
+        if debug:
+            raise
+        raise fail(error) from None
 
 
 def properties_of(given: Iterable[str]) -> dict[str, str]:

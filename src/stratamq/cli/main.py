@@ -72,6 +72,18 @@ def add_user(app: typer.Typer) -> None:
     app.add_typer(user_app, name="user")
 
 
+def add_acl(app: typer.Typer) -> None:
+    from stratamq.cli.acl import acl_app
+
+    app.add_typer(acl_app, name="acl")
+
+
+def add_quota(app: typer.Typer) -> None:
+    from stratamq.cli.quota import quota_app
+
+    app.add_typer(quota_app, name="quota")
+
+
 def add_pipeline(app: typer.Typer) -> None:
     from stratamq.cli.pipeline import pipeline_app
 
@@ -106,6 +118,8 @@ COMMANDS: dict[str, Callable[[typer.Typer], None]] = {
     "consume": add_consume,
     "group": add_group,
     "user": add_user,
+    "acl": add_acl,
+    "quota": add_quota,
     "lake": add_lake,
     "pipeline": add_pipeline,
     "spark": add_spark,

@@ -1,119 +1,152 @@
-"""`stratamq user`: who may log in, on the data folder of a node that is not running.
+"""`stratamq user`: users who may log in, on a running node or in the data folder of a stopped one.
 
-The first user has to be created before any client can log in to create one. On a running node,
-users are changed by Kafka's own tools (AlterUserScramCredentials).
+The first user has to be created before any client can log in to create one: with `--data-dir`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from stratamq.broker.kafka.security.scram import new_credential
-from stratamq.cli.failing import fail
-from stratamq.cli.flags import with_config
-from stratamq.meta.access import DeleteCredential, Mechanism, SaveCredential
-from stratamq.meta.service import MetaService
-from stratamq.meta.store import RocksMetaStore
-from stratamq.model.config import NodeConfig
-from stratamq.model.errors import InvalidInput, NotFound, StrataError
-from stratamq.node.composition import META_FOLDER, meta_limits
-from stratamq.node.data_dir import DataDirLock
+from stratamq.cli.command import YES, Invocation, Report, confirm, on_node
+from stratamq.cli.failing import UsageError
+from stratamq.cli.tables import table
+from stratamq.client.admin import access
+from stratamq.client.admin.access import MECHANISMS
+from stratamq.model.errors import InvalidInput
 
 user_app = typer.Typer(
     help="Users who may log in: list, add, remove.", no_args_is_help=True, rich_markup_mode=None
 )
 
-Name = Annotated[str, typer.Argument(help="The user's name.", show_default=False)]
+ITERATIONS = 4096
+STOPPED_PANEL = "Stopped node"
+
+Name = Annotated[str, typer.Argument(help="The user's name.", metavar="USER", show_default=False)]
 Only = Annotated[
-    Mechanism | None,
-    typer.Option("--mechanism", help="Only this one. Default: both.", show_default=False),
+    str | None,
+    typer.Option(
+        "--mechanism",
+        metavar="|".join(MECHANISMS),
+        help="Only this one. Default: both.",
+        show_default=False,
+    ),
+]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir",
+        help="The data folder of a node that is not running, instead of a running node.",
+        rich_help_panel=STOPPED_PANEL,
+        show_default=False,
+    ),
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="The TOML file of a node that is not running; it names the data folder.",
+        rich_help_panel=STOPPED_PANEL,
+        show_default=False,
+    ),
 ]
 
 
-def add_user(config: NodeConfig, name: Name, mechanism: Only = None) -> None:
+@on_node(user_app, "list")
+async def list_users(
+    invocation: Invocation, data_dir: DataDir = None, config: ConfigFile = None
+) -> Report:
+    """List users with their mechanisms and rounds of hashing."""
+    if data_dir or config:
+        from stratamq.cli.stopped_node import StoppedNode
+
+        found = await StoppedNode.of(data_dir, config).list_users()
+    else:
+        found = await access.list_users(invocation.client.router)
+    data = [
+        {"name": one.user, "mechanism": one.mechanism, "iterations": one.iterations}
+        for one in found
+    ]
+    lines = table(("user", "mechanism", "iterations"), found) if found else ["no users"]
+    return Report({"users": data}, lines)
+
+
+@on_node(user_app, "add")
+async def add_user(
+    invocation: Invocation,
+    name: Name,
+    mechanism: Only = None,
+    iterations: Annotated[
+        int | None,
+        typer.Option(
+            "--iterations",
+            "--scram-iterations",
+            show_default=False,
+            help=f"Rounds of hashing, 4096 to 16384. Default: {ITERATIONS}; of a stopped node, "
+            "its scram.iterations.",
+        ),
+    ] = None,
+    data_dir: DataDir = None,
+    config: ConfigFile = None,
+) -> Report:
     """Add a user, or give one a new password, which is asked for or read from standard input."""
+    wanted = _mechanisms(mechanism)
     password = _password()
-    wanted = list(Mechanism) if mechanism is None else [mechanism]
+    if data_dir or config:
+        from stratamq.cli.stopped_node import StoppedNode
 
-    async def add(meta: MetaService) -> str:
-        iterations = config.number("scram.iterations")
-        saved = [new_credential(name, one, password, iterations) for one in wanted]
-        await meta.submit(*(SaveCredential(credential=one) for one in saved))
-        return f"{name} can log in with PLAIN, {', '.join(wanted)}"
+        await StoppedNode.of(data_dir, config).save_user(name, password, wanted, iterations)
+    else:
+        router = invocation.client.router
+        await access.save_user(router, name, password, wanted, iterations or ITERATIONS)
+    return Report(
+        {"user": name, "mechanisms": wanted},
+        [f"{name} can log in with PLAIN, {', '.join(wanted)}"],
+    )
 
-    _run(config, add)
 
-
-def remove_user(config: NodeConfig, name: Name) -> None:
+@on_node(user_app, "remove")
+async def remove_user(
+    invocation: Invocation,
+    name: Name,
+    mechanism: Only = None,
+    data_dir: DataDir = None,
+    config: ConfigFile = None,
+    yes: YES = False,
+) -> Report:
     """Remove a user. Access rules and quotas for the name stay."""
+    if data_dir or config:
+        from stratamq.cli.stopped_node import StoppedNode
 
-    async def remove(meta: MetaService) -> str:
-        found = [one for one in meta.state.credentials if one.user == name]
-        if not found:
-            raise NotFound(f"no user {name!r}")
-        await meta.submit(*(DeleteCredential(user=name, mechanism=one.mechanism) for one in found))
-        return f"{name} is gone"
-
-    _run(config, remove)
-
-
-def list_users(config: NodeConfig) -> None:
-    """List the users, with their mechanisms and rounds of hashing."""
-
-    async def listed(meta: MetaService) -> str:
-        found = sorted(meta.state.credentials.values(), key=lambda one: one.key)
-        return "\n".join(_columns((one.user, one.mechanism, one.iterations) for one in found))
-
-    _run(config, listed)
+        stopped = StoppedNode.of(data_dir, config)
+        gone = await stopped.remove_user(name, _mechanisms(mechanism))
+    else:
+        router = invocation.client.router
+        known = [one.mechanism for one in await access.list_users(router, [name])]
+        gone = [mechanism] if mechanism else known
+        confirm(f"Remove user {name}?", yes)
+        await access.delete_user(router, name, gone)
+    return Report({"user": name, "removed": gone}, [f"{name} is gone: {', '.join(gone)}"])
 
 
-user_app.command("add")(with_config(add_user))
-user_app.command("remove")(with_config(remove_user))
-user_app.command("list")(with_config(list_users))
-
-
-def _columns(rows: Iterable[tuple[object, ...]]) -> Iterable[str]:
-    return ("\t".join(map(str, row)) for row in rows)
+def _mechanisms(only: str | None) -> list[str]:
+    if only is None:
+        return list(MECHANISMS)
+    if only not in MECHANISMS:
+        raise UsageError(f"--mechanism {only!r} is not one of {', '.join(MECHANISMS)}")
+    return [only]
 
 
 def _password() -> bytes:
     """Never from an argument: all users of the machine can see those."""
     if sys.stdin.isatty():
-        given = str(typer.prompt("Password", hide_input=True, confirmation_prompt=True))
+        given = str(typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
     else:
         given = sys.stdin.readline().rstrip("\r\n")
     if not given:
-        raise fail(InvalidInput("a password cannot be empty"))
+        raise InvalidInput("a password cannot be empty")
     return given.encode()
-
-
-def _run(config: NodeConfig, action: Callable[[MetaService], Awaitable[str]]) -> None:
-    async def run() -> str:
-        async with _metadata(config) as meta:
-            return await action(meta)
-
-    try:
-        if text := asyncio.run(run()):
-            typer.echo(text)
-    except (StrataError, OSError) as error:
-        raise fail(error) from None
-
-
-@asynccontextmanager
-async def _metadata(config: NodeConfig) -> AsyncIterator[MetaService]:
-    """The folder's metadata, for us alone."""
-    lock = DataDirLock(config.data_dir)
-    lock.acquire()
-    meta = MetaService(RocksMetaStore(config.data_dir / META_FOLDER), limits=meta_limits(config))
-    try:
-        await meta.open()
-        yield meta
-    finally:
-        await meta.close()
-        lock.release()
