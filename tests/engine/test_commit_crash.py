@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -15,11 +15,14 @@ from stratamq.engine.engine_shard import from_batch
 from stratamq.engine.group import Group
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.segment.disk_threads import SYNC_THREADS, SyncThreads
+from stratamq.engine.segment.folders import _encode
 from stratamq.engine.segment.storage import SegmentStorage
 from stratamq.engine.shard import Shard
 from stratamq.log import names
+from stratamq.log.epochs import FIRST_LEADER
+from stratamq.log.shard_log import FileShardLog
 from stratamq.model.errors import DiskFull, ShardPoisoned
-from stratamq.model.types import ShardName, TimestampMs
+from stratamq.model.types import LeaderEpoch, ShardName, TimestampMs
 from tests.engine.support import NOW, batch, spec
 from tests.log.crashing import FATES, Fate
 from tests.log.support import ROOM, read_log
@@ -33,6 +36,7 @@ UNSYNCED = NAMES[-1]
 """The last one promises no sync."""
 
 ROUNDS = 3
+SECOND = LeaderEpoch(1)
 
 
 class Machine:
@@ -53,12 +57,12 @@ class Machine:
         self.shards = [Shard(one, store, None) for one, store in zip(specs, stores, strict=True)]
         return self
 
-    def commit(self, number: int) -> list[Group]:
+    def commit(self, number: int, epoch: LeaderEpoch | None = None) -> list[Group]:
         groups = []
         for shard in self.shards:
             group = Group(shard, TimestampMs(NOW))
             data = batch(b"%d of " % number + shard.name.encode() * 9)
-            group.add(from_batch(shard, data, None, ROOM))
+            group.add(from_batch(shard, data, epoch, ROOM))
             self.submitted[shard.name] += [placed.data for placed in group.batches]
             groups.append(group)
         self.storage.commit(groups)
@@ -86,15 +90,15 @@ def new() -> Machine:
     return Machine(disk, SimKV()).open()
 
 
-def stopped_machines() -> Iterator[tuple[Call, Machine]]:
-    """One that stopped before each call of three commits."""
+def stopped_machines(epochs: Sequence[int | None]) -> Iterator[tuple[Call, Machine]]:
+    """One that stopped before each call of a commit for each epoch."""
     for number in count():
         machine = new()
         machine.disk.written_part = 0.6
         machine.disk.trouble = at_call(len(machine.disk.calls) + number, Crash())
         try:
-            for round_number in range(ROUNDS):
-                machine.commit(round_number)
+            for round_number, epoch in enumerate(epochs):
+                machine.commit(round_number, epoch if epoch is None else LeaderEpoch(epoch))
         except Crash:
             yield machine.disk.calls[-1], machine
         else:
@@ -115,10 +119,13 @@ def check(before: Machine, found: Machine, fate: Fate, where: str) -> None:
         assert found.storage._stores[shard.name].end_offset >= len(stored)
 
 
-def test_every_promise_survives_a_crash_between_any_writes_and_syncs() -> None:
+@pytest.mark.parametrize("epochs", [[None] * ROUNDS, [0, 0, 4], [1, 1]], ids=str)
+def test_every_promise_survives_a_crash_between_any_writes_and_syncs(
+    epochs: list[int | None],
+) -> None:
     rng = Random(11)
     kinds = set()
-    for call, machine in stopped_machines():
+    for call, machine in stopped_machines(epochs):
         kinds.add(call.kind)
         for fate in every(rng.sample(FATES, 5)):
             found = machine.after_crash(fate, rng).open()
@@ -214,18 +221,80 @@ def test_threads_that_are_closed_can_be_started_again_and_none_are_needed() -> N
     assert sorted(made) == sorted(5 * [0, 1, 2])
 
 
+def test_the_first_leader_of_a_shard_needs_no_file() -> None:
+    machine = new()
+    machine.commit(0)
+    assert not [call for call in machine.disk.calls if call.path.name.startswith(names.EPOCHS)]
+    found = machine.after_crash((Power.LOST, Loss.UNSYNCED), Random(0)).open()
+    for shard in every(found.shards):
+        if shard.name != UNSYNCED:
+            assert shard.store.epochs() == FIRST_LEADER
+    machine.stop()
+    found.stop()
+
+
+@pytest.mark.parametrize("epochs", [[1], [0, 1], [0, 1, 2]], ids=str)
+def test_a_file_of_epochs_that_is_lost_is_missed(epochs: list[int]) -> None:
+    machine = new()
+    for number, epoch in enumerate(epochs):
+        machine.commit(number, LeaderEpoch(epoch))
+    kept = machine.shards[0].store.epochs()
+    assert [entry.epoch for entry in kept] == epochs
+    found = machine.after_crash((Power.LOST, Loss.UNSYNCED), Random(0))
+    lost = DATA / "segments" / NAMES[0] / names.EPOCHS
+    found.disk.unlink(lost)
+    first, second = found.open().shards[:2]
+    assert first.store.epochs() == second.store.epochs() == kept
+    assert any(str(lost) in text for text in log_of(found, first).damage)
+    assert not log_of(found, second).damage
+    machine.stop()
+    found.stop()
+
+
+def test_a_folder_of_an_older_version_must_have_its_file_of_epochs() -> None:
+    """Also where its `shard.json` is as new as a change of configs; one that is not older keeps
+    that over such a change."""
+    machine = new()
+    machine.commit(0)
+    older, newer = machine.shards[:2]
+    found = machine.after_crash((Power.KILLED, Loss.NOTHING), Random(0))
+    path = DATA / "segments" / older.name / names.SPEC
+    file = found.disk.open(path)
+    file.truncate(0)
+    file.write([_encode(older.spec, 2)], 0)
+    found.open()
+    assert log_of(found, older).epochs() == FIRST_LEADER
+    assert len(log_of(found, older).damage) == 1
+    for shard in (older, newer):
+        found.storage.configure(spec(shard.name, flush="os"), log_of(found, shard))
+    found.disk.unlink(path.with_name(names.EPOCHS))
+    again = found.after_crash((Power.KILLED, Loss.NOTHING), Random(0)).open()
+    assert len(log_of(again, older).damage) == 1
+    assert not log_of(again, newer).damage
+    assert log_of(again, newer).epochs() == FIRST_LEADER
+    for one in every((machine, found, again)):
+        one.stop()
+
+
+def log_of(machine: Machine, shard: Shard) -> FileShardLog:
+    return machine.storage._stores[shard.name]
+
+
 def test_shards_that_begin_together_save_their_epochs_together() -> None:
     machine = new()
-    begin = len(machine.disk.calls)
     machine.commit(0)
+    begin = len(machine.disk.calls)
+    machine.commit(1, SECOND)
     steps = [
         (call.kind, call.path.name.startswith(names.EPOCHS)) for call in machine.disk.calls[begin:]
     ]
     order = [step for at, step in enumerate(steps) if at == 0 or steps[at - 1] != step]
     epochs = [kind for kind, is_epoch in order if is_epoch and kind in ("sync", "rename")]
     assert epochs == ["sync", "rename"], "one wave of each"
-    folders_synced = max(at for at, step in enumerate(order) if step[0] == "sync_folder")
-    assert order.index(("write", False)) > folders_synced, "durable before the first batch"
+    calls = list(enumerate(machine.disk.calls[begin:]))
+    folders_synced = max(at for at, call in calls if call.kind == "sync_folder")
+    written = [at for at, call in calls if call.kind == "write" and call.path.suffix == names.LOG]
+    assert min(written) > folders_synced, "durable before the first batch"
     machine.stop()
 
 
@@ -238,11 +307,11 @@ def test_an_epoch_that_cannot_be_saved_is_the_trouble_of_its_shard_alone() -> No
         return OSError(errno.ENOSPC, "full") if fails and call.kind == "write" else None
 
     machine.disk.trouble = trouble
-    failed = {group.shard.name: group.error for group in machine.commit(0) if group.error}
+    failed = {group.shard.name: group.error for group in machine.commit(0, SECOND) if group.error}
     assert list(failed) == [failing]
     assert isinstance(failed[failing], DiskFull)
     machine.disk.trouble = no_trouble
-    assert not [group for group in machine.commit(1) if group.error], "the next one saves it"
+    assert not [group for group in machine.commit(1, SECOND) if group.error], "then it is saved"
     found = machine.after_crash((Power.LOST, Loss.UNSYNCED), Random(0)).open()
     check_stored(machine, found)
     machine.stop()

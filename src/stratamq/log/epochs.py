@@ -4,6 +4,11 @@
 2                 number of entries
 0 0               epoch, start offset
 3 1042
+
+Most shards have had one leader, which wrote from offset 0 on (`FIRST_LEADER`). Shards whose
+`shard.json` has format 3 need no file for that: it is written when their history becomes another
+one, and the file list names it from then on. So a first write to many shards creates no file, and a
+file that is lost is still missed.
 """
 
 from __future__ import annotations
@@ -13,16 +18,21 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
+from stratamq.log import names
 from stratamq.log.contract import EpochStart
 from stratamq.log.disk import Disk, File, replace_file, temporary
+from stratamq.log.file_list import FileList
 from stratamq.model.errors import StorageError
-from stratamq.model.types import NO_EPOCH, LeaderEpoch, Offset
+from stratamq.model.types import EARLIEST, FIRST_EPOCH, NO_EPOCH, LeaderEpoch, Offset
 
 VERSION = 0
 FIRST = EpochStart(LeaderEpoch(-1), Offset(-1))
 """Before every epoch."""
 
 History = tuple[EpochStart, ...]
+
+FIRST_LEADER: History = (EpochStart(FIRST_EPOCH, EARLIEST),)
+"""The history of a shard whose first leader wrote all of it."""
 
 EPOCHS_MAX = 10_000
 """Leaders that a shard remembers. Above: the oldest is forgotten, and a question where it ended
@@ -32,12 +42,17 @@ a replica keep records that its leader never had."""
 
 class EpochCheckpoint:
     """The history of one shard, its `newest` epoch, and its file, which is durable when `save`
-    returns. `saved` is `history` itself, unless it was changed in memory alone."""
+    returns. `saved` is `history` itself, unless it was changed in memory alone.
 
-    __slots__ = ("_disk", "history", "newest", "path", "saved")
+    With `implied`, a shard without the file has FIRST_LEADER; `files` says whether it has it."""
 
-    def __init__(self, disk: Disk, path: Path, history: History) -> None:
-        self._disk, self.path = disk, path
+    __slots__ = ("_disk", "_files", "_implied", "history", "newest", "path", "saved")
+
+    def __init__(
+        self, disk: Disk, folder: Path, history: History, files: FileList, *, implied: bool
+    ) -> None:
+        self._disk, self._files, self._implied = disk, files, implied
+        self.path = folder / names.EPOCHS
         self.saved = history
         self.set(history)
 
@@ -46,11 +61,20 @@ class EpochCheckpoint:
         self.history = history
         self.newest = history[-1].epoch if history else NO_EPOCH
 
+    def needs_no_file(self, history: History) -> bool:
+        return self._implied and history == FIRST_LEADER and names.EPOCHS not in self._files.beside
+
     def save(self, history: History) -> None:
         self.set(history)
-        if history != self.saved:
+        if history != self.saved and not self.needs_no_file(history):
             replace_file(self._disk, self.path, encode(history))
+            self.note_file()
         self.saved = history
+
+    def note_file(self) -> None:
+        """The file was written: without it, the shard's history is not FIRST_LEADER any more."""
+        if self._implied:
+            self._files.note_beside(names.EPOCHS)
 
 
 Unsaved = tuple[EpochCheckpoint, History]
@@ -78,6 +102,7 @@ def save_together(disk: Disk, unsaved: Sequence[Unsaved]) -> None:
     with suppress(OSError):
         disk.sync_folders([checkpoint.path.parent for checkpoint, _ in renamed])
         for checkpoint, history in renamed:
+            checkpoint.note_file()
             checkpoint.set(history)
             checkpoint.saved = history
 

@@ -13,7 +13,7 @@ from stratamq.log.index import ShardIndex
 from stratamq.log.sealed_segment import SealedSegment
 from stratamq.log.sidecar import SPAN_MAX
 from stratamq.model.errors import InvalidInput, StorageError
-from stratamq.model.types import EARLIEST, NO_EPOCH, Offset
+from stratamq.model.types import EARLIEST, NO_EPOCH, LeaderEpoch, Offset
 from stratamq.wire.kafka.records import HEADER_BYTES, read_header
 
 logger = logging.getLogger(__name__)
@@ -37,12 +37,15 @@ class FolderRecovery:
     ) -> None:
         self.disk, self.folder, self.index, self.files = disk, folder, index, files
         self._report, self.gaps = report, gaps
+        self.names: set[str] = set()
+        """The names in the folder: it is listed once, by `sweep`."""
 
     def sweep(self) -> dict[Offset, int]:
         """Remove what never came into force; the sizes of the log files that are there."""
         sizes: dict[Offset, int] = {}
         torn: list[str] = []
-        for name in self.disk.names(self.folder):
+        self.names = set(self.disk.names(self.folder))
+        for name in self.names:
             base = names.base_of_log(name)
             if base is not None:
                 sizes[base] = self.disk.size(self.folder / name)
@@ -58,7 +61,7 @@ class FolderRecovery:
         """Make folder and list agree: finish removals, list what is not listed, set strays aside,
         and report what is missing."""
         files = self.files
-        if names.DELETIONS in files.beside and not self.disk.exists(self.folder / names.DELETIONS):
+        if names.DELETIONS in files.beside and names.DELETIONS not in self.names:
             self._report(
                 f"{self.folder / names.DELETIONS}: missing; deleted records that were not compacted"
                 " yet can be read again"
@@ -145,11 +148,11 @@ class FolderRecovery:
 
     def start_offset(self, bases: list[Offset], history: epochs.History | None) -> Offset:
         """Where its file says; without one, where the segments begin."""
-        path = self.folder / names.START_OFFSET
         try:
-            known = self._checkpoint(path)
+            known = self._checkpoint(names.START_OFFSET)
         except StorageError as error:
-            if self.disk.exists(self.folder / names.LOCAL_START):
+            path = self.folder / names.START_OFFSET
+            if names.LOCAL_START in self.names:
                 self._report(f"{path}: {error}; the log begins with its first leader epoch")
                 return history[0].start_offset if history else EARLIEST
             self._report(f"{path}: {error}; the log begins with its first segment")
@@ -160,37 +163,43 @@ class FolderRecovery:
 
     def local_start(self, bases: list[Offset], start: Offset) -> Offset:
         """Below it nothing is kept here."""
-        path = self.folder / names.LOCAL_START
         try:
-            return self._checkpoint(path) or EARLIEST
+            return self._checkpoint(names.LOCAL_START) or EARLIEST
         except StorageError as error:
+            path = self.folder / names.LOCAL_START
             self._report(f"{path}: {error}; what is kept here begins with the first segment")
             return max(bases[0], start) if bases else start
 
-    def _checkpoint(self, path: Path) -> Offset | None:
-        if self.disk.exists(path):
-            return start_offsets.decode(read_all(self.disk, path))
-        if path.name in self.files.beside:
+    def _checkpoint(self, name: str) -> Offset | None:
+        if name in self.names:
+            return start_offsets.decode(read_all(self.disk, self.folder / name))
+        if name in self.files.beside:
             raise StorageError("missing")
         return None
 
-    def load_epochs(self, bases: list[Offset]) -> epochs.History | None:
-        """None when it must be rebuilt from the log."""
+    def load_epochs(self, bases: list[Offset], *, implied: bool) -> epochs.History | None:
+        """None when it must be rebuilt from the log. `implied`: see `stratamq.log.epochs`."""
         path = self.folder / names.EPOCHS
-        if not self.disk.exists(path):
-            if not any(map(self._begins_with_epoch, bases)):
-                return ()
-            self._report(f"{path}: missing; rebuilt from the log")
-            return None
-        try:
-            return epochs.decode(read_all(self.disk, path))
-        except StorageError as error:
-            self._report(f"{path}: {error}; rebuilt from the log")
-            return None
+        if names.EPOCHS in self.names:
+            try:
+                return epochs.decode(read_all(self.disk, path))
+            except StorageError as error:
+                self._report(f"{path}: {error}; rebuilt from the log")
+                return None
+        has_epochs = any(self._first_epoch(base) != NO_EPOCH for base in bases)
+        if implied and self.files.complete and names.EPOCHS not in self.files.beside:
+            # Where the log begins above 0, what was below was offloaded or compacted away.
+            return epochs.FIRST_LEADER if has_epochs or max(bases, default=EARLIEST) else ()
+        if not has_epochs:
+            return ()
+        self._report(f"{path}: missing; rebuilt from the log")
+        return None
 
-    def _begins_with_epoch(self, base: Offset) -> bool:
+    def _first_epoch(self, base: Offset) -> LeaderEpoch:
+        """The leader epoch of a segment's first batch. No checksum covers it, so it may be
+        anything; NO_EPOCH where no batch can be read."""
         file = self.disk.open(self.folder / names.segment_file(base, names.LOG))
         try:
-            return read_header(file.read(HEADER_BYTES, 0)).leader_epoch > NO_EPOCH
+            return LeaderEpoch(read_header(file.read(HEADER_BYTES, 0)).leader_epoch)
         except InvalidInput:
-            return False
+            return NO_EPOCH

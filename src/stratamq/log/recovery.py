@@ -12,7 +12,8 @@ The log is the truth; the index says how far it was known to be good. What is fo
 | index speaks of offsets the log does not have         | those rows are taken back              |
 | index has no state, or one of a segment that is gone  | rebuilt from the log                   |
 | sealed segment without sidecars                       | sidecars rebuilt from the log          |
-| leader epochs missing, or not to be read              | rebuilt from the log, reported         |
+| leader epochs missing where there must be some, or    | rebuilt from the log, reported         |
+| not to be read                                        |                                        |
 | start offset that does not match its checksum         | the first segment's, reported; where   |
 |                                                       | segments were offloaded, the first     |
 |                                                       | leader epoch's, so that none is lost   |
@@ -81,12 +82,13 @@ def recover(
     gaps: bool,
     syncs: bool = False,
     fresh: bool = False,
+    first_leader_implied: bool = False,
 ) -> Recovered:
     """Everything in the table above. May itself be cut off by a crash and repeated.
 
     `gaps`: whether the batches of an active segment may leave gaps between them. `syncs`: whether
     every offset that was given out is in the index. `fresh`: the folder is new, so there is nothing
-    to find and nothing of it that has to be durable yet.
+    to find and nothing of it that has to be durable yet. `first_leader_implied`: see `epochs`.
     """
     if fresh:
         active = ActiveSegment(disk, folder, index, EARLIEST)
@@ -97,7 +99,9 @@ def recover(
             active.stage(rows)
             index.kv.write(rows)
         return Recovered([], active, EARLIEST, ())
-    return _Recovery(disk, folder, index, indexing, files, gaps, syncs).run()
+    return _Recovery(
+        disk, folder, index, indexing, files, gaps, syncs, first_leader_implied
+    ).run()
 
 
 class _Recovery:
@@ -112,9 +116,11 @@ class _Recovery:
         files: FileList,
         gaps: bool,
         syncs: bool,
+        first_leader_implied: bool,
     ) -> None:
         self.disk, self.folder, self.index = disk, folder, index
         self.files, self.syncs = files, syncs
+        self.first_leader_implied = first_leader_implied
         self.damage: list[str] = []
         self.found = FolderRecovery(disk, folder, index, files, self._report, gaps=gaps)
         self.segments = SegmentRecovery(
@@ -123,7 +129,7 @@ class _Recovery:
 
     def run(self) -> Recovered:
         sizes = self.found.sweep()
-        saved = self.found.load_epochs(sorted(sizes))
+        saved = self.found.load_epochs(sorted(sizes), implied=self.first_leader_implied)
         known = sorted({*sizes, *self.files.segments} - self.files.removed)
         start = self.found.start_offset(known, saved)
         offloaded = self.found.local_start(known, start)
@@ -142,6 +148,8 @@ class _Recovery:
         history = self._history_within(start, active.end)
         if history != saved:
             replace_file(self.disk, self.folder / names.EPOCHS, epochs.encode(history))
+        if self.first_leader_implied and (history != saved or names.EPOCHS in self.found.names):
+            self.files.note_beside(names.EPOCHS)  # a crash may have come before the note
         return Recovered(sealed, active, start, history, offloaded, self.damage)
 
     def _open_segments(

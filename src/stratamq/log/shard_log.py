@@ -106,10 +106,11 @@ class FileShardLog:
         *,
         fresh: bool = False,
         follows: bool = False,
+        first_leader_implied: bool = False,
     ) -> None:
         """With `follows` it takes a leader's batches, which may have gaps between them. With
         `fresh` the folder is new and empty, as the index is, and the caller makes its names
-        durable."""
+        durable. `first_leader_implied`: see `stratamq.log.epochs`."""
         self._disk, self._folder, self._indexes = disk, folder, indexes
         self.name = name
         self.configure(config)
@@ -129,6 +130,7 @@ class FileShardLog:
                 gaps=follows or config.compacts,
                 syncs=config.flush is Flush.SYNC,
                 fresh=fresh,
+                first_leader_implied=first_leader_implied,
             )
             self._deletions = Deletions(disk, folder / names.DELETIONS, fresh=fresh)
             self._deletions.forget(lambda at: at >= found.active.end or at < found.start)
@@ -136,7 +138,9 @@ class FileShardLog:
         self.damage = found.damage + self._deletions.damage
         for text in self._deletions.damage:
             report_damage(text)
-        self._epochs = EpochCheckpoint(disk, folder / names.EPOCHS, found.epochs)
+        self._epochs = EpochCheckpoint(
+            disk, folder, found.epochs, files, implied=first_leader_implied
+        )
         self._starts = starts = StartOffsets(disk, folder, files, found.start, found.offloaded)
         self._segments = segments = SegmentList(name, starts, found.sealed, found.active)
         self._writer = SegmentWriter(
@@ -276,7 +280,10 @@ class FileShardLog:
         epochs = self._epochs
         if epochs.saved is epochs.history and batches[-1].header.leader_epoch <= epochs.newest:
             return None  # as nearly always
-        return (epochs, self._with_epochs(batches)) if self._guard.ready else None
+        history = self._with_epochs(batches)
+        if not self._guard.ready or epochs.needs_no_file(history):
+            return None
+        return epochs, history
 
     def takes_at_once(
         self, size_bytes: int, max_timestamp: TimestampMs, epoch: LeaderEpoch

@@ -49,7 +49,10 @@ from stratamq.wire.crc import crc32c
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 2
+FORMAT = 3
+REPAIRED_FORMAT = 2
+"""Of a `shard.json` that is written again from the metadata: it cannot be known from when the
+shard is, and a missing history of leader epochs is read from the log then."""
 
 CANNOT_TELL = OUT_OF_DESCRIPTORS | {errno.ENOMEM, errno.EIO}
 """Why a file cannot be read that may be as it should."""
@@ -86,6 +89,7 @@ class ShardFolders:
 
     def __init__(self, disk: Disk, root: Path) -> None:
         self._disk, self.root = disk, root
+        self._formats: dict[ShardName, int] = {}
         self.of: Callable[[ShardName], Path] = lru_cache(FOLDERS_MAX)(root.__truediv__)
         """The folder of a shard. Several steps of a creation ask for the same ones, and putting a
         path together is slow."""
@@ -107,6 +111,7 @@ class ShardFolders:
             self._disk.remove_folder(folder)
         for spec in specs:
             self._disk.make_folder(self.of(spec.name))
+            self._formats[spec.name] = FORMAT
 
     def confirm(self, specs: Sequence[ShardSpec]) -> None:
         """The folders, and the names in them, are shards from now on: durable on return."""
@@ -115,7 +120,7 @@ class ShardFolders:
         files: list[File] = []
         for spec, path in zip(specs, written, strict=True):
             files.append(self._disk.open(path, create=True))
-            files[-1].write([_encode(spec)], 0)
+            files[-1].write([_encode(spec, FORMAT)], 0)
         for error in self._disk.sync_all(files):
             if error is not None:
                 raise error
@@ -134,8 +139,14 @@ class ShardFolders:
                 continue
 
     def save(self, spec: ShardSpec) -> None:
-        """A changed spec."""
-        replace_file(self._disk, self.of(spec.name) / names.SPEC, _encode(spec))
+        """A changed spec. The format says how the shard was created, and stays."""
+        data = _encode(spec, self._formats.get(spec.name, REPAIRED_FORMAT))
+        replace_file(self._disk, self.of(spec.name) / names.SPEC, data)
+
+    def first_leader_implied(self, name: ShardName) -> bool:
+        """Whether a shard that was created or read here has a history of leader epochs without a
+        file of it: see `stratamq.log.epochs`."""
+        return self._formats.get(name, REPAIRED_FORMAT) >= 3
 
     def spec_of(self, expected: ShardSpec, *, repair: bool) -> ShardSpec:
         """What `shard.json` says. With `repair`, one that is missing or damaged is written again
@@ -153,6 +164,7 @@ class ShardFolders:
                 raise
         if self._disk.exists(path):
             self._disk.rename(path, self._free_name(path))
+        self._formats[expected.name] = REPAIRED_FORMAT
         self.save(expected)
         logger.warning("%s was missing or damaged, and is written from the metadata", path)
         return expected
@@ -215,7 +227,7 @@ class ShardFolders:
             found.unavailable[ShardName(name)] = f"{folder / names.SPEC} is missing"
 
     def read_spec(self, name: ShardName) -> ShardSpec:
-        spec = _decode(read_all(self._disk, self.of(name) / names.SPEC))
+        spec, self._formats[name] = _decode(read_all(self._disk, self.of(name) / names.SPEC))
         if spec.name != name:
             raise StorageError(f"it belongs to shard {spec.name}")
         return spec
@@ -237,10 +249,10 @@ def _is_deleted(name: str) -> bool:
     return name.endswith(names.GONE) and bool(TOPICS_SHARD.fullmatch(name.removesuffix(names.GONE)))
 
 
-def _encode(spec: ShardSpec) -> bytes:
+def _encode(spec: ShardSpec, form: int) -> bytes:
     """As JSON with a checksum over the other fields, in the form in which they are written here."""
     given = dict(spec.config.given)
-    fields = {"format": FORMAT, "name": spec.name, "config": given, "replicated": spec.replicated}
+    fields = {"format": form, "name": spec.name, "config": given, "replicated": spec.replicated}
     texts = {name: json.dumps(value) for name, value in fields.items()}
     texts |= {"config": _indented(texts["config"]), "checksum": f'"{_checksum(fields)}"'}
     lines = ",\n".join([f'  "{name}": {text}' for name, text in texts.items()])
@@ -254,18 +266,21 @@ def _indented(text: str) -> str:
     return json.dumps(json.loads(text), indent=2).replace("\n", "\n  ")
 
 
-def _decode(data: bytes) -> ShardSpec:
-    """StorageError when it is not what `_encode` wrote. Format 1 had no checksum."""
+def _decode(data: bytes) -> tuple[ShardSpec, int]:
+    """The spec, and its format. StorageError when it is not what `_encode` wrote. Format 1 had no
+    checksum; shards of format 2 have a history of leader epochs from their first batch on."""
     try:
         fields = json.loads(data)
         checksum = fields.pop("checksum", None)
-        if fields.get("format", 1) > 1 and checksum != _checksum(fields):
+        form = int(fields.get("format", 1))
+        if form > 1 and checksum != _checksum(fields):
             raise StorageError("it does not match its checksum")
-        return ShardSpec(
+        spec = ShardSpec(
             name=ShardName(fields["name"]),
             config=TopicConfig.of(fields["config"]),
             replicated=fields["replicated"],
         )
+        return spec, form
     except (ValueError, KeyError, TypeError, AttributeError, InvalidConfig) as error:
         raise StorageError(f"it cannot be read: {error}") from error
 

@@ -417,6 +417,7 @@ class SegmentStorage:
             self._limits.decompressed_bytes_max,
             fresh=fresh,
             follows=spec.replicated,
+            first_leader_implied=self._folders.first_leader_implied(spec.name),
         )
 
 
