@@ -34,7 +34,7 @@ class Deletions:
     __slots__ = ("_disk", "_path", "_size", "damage", "offsets")
 
     def __init__(self, disk: Disk, path: Path, *, fresh: bool = False) -> None:
-        """With `fresh` the folder is empty: there is no file to look for."""
+        """With `fresh` there is no file to look for."""
         self._disk, self._path = disk, path
         data = read_all(disk, path) if not fresh and disk.exists(path) else b""
         frames = decode(data)

@@ -291,11 +291,11 @@ class RealDisk:
     def rename(self, source: Path, target: Path) -> None:
         replaced = hold(target)
         try:
-            source.replace(target)
+            os.replace(source, target)  # noqa: PTH105 - `Path.replace` makes another Path
         finally:
-            for inside in self._files_in(source, now=target):
-                self._cache.forget(inside)
-            self._cache.forget(str(source))
+            if self._cache.forget(str(source)) is None:  # perhaps a folder
+                for inside in self._files_in(source, now=target):
+                    self._cache.forget(inside)
             self._removed(str(target), replaced)
 
     def unlink(self, path: Path) -> None:

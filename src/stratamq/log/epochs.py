@@ -46,15 +46,18 @@ class EpochCheckpoint:
 
     With `implied`, a shard without the file has FIRST_LEADER; `files` says whether it has it."""
 
-    __slots__ = ("_disk", "_files", "_implied", "history", "newest", "path", "saved")
+    __slots__ = ("_disk", "_files", "_folder", "_implied", "history", "newest", "saved")
 
     def __init__(
         self, disk: Disk, folder: Path, history: History, files: FileList, *, implied: bool
     ) -> None:
-        self._disk, self._files, self._implied = disk, files, implied
-        self.path = folder / names.EPOCHS
+        self._disk, self._folder, self._files, self._implied = disk, folder, files, implied
         self.saved = history
         self.set(history)
+
+    @property
+    def path(self) -> Path:
+        return self._folder / names.EPOCHS
 
     def set(self, history: History) -> None:
         """Change it in memory alone: recovery cuts epochs that begin at the end of the log."""

@@ -85,8 +85,8 @@ class FileList:
 
     __slots__ = (
         "_disk",
+        "_folder",
         "_lines",
-        "_path",
         "_size",
         "beside",
         "complete",
@@ -99,8 +99,8 @@ class FileList:
     )
 
     def __init__(self, disk: Disk, folder: Path, *, fresh: bool = False) -> None:
-        """With `fresh` the folder is empty: there is no list to look for."""
-        self._disk, self._path = disk, folder / names.FILE_LIST
+        """With `fresh` there is no list to look for."""
+        self._disk, self._folder = disk, folder
         self.segments: dict[Offset, tuple[int, ...]] = {EARLIEST: ()}
         """By base, with the sizes that the log of a sealed segment may have: a rewrite that was cut
         off has noted its size, and the file has still an earlier one."""
@@ -115,6 +115,11 @@ class FileList:
         self._size = self._lines = 0
         if not fresh:
             self._load()
+
+    @property
+    def _path(self) -> Path:
+        """Most shards have no list, and putting a path together is slow."""
+        return self._folder / names.FILE_LIST
 
     def _load(self) -> None:
         if not self._disk.exists(self._path):

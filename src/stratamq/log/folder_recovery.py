@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from pathlib import Path
 
 from stratamq.log import epochs, names, start_offsets
@@ -29,6 +29,7 @@ class FolderRecovery:
         self,
         disk: Disk,
         folder: Path,
+        present: Set[str],
         index: ShardIndex,
         files: FileList,
         report: Callable[[str], None],
@@ -36,16 +37,13 @@ class FolderRecovery:
         gaps: bool,
     ) -> None:
         self.disk, self.folder, self.index, self.files = disk, folder, index, files
-        self._report, self.gaps = report, gaps
-        self.names: set[str] = set()
-        """The names in the folder: it is listed once, by `sweep`."""
+        self.present, self._report, self.gaps = present, report, gaps
 
     def sweep(self) -> dict[Offset, int]:
         """Remove what never came into force; the sizes of the log files that are there."""
         sizes: dict[Offset, int] = {}
         torn: list[str] = []
-        self.names = set(self.disk.names(self.folder))
-        for name in self.names:
+        for name in self.present:
             base = names.base_of_log(name)
             if base is not None:
                 sizes[base] = self.disk.size(self.folder / name)
@@ -61,7 +59,7 @@ class FolderRecovery:
         """Make folder and list agree: finish removals, list what is not listed, set strays aside,
         and report what is missing."""
         files = self.files
-        if names.DELETIONS in files.beside and names.DELETIONS not in self.names:
+        if names.DELETIONS in files.beside and names.DELETIONS not in self.present:
             self._report(
                 f"{self.folder / names.DELETIONS}: missing; deleted records that were not compacted"
                 " yet can be read again"
@@ -152,7 +150,7 @@ class FolderRecovery:
             known = self._checkpoint(names.START_OFFSET)
         except StorageError as error:
             path = self.folder / names.START_OFFSET
-            if names.LOCAL_START in self.names:
+            if names.LOCAL_START in self.present:
                 self._report(f"{path}: {error}; the log begins with its first leader epoch")
                 return history[0].start_offset if history else EARLIEST
             self._report(f"{path}: {error}; the log begins with its first segment")
@@ -171,7 +169,7 @@ class FolderRecovery:
             return max(bases[0], start) if bases else start
 
     def _checkpoint(self, name: str) -> Offset | None:
-        if name in self.names:
+        if name in self.present:
             return start_offsets.decode(read_all(self.disk, self.folder / name))
         if name in self.files.beside:
             raise StorageError("missing")
@@ -180,7 +178,7 @@ class FolderRecovery:
     def load_epochs(self, bases: list[Offset], *, implied: bool) -> epochs.History | None:
         """None when it must be rebuilt from the log. `implied`: see `stratamq.log.epochs`."""
         path = self.folder / names.EPOCHS
-        if names.EPOCHS in self.names:
+        if names.EPOCHS in self.present:
             try:
                 return epochs.decode(read_all(self.disk, path))
             except StorageError as error:

@@ -38,7 +38,7 @@ The log is the truth; the index says how far it was known to be good. What is fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import field
 from itertools import pairwise
 from pathlib import Path
@@ -75,6 +75,7 @@ class Recovered:
 def recover(
     disk: Disk,
     folder: Path,
+    present: Set[str],
     index: ShardIndex,
     indexing: Indexing,
     files: FileList,
@@ -86,6 +87,7 @@ def recover(
 ) -> Recovered:
     """Everything in the table above. May itself be cut off by a crash and repeated.
 
+    `present` are the names in the folder: it is listed once for all who look for a file.
     `gaps`: whether the batches of an active segment may leave gaps between them. `syncs`: whether
     every offset that was given out is in the index. `fresh`: the folder is new, so there is nothing
     to find and nothing of it that has to be durable yet. `first_leader_implied`: see `epochs`.
@@ -100,7 +102,7 @@ def recover(
             index.kv.write(rows)
         return Recovered([], active, EARLIEST, ())
     return _Recovery(
-        disk, folder, index, indexing, files, gaps, syncs, first_leader_implied
+        disk, folder, present, index, indexing, files, gaps, syncs, first_leader_implied
     ).run()
 
 
@@ -111,6 +113,7 @@ class _Recovery:
         self,
         disk: Disk,
         folder: Path,
+        present: Set[str],
         index: ShardIndex,
         indexing: Indexing,
         files: FileList,
@@ -120,11 +123,11 @@ class _Recovery:
     ) -> None:
         self.disk, self.folder, self.index = disk, folder, index
         self.files, self.syncs = files, syncs
-        self.first_leader_implied = first_leader_implied
+        self.present, self.first_leader_implied = present, first_leader_implied
         self.damage: list[str] = []
-        self.found = FolderRecovery(disk, folder, index, files, self._report, gaps=gaps)
+        self.found = FolderRecovery(disk, folder, present, index, files, self._report, gaps=gaps)
         self.segments = SegmentRecovery(
-            disk, folder, index, indexing, files, self._report, gaps=gaps
+            disk, folder, present, index, indexing, files, self._report, gaps=gaps
         )
 
     def run(self) -> Recovered:
@@ -148,7 +151,7 @@ class _Recovery:
         history = self._history_within(start, active.end)
         if history != saved:
             replace_file(self.disk, self.folder / names.EPOCHS, epochs.encode(history))
-        if self.first_leader_implied and (history != saved or names.EPOCHS in self.found.names):
+        if self.first_leader_implied and (history != saved or names.EPOCHS in self.present):
             self.files.note_beside(names.EPOCHS)  # a crash may have come before the note
         return Recovered(sealed, active, start, history, offloaded, self.damage)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from pathlib import Path
 
 from stratamq.log import epochs, names
@@ -62,6 +62,7 @@ class SegmentRecovery:
         self,
         disk: Disk,
         folder: Path,
+        present: Set[str],
         index: ShardIndex,
         indexing: Indexing,
         files: FileList,
@@ -70,7 +71,7 @@ class SegmentRecovery:
         gaps: bool,
     ) -> None:
         self.disk, self.folder, self.index, self.indexing = disk, folder, index, indexing
-        self.files, self._report, self.gaps = files, report, gaps
+        self.present, self.files, self._report, self.gaps = present, files, report, gaps
         self.history: epochs.History = ()
         self._saved: epochs.History = ()
 
@@ -173,8 +174,9 @@ class SegmentRecovery:
         segment = ActiveSegment.at(self.disk, self.folder, self.index, state, size)
         segment.end = state.synced_end
         segment.whole = base in self.files.whole
-        for suffix in SIDECARS:
-            self.disk.unlink(self.folder / names.segment_file(base, suffix))
+        for name in [names.segment_file(base, suffix) for suffix in SIDECARS]:
+            if name in self.present:
+                self.disk.unlink(self.folder / name)
         # What is left of a file that was synced is no torn write: its batches are believed.
         return self._scan_active(segment, gaps=shorter or (self.gaps and not segment.whole))
 

@@ -120,10 +120,12 @@ class FileShardLog:
             config.flag("index.key"), config.flag("index.tag"), decompressed_max
         )
         with guard.disk_errors():
-            self._files = files = FileList(disk, folder, fresh=fresh)
+            present = frozenset(() if fresh else disk.names(folder))
+            self._files = files = FileList(disk, folder, fresh=names.FILE_LIST not in present)
             found = recover(
                 disk,
                 folder,
+                present,
                 self._index,
                 self._indexing,
                 files,
@@ -132,9 +134,11 @@ class FileShardLog:
                 fresh=fresh,
                 first_leader_implied=first_leader_implied,
             )
-            self._deletions = Deletions(disk, folder / names.DELETIONS, fresh=fresh)
+            self._deletions = Deletions(
+                disk, folder / names.DELETIONS, fresh=names.DELETIONS not in present
+            )
             self._deletions.forget(lambda at: at >= found.active.end or at < found.start)
-            self.snapshots = FileSnapshots(disk, folder, fresh=fresh)
+            self.snapshots = FileSnapshots(disk, folder, present)
         self.damage = found.damage + self._deletions.damage
         for text in self._deletions.damage:
             report_damage(text)

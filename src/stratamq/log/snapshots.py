@@ -9,7 +9,7 @@ of a log that it opens, before it writes there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -56,10 +56,10 @@ class MemorySnapshots:
 class FileSnapshots:
     """A file each, in the folder of the segments."""
 
-    def __init__(self, disk: Disk, folder: Path, *, fresh: bool = False) -> None:
-        """With `fresh` the folder is empty: it is not read."""
+    def __init__(self, disk: Disk, folder: Path, present: Iterable[str] | None = None) -> None:
+        """`present` are the names in the folder, where the caller has listed them."""
         self._disk, self._folder = disk, folder
-        found = map(names.offset_of_snapshot, () if fresh else disk.names(folder))
+        found = map(names.offset_of_snapshot, disk.names(folder) if present is None else present)
         self._known = {offset for offset in found if offset is not None}
 
     def offsets(self) -> Sequence[Offset]:

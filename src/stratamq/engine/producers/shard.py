@@ -106,7 +106,7 @@ class ShardProducers:
     def _without_snapshot(self, store: ShardStore) -> tuple[ProducerTable, Offset]:
         here = store.local_start
         if store.start_offset == here:
-            return ProducerTable(), here
+            return ProducerTable() if self._derived else self.table, here
         if not self._derived:
             logger.warning(
                 "no snapshot tells of producers below offset %d, which is on object storage: "

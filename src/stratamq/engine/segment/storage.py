@@ -259,6 +259,8 @@ class SegmentStorage:
     def reopen(self, spec: ShardSpec, store: ShardStore) -> ShardStore:
         """The index may be what failed, and a log cannot be opened without it."""
         make_writable(self._kv)
+        if not self._disk.exists(self._folders.of(spec.name)):
+            raise ShardUnavailable(f"{self._folders.of(spec.name)} is missing")
         return self._open_store(spec)
 
     def retry(self, spec: ShardSpec, *, repair: bool) -> StoredShard:
@@ -402,8 +404,6 @@ class SegmentStorage:
     # -- opening -------------------------------------------------------------------------------
 
     def _open_store(self, spec: ShardSpec) -> FileShardLog:
-        if not self._disk.exists(self._folders.of(spec.name)):
-            raise ShardUnavailable(f"{self._folders.of(spec.name)} is missing")
         self._stores[spec.name] = store = self._log(spec)
         return store
 
