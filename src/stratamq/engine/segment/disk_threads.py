@@ -18,7 +18,6 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 
 from stratamq.log.disk import one_by_one
@@ -71,24 +70,32 @@ class FileRemover:
 SYNC_THREADS = 16
 """More would wait for the same commits of the journal. All busy: callers do their work alone."""
 
+Work = Callable[[], None]
+
 
 class SyncThreads:
     """The calling thread does its share, so that a single call needs no other thread. `run` may be
-    called from any thread; before `start` and after `close` the calling thread does all."""
+    called from any thread; before `start` and after `close` the calling thread does all.
+
+    The threads begin with the first calls that they can share. One item in their queue asks one of
+    them to help; it finds nothing to do where the calling thread was quicker. A ThreadPoolExecutor
+    would make a future with a condition for each: that takes longer than some syncs."""
 
     def __init__(self) -> None:
-        self._threads: ThreadPoolExecutor | None = None
+        self._asked: SimpleQueue[Work | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._starting = threading.Lock()
+        self._running = False
 
     def start(self) -> None:
-        self._threads = ThreadPoolExecutor(SYNC_THREADS, "stratamq-sync")
+        self._running = True
 
-    def run(self, calls: Sequence[Callable[[], None]]) -> Sequence[OSError | None]:
+    def run(self, calls: Sequence[Work]) -> Sequence[OSError | None]:
         """Make every call; for each of them its error, or None. All have ended on return."""
-        threads = self._threads
-        if threads is None or len(calls) == 1:
+        if not self._running or len(calls) == 1:
             return one_by_one(calls)
-        errors: list[OSError | None] = [None] * len(calls)
         left = deque(enumerate(calls))
+        ended: SimpleQueue[tuple[int, BaseException | None]] = SimpleQueue()
 
         def work() -> None:
             while True:
@@ -98,18 +105,42 @@ class SyncThreads:
                     return
                 try:
                     call()
-                except OSError as error:
-                    errors[number] = error
+                except BaseException as error:  # raised by the calling thread
+                    ended.put((number, error))
+                else:
+                    ended.put((number, None))
 
-        helpers = min(SYNC_THREADS, len(calls)) - 1
-        begun = [threads.submit(work) for _ in range(helpers)]
+        if not self._threads:
+            self._begin()
+        for _ in range(min(SYNC_THREADS, len(calls)) - 1):
+            self._asked.put(work)
         work()
-        for helper in begun:
-            if not helper.cancel():  # it has begun, and may still be in a call
-                helper.result()
+        errors: list[OSError | None] = [None] * len(calls)
+        for number, error in [ended.get() for _ in calls]:
+            if error is not None and not isinstance(error, OSError):
+                raise error
+            errors[number] = error
         return errors
 
+    def _begin(self) -> None:
+        with self._starting:
+            if self._running and not self._threads:
+                self._threads = [
+                    threading.Thread(target=self._help, name=f"stratamq-sync-{number}", daemon=True)
+                    for number in range(SYNC_THREADS)
+                ]
+                for thread in self._threads:
+                    thread.start()
+
+    def _help(self) -> None:
+        while (work := self._asked.get()) is not None:
+            work()
+
     def close(self) -> None:
-        threads, self._threads = self._threads, None
-        if threads is not None:
-            threads.shutdown()
+        with self._starting:
+            self._running = False
+            threads, self._threads = self._threads, []
+            for _ in threads:
+                self._asked.put(None)
+        for thread in threads:
+            thread.join()
