@@ -11,7 +11,8 @@ import pytest
 from confluent_kafka import Consumer
 
 from stratamq.cli.failing import UsageError
-from stratamq.cli.group import GroupProgress, ResetGoal
+from stratamq.cli.group import GroupProgress
+from stratamq.cli.group_reset import ResetGoal
 from stratamq.client import TopicPartition
 from tests.cli.tool import SECONDS_MAX, Tool, requires
 from tests.clients.node import Node

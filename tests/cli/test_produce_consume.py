@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.cli.produce import BATCH_BYTES_MAX, batches_of
+from stratamq.cli.line_producer import BATCH_BYTES_MAX, batches_of
 from stratamq.model.record import Record
 from stratamq.wire.kafka.partitioner import partition_for_key
 from tests.cli.tool import SECONDS_MAX, Tool, requires

@@ -61,7 +61,7 @@ def add_consume(app: typer.Typer) -> None:
 
 
 def add_group(app: typer.Typer) -> None:
-    from stratamq.cli.group import group_app
+    from stratamq.cli.group_reset import group_app
 
     app.add_typer(group_app, name="group")
 

@@ -108,35 +108,38 @@ async def describe_topics(
     data: list[dict[str, Any]] = []
     lines: list[str] = []
     for view in (views[name] for name in dict.fromkeys(topics)):
-        places = [TopicPartition(view.name, part.index) for part in view.partitions]
-        starts = await client.list_offsets(dict.fromkeys(places, EARLIEST))
-        ends = await client.list_offsets(dict.fromkeys(places, LATEST))
-        sizes = await _sizes(client, view)
+        partitions = await _partitions(client, view)
         configs = await _configs(client, view.name, all_configs)
-        partitions = [
-            {
-                "partition": place.partition,
-                "leader": part.leader,
-                "replicas": list(part.replicas),
-                "isr": list(part.isr),
-                "start": starts[place],
-                "end": ends[place],
-                "bytes": sizes.get(place),
-            }
-            for place, part in zip(places, view.partitions, strict=True)
-        ]
-        shown = None if configs is None else _configs_json(configs)
         data.append(
             {
                 "name": view.name,
                 "id": view.topic_id.hex(),
                 "internal": view.is_internal,
                 "partitions": partitions,
-                "configs": shown,
+                "configs": None if configs is None else _configs_json(configs),
             }
         )
         lines += [*([""] if lines else ()), *_described(view, partitions, configs)]
     return Report({"topics": data}, lines)
+
+
+async def _partitions(client: Client, view: TopicView) -> list[dict[str, Any]]:
+    places = [TopicPartition(view.name, part.index) for part in view.partitions]
+    starts = await client.list_offsets(dict.fromkeys(places, EARLIEST))
+    ends = await client.list_offsets(dict.fromkeys(places, LATEST))
+    sizes = await _sizes(client, view)
+    return [
+        {
+            "partition": place.partition,
+            "leader": part.leader,
+            "replicas": list(part.replicas),
+            "isr": list(part.isr),
+            "start": starts[place],
+            "end": ends[place],
+            "bytes": sizes.get(place),
+        }
+        for place, part in zip(places, view.partitions, strict=True)
+    ]
 
 
 @on_node(topic_app, "alter")
