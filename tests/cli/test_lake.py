@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from stratamq.cli.lake import columns, lake_app, packed, row, sized, underway
+from stratamq.cli.lake import as_json, lake_app, packed, row, underway
+from stratamq.cli.tables import columns, sized
+from stratamq.model.errors import NotFound
 from stratamq.wire.kafka.protocol.messages.lake import DescribedLake, LakeFile, LakePartition
 
 
@@ -54,10 +56,27 @@ def test_the_compression_is_that_of_segments_that_were_moved() -> None:
     assert packed([lake(file(0, 100), file(100, 150, final=False))]) == 0.3
 
 
-def test_without_any_it_has_to_be_said(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
+def test_without_any_it_has_to_be_said() -> None:
+    with pytest.raises(NotFound, match="give --ratio"):
         packed([lake(file(0, 50, final=False))])
-    assert "give --ratio" in capsys.readouterr().err
+
+
+def test_json_of_a_topic_has_a_stable_shape() -> None:
+    moving = lake(file(0, 100), moving="upload", moving_done=1500, moving_total=3000)
+    assert as_json(moving) == {
+        "topic": "orders",
+        "local_bytes": 5000,
+        "moved_bytes": 1000,
+        "stored_bytes": 300,
+        "files": 1,
+        "rows": 100,
+        "unparsed": 2,
+        "table": "s.orders",
+        "trouble": None,
+        "moving": [
+            {"partition": 0, "step": "upload", "done_bytes": 1500, "total_bytes": 3000},
+        ],
+    }
 
 
 def test_what_is_moving_is_shown() -> None:
@@ -83,7 +102,7 @@ def test_the_cost_comes_with_its_formula() -> None:
     ("words", "wrong"),
     [
         (["status", "--servers", "localhost:x"], "port must be a number"),
-        (["status", "--property", "user"], "is not NAME=VALUE"),
+        (["status", "--property", "user"], "takes name=value"),
         (["cost", "--ratio", "-1"], "Invalid value"),
     ],
 )
@@ -97,9 +116,9 @@ def test_a_slip_is_one_sentence(words: list[str], wrong: str) -> None:
 def test_a_node_that_is_not_there_is_one_sentence() -> None:
     words = ["status", "--servers", "127.0.0.1:1", "--property", "retry.ms=1"]
     told = CliRunner().invoke(lake_app, words)
-    assert told.exit_code == 1
+    assert told.exit_code == 3
     assert told.output.startswith("stratamq: ")
-    assert len(told.output.splitlines()) == 1
+    assert len(told.output.splitlines()) == 2
 
 
 @pytest.mark.parametrize(

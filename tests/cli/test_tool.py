@@ -135,3 +135,28 @@ def test_each_command_has_a_line_of_help() -> None:
 
 def test_variables_of_the_tool_are_no_settings_of_a_node() -> None:
     assert read_env(dict.fromkeys(CLIENT_VARIABLES, "x")) == {}
+
+
+@pytest.mark.parametrize(
+    "module", ["rich", "tomllib", "rocksdict", "stratamq.model.config", "stratamq.node"]
+)
+def test_a_command_on_a_node_does_not_wait_for(module: str, imported: frozenset[str]) -> None:
+    assert "stratamq.cli.topic" in imported
+    assert module not in imported
+
+
+@pytest.fixture(scope="module")
+def imported() -> frozenset[str]:
+    """The modules of `stratamq topic list` that is about to connect."""
+    program = (
+        "import sys; sys.argv = ['stratamq', 'topic', 'list']; "
+        "import stratamq.cli.entry, stratamq.cli.main; print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        check=True,
+    )
+    return frozenset(done.stdout.split())

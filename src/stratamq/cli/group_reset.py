@@ -8,9 +8,9 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from stratamq.cli.command import Invocation, Report, on_node
+from stratamq.cli.command import Invocation, Report
 from stratamq.cli.failing import UsageError
-from stratamq.cli.group import Name, check_empty, group_app
+from stratamq.cli.group import Name, check_empty
 from stratamq.cli.specs import time_ms
 from stratamq.cli.tables import table
 from stratamq.client import EARLIEST, LATEST, Client, TopicPartition
@@ -50,7 +50,6 @@ Execute = Annotated[
 ]
 
 
-@on_node(group_app, "reset")
 async def reset_offsets(
     invocation: Invocation,
     name: Name,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from stratamq.cli.failing import fail
-from stratamq.cli.reach import LOCAL, Properties, Servers, ask, options
+from stratamq.cli.command import Invocation, Report, on_node
+from stratamq.cli.tables import columns, sized
 from stratamq.client import Client
 from stratamq.lake.cost import GB, SEEDS_RATES, SEEDS_WORKLOAD, Rates, formula
 from stratamq.model.errors import NotFound
-from stratamq.wire.kafka.protocol.messages.lake import DescribedLake, FlushedLake, LakePartition
+from stratamq.wire.kafka.protocol.messages.lake import DescribedLake, LakePartition
 
 lake_app = typer.Typer(
     help="History on object storage, and topics as tables.",
@@ -27,39 +27,33 @@ SomeTopics = Annotated[
 ]
 
 
-@lake_app.command("flush")
-def flush(topics: Topics, servers: Servers = LOCAL, properties: Properties = None) -> None:
+@on_node(lake_app, "flush")
+async def flush(invocation: Invocation, topics: Topics) -> Report:
     """Make every decided record of topics visible in their tables now."""
+    done = [await invocation.client.flush_lake(topic) for topic in topics]
+    data = [{"topic": one.name, "rows": one.rows, "files": one.files} for one in done]
+    return Report(
+        {"tables": data},
+        [f"{one.name}: {one.rows} rows in {one.files} files became visible" for one in done],
+    )
 
-    async def flushed(client: Client) -> list[FlushedLake]:
-        return [await client.flush_lake(topic) for topic in topics]
 
-    for one in ask(options(servers, properties), flushed):
-        typer.echo(f"{one.name}: {one.rows} rows in {one.files} files became visible")
-
-
-@lake_app.command("status")
-def status(
-    topics: SomeTopics = None, servers: Servers = LOCAL, properties: Properties = None
-) -> None:
+@on_node(lake_app, "status")
+async def status(invocation: Invocation, topics: SomeTopics = None) -> Report:
     """Where topics' records are: on local disks, on object storage, in their tables."""
-
-    async def described(client: Client) -> list[DescribedLake]:
-        return await _lakes(client, topics or sorted((await client.cluster()).topics))
-
-    found = ask(options(servers, properties), described)
+    client = invocation.client
+    found = await _lakes(client, topics or sorted((await client.cluster()).topics))
+    store = found[0].store_url if found else None
+    data = {"store": store, "topics": [as_json(one) for one in found]}
     if not found:
-        typer.echo("no topics")
-        return
-    for line in columns([TITLES, *(row(one) for one in found)]):
-        typer.echo(line)
-    typer.echo(f"store: {found[0].store_url}")
-    for line in underway(found):
-        typer.echo(line)
+        return Report(data, ["no topics"])
+    lines = columns([TITLES, *(row(one) for one in found)])
+    return Report(data, [*lines, f"store: {store}", *underway(found)])
 
 
-@lake_app.command("cost")
-def cost(
+@on_node(lake_app, "cost")
+async def cost(
+    invocation: Invocation,
     topics: SomeTopics = None,
     gb_per_day: Annotated[float, typer.Option(min=0, help="GB (10^9 bytes) written a day.")] = 1000,
     days: Annotated[float, typer.Option(min=0, help="Days that records are kept.")] = 365,
@@ -76,15 +70,13 @@ def cost(
         float | None,
         typer.Option(min=0, help="Bytes in the store per byte of the log.", show_default=False),
     ] = None,
-    servers: Servers = LOCAL,
-    properties: Properties = None,
-) -> None:
+) -> Report:
     """What a year costs on local disks alone and with tiers, with the formula. The compression is
     that of the topics named, as they lie in the store."""
+    lines = []
     if ratio is None and topics:
-        lakes = ask(options(servers, properties), lambda client: _lakes(client, topics))
-        ratio = packed(lakes)
-        typer.echo(f"{', '.join(topics)}: a byte of the log takes {ratio:.3f} in the store\n")
+        ratio = packed(await _lakes(invocation.client, topics))
+        lines = [f"{', '.join(topics)}: a byte of the log takes {ratio:.3f} in the store\n"]
     work = replace(
         SEEDS_WORKLOAD,
         bytes_per_day=gb_per_day * GB,
@@ -94,7 +86,8 @@ def cost(
         ratio=SEEDS_WORKLOAD.ratio if ratio is None else ratio,
     )
     rates = Rates(local_gb_month=local_rate, object_gb_month=store_rate, put_1000=put_rate)
-    typer.echo(formula(work, rates))
+    text = formula(work, rates)
+    return Report({"ratio": work.ratio, "formula": text}, [*lines, text])
 
 
 async def _lakes(client: Client, names: Iterable[str]) -> list[DescribedLake]:
@@ -106,7 +99,7 @@ def packed(lakes: Iterable[DescribedLake]) -> float:
     files = [file for lake in lakes for part in lake.partitions for file in part.files]
     moved = [file for file in files if file.final and file.log_bytes]
     if not moved:
-        raise fail(NotFound("nothing of these topics is in the store yet: give --ratio"))
+        raise NotFound("nothing of these topics is in the store yet: give --ratio")
     stored = sum(file.parquet_size + file.log_size for file in moved)
     return stored / sum(file.log_bytes for file in moved)
 
@@ -157,6 +150,31 @@ def row(lake: DescribedLake) -> Row:
     )
 
 
+def as_json(lake: DescribedLake) -> dict[str, Any]:
+    files = [file for part in lake.partitions for file in part.files]
+    return {
+        "topic": lake.name,
+        "local_bytes": sum(part.local_bytes for part in lake.partitions),
+        "moved_bytes": sum(file.log_bytes for file in files),
+        "stored_bytes": sum(file.parquet_size + file.log_size for file in files),
+        "files": len(files),
+        "rows": sum(file.rows for file in files),
+        "unparsed": sum(file.unparsed for file in files),
+        "table": lake.table or None,
+        "trouble": lake.trouble or None,
+        "moving": [
+            {
+                "partition": part.partition_index,
+                "step": part.moving,
+                "done_bytes": part.moving_done,
+                "total_bytes": part.moving_total,
+            }
+            for part in lake.partitions
+            if part.moving
+        ],
+    }
+
+
 def visible(partitions: Iterable[LakePartition]) -> str:
     """How much of what is decided the table shows."""
     shown = decided = 0
@@ -168,19 +186,3 @@ def visible(partitions: Iterable[LakePartition]) -> str:
             if file.parquet_key and file.end_offset > part.start_offset
         )
     return f"({shown / decided:.0%} of it)" if decided else "(empty)"
-
-
-def sized(count: float) -> str:
-    for unit in ("B", "KB", "MB", "GB", "TB"):
-        if count < 1000 or unit == "TB":
-            break
-        count /= 1000
-    return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-
-
-def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(text.ljust(width) for text, width in zip(one, widths, strict=True)).rstrip()
-        for one in rows
-    ]

@@ -61,8 +61,11 @@ def add_consume(app: typer.Typer) -> None:
 
 
 def add_group(app: typer.Typer) -> None:
-    from stratamq.cli.group_reset import group_app
+    from stratamq.cli.command import on_node
+    from stratamq.cli.group import group_app
+    from stratamq.cli.group_reset import reset_offsets
 
+    on_node(group_app, "reset")(reset_offsets)
     app.add_typer(group_app, name="group")
 
 
