@@ -118,7 +118,7 @@ class Group:
         self.epoch = shard.epoch
 
     def add(self, request: Append | AppendReplica) -> None:
-        """Give the request its place behind those before it; a refusal concerns it alone."""
+        """Give the request its offsets, after those before it; a refusal concerns it alone."""
         shard = self.shard
         try:
             if shard.gone or shard.poisoned:
@@ -258,28 +258,6 @@ class Commit(Protocol):
 _BATCHES = attrgetter("batches")
 
 
-def answer_request(request: Append | AppendReplica) -> None:
-    """Answer a request that was committed or failed, on the event loop."""
-    if not isinstance(request, Append) or request.done is None:
-        answer_future(request.future, request.answer)
-        return
-    assert request.answer is not None, "a commit answers every request"
-    try:
-        request.done(request.answer)
-    except Exception:  # the caller's own, and others wait for their answers
-        logger.exception("%s: a producer failed at its answer", request.shard.name)
-
-
-def answer_future(future: Future[Any] | None, answer: Any) -> None:
-    """A caller that gave up gets no answer; what it asked for was done all the same."""
-    if future is None or future.done():
-        return
-    if isinstance(answer, BaseException):
-        future.set_exception(answer)
-    else:
-        future.set_result(answer)
-
-
 def commit_all(
     requests: Sequence[Append | AppendReplica],
     now_ms: TimestampMs,
@@ -323,3 +301,25 @@ def save_producers(shards: Iterable[Shard]) -> None:
     for shard in shards:
         if not shard.poisoned and shard.producers.is_due():
             shard.producers.save(shard.store)
+
+
+def answer_request(request: Append | AppendReplica) -> None:
+    """Answer a request that was committed or failed, on the event loop."""
+    if not isinstance(request, Append) or request.done is None:
+        answer_future(request.future, request.answer)
+        return
+    assert request.answer is not None, "a commit answers every request"
+    try:
+        request.done(request.answer)
+    except Exception:  # the caller's own, and others wait for their answers
+        logger.exception("%s: a producer failed at its answer", request.shard.name)
+
+
+def answer_future(future: Future[Any] | None, answer: Any) -> None:
+    """A caller that gave up gets no answer; what it asked for was done all the same."""
+    if future is None or future.done():
+        return
+    if isinstance(answer, BaseException):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)
