@@ -149,6 +149,7 @@ def test_a_healthy_machine_passes_the_doctor(data: Path) -> None:
     assert result.returncode == 0, result.stdout
     assert [line.split(":")[0].split(maxsplit=1)[1] for line in result.stdout.splitlines()] == [
         "data folder",
+        "permissions",
         "lock",
         "free space",
         "open files",

@@ -48,6 +48,18 @@ def test_a_folder_that_cannot_be_written_is_a_fail(
     assert "Read-only" in finding.text
 
 
+def test_a_folder_that_others_may_read_is_a_warning(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    assert doctor.check_permissions(config(tmp_path)).result is CheckResult.OK
+    assert doctor.check_permissions(config(tmp_path / "new")).result is CheckResult.OK
+    tmp_path.chmod(0o750)
+    finding = doctor.check_permissions(config(tmp_path))
+    assert finding.result is CheckResult.WARN
+    assert f"chmod -R go-rwx {tmp_path}" in finding.text
+    (tmp_path / "sasl.secret").touch(0o644)
+    assert "others may read sasl.secret" in doctor.check_permissions(config(tmp_path)).text
+
+
 def test_a_running_node_is_seen(tmp_path: Path) -> None:
     assert doctor.check_lock(config(tmp_path)).result is CheckResult.OK
     with (tmp_path / "LOCK").open("w") as lock:

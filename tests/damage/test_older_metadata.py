@@ -15,7 +15,7 @@ from stratamq.log.checked_lines import encode_lines
 from stratamq.meta.transactions import TakeProducerIds
 from stratamq.model.errors import StorageError
 from stratamq.node.data_dir import read_damage
-from stratamq.node.metadata_check import REVISION_FILE
+from stratamq.node.layout import REVISION_FILE
 from tests.waiting import until
 
 Lines = pytest.LogCaptureFixture

@@ -18,11 +18,13 @@ from stratamq.node.identity import sasl_secret
 async def test_a_start_is_refused_by_a_sentence_that_names_it(
     tmp_path: Path, name: str, make: Callable[[Path], None]
 ) -> None:
-    make(tmp_path / name)
+    folder = tmp_path / "data"
+    folder.mkdir()
+    make(folder / name)
     with pytest.raises(StorageError, match=f"{name} is a (folder|pipe).*: move it away"):
-        await stratamq.aopen(tmp_path)
-    (tmp_path / name).rename(tmp_path / "away")
-    async with stratamq.aopen(tmp_path) as node:
+        await stratamq.aopen(folder)
+    (folder / name).rename(tmp_path / "away")
+    async with stratamq.aopen(folder) as node:
         await node.create_topic("t")
 
 

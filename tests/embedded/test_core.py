@@ -23,6 +23,7 @@ from stratamq.model.types import Offset
 from stratamq.node import composition
 from stratamq.node.core import NodeCore
 from stratamq.node.doors import Doors
+from stratamq.node.layout import META_FOLDER
 from tests.embedded.threads import left_by
 from tests.waiting import until
 
@@ -76,7 +77,7 @@ async def test_engines_start_when_a_topic_needs_them(tmp_path: Path) -> None:
 
 async def test_a_start_that_fails_takes_everything_down_again(tmp_path: Path) -> None:
     before = threading.enumerate()
-    kv = RocksKV(tmp_path / composition.META_FOLDER)
+    kv = RocksKV(tmp_path / META_FOLDER)
     batch = kv.batch()
     batch.put(FORMAT_KEY, dump({}).replace(b'"v":1', b'"v":9'))
     kv.write(batch)
@@ -86,7 +87,7 @@ async def test_a_start_that_fails_takes_everything_down_again(tmp_path: Path) ->
         await core_at(tmp_path).start()
     assert left_by(before, "stratamq") == []
     assert len(asyncio.all_tasks()) == tasks
-    kv = RocksKV(tmp_path / composition.META_FOLDER)  # neither the lock nor RocksDB's is held
+    kv = RocksKV(tmp_path / META_FOLDER)  # neither the lock nor RocksDB's is held
     batch = kv.batch()
     batch.put(FORMAT_KEY, dump({}))
     kv.write(batch)

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import stratamq
-from stratamq.node.data_dir import LOCK_FILE, DataDirInUse, DataDirLock
+from stratamq.node.data_dir import DataDirInUse, DataDirLock
+from stratamq.node.layout import LOCK_FILE
 
 HOLDER = """
 import sys, time

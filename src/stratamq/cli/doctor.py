@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,10 +23,11 @@ from stratamq.cli.java import JAVA_MAJOR_MIN, java_major
 from stratamq.engine.inspection import inspect, inspect_database
 from stratamq.model.config import NodeConfig
 from stratamq.node import descriptors
-from stratamq.node.composition import META_FOLDER, OFFSETS_FOLDER
 from stratamq.node.data_dir import read_damage
+from stratamq.node.layout import META_FOLDER, OFFSETS_FOLDER, SECRET_FILE
 from stratamq.node.server import is_in_use
 
+OTHERS_BITS = stat.S_IRWXG | stat.S_IRWXO
 GIB = 1 << 30
 FREE_BYTES_WARN = 5 * GIB
 FREE_BYTES_FAIL = GIB // 4
@@ -69,6 +71,18 @@ def check_data_dir(config: NodeConfig) -> Finding:
         return Finding(CheckResult.FAIL, f"{place} cannot be written ({error.strerror})")
     note = "writable" if place == folder else f"not there yet; {place} is writable"
     return Finding(CheckResult.OK, f"{folder} ({note})")
+
+
+def check_permissions(config: NodeConfig) -> Finding:
+    folder = config.data_dir
+    if not folder.is_dir():
+        return Finding(CheckResult.OK, "a new data folder is for its owner alone")
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    if not mode & OTHERS_BITS:
+        return Finding(CheckResult.OK, "the data folder is for its owner alone")
+    open_files = [path.name for path in (folder / SECRET_FILE,) if _is_for_others(path)]
+    what = f"others may read {', '.join(open_files)} in" if open_files else "others may look into"
+    return Finding(CheckResult.WARN, f"{what} {folder}: chmod -R go-rwx {folder}")
 
 
 def check_lock(config: NodeConfig) -> Finding:
@@ -135,6 +149,7 @@ def check_java(config: NodeConfig) -> Finding:
 
 CHECKS: dict[str, Callable[[NodeConfig], Finding]] = {
     "data folder": check_data_dir,
+    "permissions": check_permissions,
     "lock": check_lock,
     "free space": check_free_space,
     "open files": check_open_files,
@@ -142,6 +157,10 @@ CHECKS: dict[str, Callable[[NodeConfig], Finding]] = {
     "stored data": check_damage,
     "java": check_java,
 }
+
+
+def _is_for_others(path: Path) -> bool:
+    return path.exists() and bool(stat.S_IMODE(path.stat().st_mode) & OTHERS_BITS)
 
 
 def _nearest_existing(folder: Path) -> Path:

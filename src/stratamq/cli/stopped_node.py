@@ -16,8 +16,9 @@ from stratamq.meta.service import MetaService
 from stratamq.meta.store import RocksMetaStore
 from stratamq.model.config import NodeConfig, load
 from stratamq.model.errors import InvalidConfig, NotFound
-from stratamq.node.composition import META_FOLDER, meta_limits
+from stratamq.node.composition import meta_limits
 from stratamq.node.data_dir import DataDirLock
+from stratamq.node.layout import META_FOLDER
 
 
 class StoppedNode:

@@ -11,6 +11,7 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable
+from ipaddress import ip_address
 from typing import cast
 
 from stratamq.model.dataclass import dataclass
@@ -232,3 +233,11 @@ class Listener:
 def reachable_name(host: str) -> str:
     """The name for clients where the address that we listen on means all addresses."""
     return socket.gethostname() if host in WILDCARDS else host
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address that we listen on."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
@@ -31,7 +32,7 @@ class LoopThread:
     """An event loop that runs in a thread of its own until `stop`."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
         self._thread = threading.Thread(target=self._run, name="stratamq-node", daemon=True)
         self._thread.start()
 
@@ -43,11 +44,22 @@ class LoopThread:
     def running(self) -> bool:
         return not self._loop.is_closed()
 
+    @property
+    def is_forked(self) -> bool:
+        """Threads do not come along when a process forks: nothing would ever answer here."""
+        return os.getpid() != self._pid
+
     def run(self, work: Coroutine[Any, Any, R]) -> R:
         """Wait for it here while it runs there. Whatever interrupts the wait cancels the work."""
         if not self.running:
             work.close()
             raise Closed("the node is closed")
+        if self.is_forked:
+            work.close()
+            raise Closed(
+                "the node was opened in another process, which this one is a fork of: open it in"
+                " the process that uses it, or send to it over Kafka"
+            )
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -194,7 +206,7 @@ class Node:
     def close(self) -> None:
         """Everything that was acknowledged is stored; the folder is free again. Twice is
         harmless."""
-        if self._loop.running:
+        if self._loop.running and not self._loop.is_forked:
             try:
                 self._loop.run(self._face.close())
             finally:

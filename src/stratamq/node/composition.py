@@ -19,9 +19,7 @@ from stratamq.meta.shards import StorageCacheManager
 from stratamq.model.config import NodeConfig
 from stratamq.model.settings.topic import StorageType
 from stratamq.node.doors import Doors
-
-META_FOLDER = "meta"
-OFFSETS_FOLDER = "offsets"
+from stratamq.node.layout import OFFSETS_FOLDER
 
 ENGINES = {
     StorageType.MEMORY: ("stratamq.engine.memory.engine", "EngineMemory", ("disk", "open_kv")),

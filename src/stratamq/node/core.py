@@ -49,6 +49,7 @@ from stratamq.node.data_dir import damage_file
 from stratamq.node.descriptors import descriptors
 from stratamq.node.doors import Doors
 from stratamq.node.identity import cluster_id
+from stratamq.node.layout import META_FOLDER
 from stratamq.node.metadata_check import MetaRevisionFile, report_unknown_shards
 from stratamq.node.tiering import Service, Tiering, make_service
 from stratamq.tiering.context import TierContext
@@ -74,7 +75,7 @@ class NodeCore:
         self.node_id = NodeId(config.number("node.id"))
         self.descriptors = descriptors(config)
         self.lock = doors.lock(config.data_dir)
-        meta_folder = config.data_dir / make.META_FOLDER
+        meta_folder = config.data_dir / META_FOLDER
         store = KVMetaStore(partial(doors.open_kv, meta_folder, check_rows=True))
         self.meta_revision = MetaRevisionFile(doors.own_disk, config.data_dir)
         self.meta = MetaService(
@@ -144,13 +145,14 @@ class NodeCore:
             await asyncio.to_thread(cluster_id, data_dir, self.doors)
             started.push_async_callback(self.meta_revision.stop)
             started.push_async_callback(self.meta.close)  # also when opening fails half-way
-            meta = data_dir / make.META_FOLDER
+            meta = data_dir / META_FOLDER
             # Before a new one is made: the one that is brought back takes its place.
             self._check_records(has_metadata=holds_anything(disk, meta))
             await self.meta.open()
             # Metadata that is older than it was would let users create their topics again.
             await self.meta_revision.check(meta, self.meta.state)
             self._check_records(has_metadata=self.meta.state.revision > 0)
+            self._check_node_id()
             await self.meta.submit(
                 RegisterNode(
                     node_id=self.node_id,
@@ -203,8 +205,18 @@ class NodeCore:
         found = next(stored_shards(self.doors.own_disk, self.config.data_dir), None)
         if found is not None and not has_metadata:
             raise StorageError(
-                f"{self.config.data_dir / make.META_FOLDER} is empty, but {found} holds records:"
+                f"{self.config.data_dir / META_FOLDER} is empty, but {found} holds records:"
                 " bring the metadata back, or move the records to another folder"
+            )
+
+    def _check_node_id(self) -> None:
+        """Every shard of the folder is led by the node that made it. Another one would start, and
+        serve none of them."""
+        nodes = sorted(self.meta.state.nodes)
+        if nodes and self.node_id not in nodes:
+            raise StorageError(
+                f"{self.config.data_dir} belongs to node {nodes[0]}, and this is node"
+                f" {self.node_id}: start it with --node-id {nodes[0]}, or name another --data-dir"
             )
 
     def _tier_service(self) -> Service:

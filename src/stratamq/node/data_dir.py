@@ -24,6 +24,7 @@ from pathlib import Path
 from stratamq.log.disk import Disk, RealDisk, read_all
 from stratamq.model.damage import LOGGER, forget_reports
 from stratamq.model.errors import StorageError
+from stratamq.node.layout import DAMAGE_FILE, LOCK_FILE, take_folder
 
 
 def read_own_file(disk: Disk, path: Path) -> bytes | None:
@@ -54,9 +55,6 @@ def check_own_file(disk: Disk, path: Path) -> None:
     )
 
 
-LOCK_FILE = "LOCK"
-
-
 class DataDirInUse(StorageError):
     """Another node, perhaps in this very process, has the folder open."""
 
@@ -78,11 +76,11 @@ class DataDirLock:
 
     def acquire(self) -> None:
         assert self._descriptor is None, "acquired once"
-        self._data_dir.mkdir(parents=True, exist_ok=True)
+        take_folder(self._data_dir)
         path = self._data_dir / LOCK_FILE
         check_own_file(RealDisk(), path)
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise StorageError(
                 f"{path} cannot be opened: {os.strerror(error.errno or 0)}"
@@ -108,7 +106,6 @@ class DataDirLock:
             os.close(descriptor)
 
 
-DAMAGE_FILE = "damage.jsonl"
 DAMAGE_BYTES_MAX = 1 << 20
 """A longer file is not written to any more: the log goes on."""
 

@@ -55,6 +55,8 @@ BATCH_BYTES_SPARE = 1024
 
 def embedded_config(path: Path | str, settings: Mapping[str, object]) -> NodeConfig:
     """Settings by keyword: `housekeeping_interval_ms=500` is `housekeeping.interval.ms`."""
+    if not isinstance(path, str | Path) or not str(path).strip():
+        raise InvalidConfig(f"a node's data needs a path, not {path!r}")
     names = {name.replace(".", "_"): name for name in ALL_SETTINGS}
     for name in settings:
         if name not in names:
@@ -63,6 +65,11 @@ def embedded_config(path: Path | str, settings: Mapping[str, object]) -> NodeCon
     if "data.dir" in given:
         raise InvalidConfig("the path says where the data is; data_dir cannot say it too")
     return load(flags={**given, "data.dir": str(path)})
+
+
+def check_whole(name: str, number: object) -> None:
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise InvalidConfig(f"{name}: {number!r} is no whole number")
 
 
 class AsyncNode:
@@ -119,6 +126,7 @@ class AsyncNode:
 
         With `exist_ok`, a topic of this name is taken as it is.
         """
+        check_whole("partitions", partitions)
         given = dict(config or {})
         if storage:
             given["storage.type"] = STORAGE_NAMES.get(storage, storage)

@@ -13,9 +13,8 @@ from stratamq.log.disk import replace_file
 from stratamq.model.damage import report_damage
 from stratamq.node.data_dir import read_own_file
 from stratamq.node.doors import Doors
+from stratamq.node.layout import CLUSTER_ID_FILE, SECRET_FILE
 
-CLUSTER_ID_FILE = "cluster.id"
-SECRET_FILE = "sasl.secret"
 SECRET_BYTES = 32
 
 VALID_ID = re.compile(rb"[A-Za-z0-9_-]{22}\n?")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,13 +27,15 @@ from stratamq.broker.kafka.security.access import Access
 from stratamq.broker.kafka.transactions.family import TransactionApis
 from stratamq.meta.nodes import RegisterNode
 from stratamq.model.config import NodeConfig
-from stratamq.net.listener import ConnectionLimits, reachable_name
+from stratamq.net.listener import ConnectionLimits, is_loopback, reachable_name
 from stratamq.net.tls import ClientAuth, TlsContext, server_context
 from stratamq.node.core import NodeCore
 from stratamq.node.identity import cluster_id, sasl_secret
 from stratamq.server.kafka.auth import NoSasl
 from stratamq.server.kafka.refusals import Refusals
 from stratamq.server.kafka.server import KafkaServer, ServerLimits
+
+log = logging.getLogger("stratamq.node")
 
 
 class Address(NamedTuple):
@@ -90,11 +93,12 @@ class KafkaFront:
             started.push_async_callback(broker.stop)
             host, port = await server.start(config.text("host"), config.number("kafka.port"))
             started.push_async_callback(self._stop_server, server, fetch, groups)
-            await self._advertise(port)
+            address = await self._advertise(port)
+            warn_if_open(config, host)
             self._core.configs.listen(lambda: self._limit_connections(server))
             self._limit_connections(server)
             self._started = started.pop_all()
-        return Address("kafka", host, port)
+        return address
 
     async def stop(self) -> None:
         await self._started.aclose()
@@ -113,12 +117,27 @@ class KafkaFront:
         allowed = self._core.descriptors.connections_max(limits.connections_max)
         server.limit_connections(replace(limits, connections_max=allowed))
 
-    async def _advertise(self, port: int) -> None:
+    async def _advertise(self, port: int) -> Address:
+        """Register where clients find this node, which may be another address than we listen on."""
         config = self._config
         host = config.text("kafka.advertised.host") or reachable_name(config.text("host"))
         port = config.number("kafka.advertised.port") or port
-        address = f"{host}:{port}"
-        await self._core.meta.submit(RegisterNode(node_id=self._core.node_id, address=address))
+        registered = RegisterNode(node_id=self._core.node_id, address=f"{host}:{port}")
+        await self._core.meta.submit(registered)
+        return Address("kafka", host, port)
+
+
+def warn_if_open(config: NodeConfig, host: str) -> None:
+    """A node that other machines reach should ask who they are."""
+    asks = config.text("sasl.enabled.mechanisms") or (
+        config.text("kafka.tls.certificate") and config.text("kafka.tls.client.auth") == "required"
+    )
+    if not asks and not is_loopback(host):
+        log.warning(
+            "every machine that reaches %s may read and write all topics: set"
+            " sasl.enabled.mechanisms or kafka.tls.client.auth, see docs/security.md",
+            host,
+        )
 
 
 def services_of(core: NodeCore) -> Services:

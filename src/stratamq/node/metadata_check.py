@@ -35,10 +35,10 @@ from stratamq.model.errors import StorageError, StrataError
 from stratamq.model.settings.topic import StorageType
 from stratamq.model.types import ShardName
 from stratamq.node.data_dir import read_own_file
+from stratamq.node.layout import REVISION_FILE
 
 log = logging.getLogger(__name__)
 
-REVISION_FILE = "meta-revision"
 WRITE_INTERVAL_S = 1.0
 """While the metadata changes, the file is written this often; the first change is noted at once."""
 

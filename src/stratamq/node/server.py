@@ -21,14 +21,17 @@ from typing import Protocol
 
 from stratamq.model.config import NodeConfig
 from stratamq.node.core import NodeCore
-from stratamq.node.data_dir import LOCK_FILE
 from stratamq.node.descriptors import raise_limit, warn_if_few
 from stratamq.node.garbage import bound_free_memory, long_lived_frozen
 from stratamq.node.kafka import Address, KafkaFront
+from stratamq.node.layout import LOCK_FILE
 
 log = logging.getLogger("stratamq.node")
 
 EXIT_FORCED = 1
+PRIVATE_UMASK = 0o077
+"""What the process makes, passwords and messages among it, is for its own user alone."""
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -57,6 +60,7 @@ FRONTS: tuple[Callable[[NodeConfig, NodeCore], Front], ...] = (KafkaFront,)
 
 async def run_node(config: NodeConfig, announce: Callable[[str], None]) -> None:
     """A whole node: its core and all fronts."""
+    os.umask(PRIVATE_UMASK)
     raise_limit()
     bound_free_memory()
     core = NodeCore(config)
