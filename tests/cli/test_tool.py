@@ -15,7 +15,7 @@ import typer
 from stratamq.cli.failing import Exit
 from stratamq.cli.main import COMMANDS, application, asked_command
 from stratamq.model.config import CLIENT_VARIABLES, read_env
-from tests.cli.tool import ROOT, SECONDS_MAX, Tool
+from tests.cli.tool import ROOT, SECONDS_MAX, Tool, requires
 from tests.clients.node import Node
 
 
@@ -30,7 +30,7 @@ def nowhere() -> str:
 def test_a_node_that_is_not_there(nowhere: str) -> None:
     words = ("topic", "list", "--server", nowhere, "--property", "retry.ms=1")
     said = Tool().fails(Exit.UNREACHABLE, *words)
-    assert nowhere in said
+    assert f"{nowhere} cannot be reached (Connection refused)" in said
     assert "--server HOST:PORT" in said
     assert len(said.splitlines()) == 2
 
@@ -89,6 +89,22 @@ def test_help_of_a_command_on_a_node_has_no_settings_of_a_server() -> None:
     assert "--partitions" in shown
     assert "--server" in shown
     assert "--data-dir" not in shown
+
+
+def test_a_name_with_several_addresses_fails_in_one_sentence(nowhere: str) -> None:
+    server = "localhost:" + nowhere.partition(":")[2]
+    said = Tool().fails(3, "topic", "list", "--server", server, "--property", "retry.ms=1")
+    assert f"{server} cannot be reached (Connection refused)" in said
+
+
+def test_json_of_commands_without_a_node(tmp_path: Path) -> None:
+    data = ("--data-dir", tmp_path / "data")
+    requires(Tool().json("version"), {"version": str})
+    checks = Tool().json("doctor", *data)
+    requires(checks, {"checks": [{"check": str, "result": str, "text": str}]})
+    settings = Tool().json("config", *data)["settings"]
+    assert settings["data.dir"] == {"value": str(tmp_path / "data"), "source": "flag"}
+    assert settings["kafka.port"] == {"value": 9092, "source": "default"}
 
 
 def test_the_version() -> None:

@@ -96,4 +96,7 @@ def test_a_long_name_is_never_cut(tool: Tool) -> None:
 
 
 def test_rules_on_a_node_without_them(tool: Tool) -> None:
-    assert "no authorizer is configured" in tool.fails(1, "acl", "list")
+    for words in (["list"], ["add", "--principal", "u", "-o", "read", "--topic", "t"]):
+        said = tool.fails(1, "acl", *words)
+        assert "no authorizer is configured" in said
+        assert "--authorizer acl" in said

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from stratamq.cli.failing import UsageError
 from stratamq.cli.tables import counted, table
 from stratamq.client import Client
 from stratamq.client.admin.access import RuleFilter, add_rules, delete_rules, list_rules
+from stratamq.client.failures import Refusal
 from stratamq.model.access import (
     ANYWHERE,
     CLUSTER_NAME,
@@ -23,6 +25,7 @@ from stratamq.model.access import (
     ResourceKind,
 )
 from stratamq.model.errors import NotFound
+from stratamq.wire.kafka.protocol import ErrorCode
 
 acl_app = typer.Typer(
     help="Access rules: list, add, remove.", no_args_is_help=True, rich_markup_mode=None
@@ -136,7 +139,8 @@ async def add_access_rules(
         for kind, name in resources
         for one in dict.fromkeys(operation)
     ]
-    await add_rules(invocation.client.router, rules)
+    with _advised():
+        await add_rules(invocation.client.router, rules)
     return Report(
         {"added": [_rule(one) for one in rules]},
         [*_lines(rules), f"{counted(len(rules), 'rule')} added"],
@@ -218,7 +222,18 @@ def _filters(
 
 
 async def _found(client: Client, wanted: Iterable[RuleFilter]) -> list[AclRule]:
-    return sorted({rule for one in wanted for rule in await list_rules(client.router, one)})
+    with _advised():
+        return sorted({rule for one in wanted for rule in await list_rules(client.router, one)})
+
+
+@contextmanager
+def _advised() -> Iterator[None]:
+    try:
+        yield
+    except Refusal as error:
+        if error.code == ErrorCode.SECURITY_DISABLED:
+            error.add_note("Rules count on a node that was started with --authorizer acl.")
+        raise
 
 
 def _lines(rules: Iterable[AclRule]) -> list[str]:

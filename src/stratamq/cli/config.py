@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 
-import typer
-
+from stratamq.cli.command import JSON, Report, show
 from stratamq.cli.flags import shown
 from stratamq.model.config import TOPIC_PREFIX, NodeConfig
 from stratamq.model.settings.setting import Value
 
 
-def print_config(config: NodeConfig) -> None:
+def print_config(config: NodeConfig, as_json: JSON = False) -> None:
     """Print the effective configuration as a TOML file, with the source of each value."""
-    for line in as_toml(config):
-        typer.echo(line)
+    data = {
+        name: {"value": value, "source": config.sources[name]}
+        for name, value in config.values.items()
+    }
+    show(Report({"settings": data}, as_toml(config)), as_json=as_json)
 
 
 def as_toml(config: NodeConfig) -> list[str]:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import typer
 
+from stratamq.cli.command import JSON, Report, show
 from stratamq.cli.java import JAVA_MAJOR_MIN, java_major
 from stratamq.engine.inspection import inspect, inspect_database
 from stratamq.model.config import NodeConfig
@@ -47,12 +48,13 @@ class Finding(NamedTuple):
     text: str
 
 
-def print_findings(config: NodeConfig) -> None:
+def print_findings(config: NodeConfig, as_json: JSON = False) -> None:
     """Check what a node needs, and its stored data: folder, space, open files, clock, damage, Java.
     Exits 1 on a fail."""
     findings = [(name, check(config)) for name, check in CHECKS.items()]
-    for name, finding in findings:
-        typer.echo(f"{finding.result:<5} {name}: {finding.text}")
+    data = [{"check": name, "result": one.result, "text": one.text} for name, one in findings]
+    lines = [f"{one.result:<5} {name}: {one.text}" for name, one in findings]
+    show(Report({"checks": data}, lines), as_json=as_json)
     if any(finding.result is CheckResult.FAIL for _, finding in findings):
         raise typer.Exit(1)
 

@@ -107,9 +107,11 @@ def add_lake(app: typer.Typer) -> None:
 
 def add_version(app: typer.Typer) -> None:
     @app.command("version")
-    def print_version() -> None:
+    def print_version(
+        as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    ) -> None:
         """Print the version."""
-        typer.echo(version())
+        typer.echo(f'{{"version": "{version()}"}}' if as_json else version())
 
 
 COMMANDS: dict[str, Callable[[typer.Typer], None]] = {

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
+import re
+import socket
 import ssl
 from collections.abc import Callable
 
@@ -15,6 +18,7 @@ WATER_BYTES = (4 << 20, 1 << 20)
 """How much may wait to be sent before writing pauses, and how little before it goes on."""
 
 _numbers = itertools.count(1)
+_NUMBER = re.compile(r"\[Errno (\d+)\]")
 
 
 class _OpenGate:
@@ -49,9 +53,16 @@ async def dial(
     except ssl.SSLError as error:
         raise Unreachable(f"{host}:{port}: TLS failed ({error.reason or error})") from None
     except OSError as error:
-        raise Unreachable(f"{host}:{port} cannot be reached ({_reason(error)})") from None
+        raise Unreachable(f"{host}:{port} cannot be reached ({reason(error)})") from None
     return connection
 
 
-def _reason(error: OSError) -> str:
-    return error.strerror or str(error)
+def reason(error: OSError) -> str:
+    """In the system's words, such as `Connection refused`, without the event loop's around them.
+
+    A name with several addresses fails with all their errors in one text.
+    """
+    if isinstance(error, socket.gaierror):
+        return error.strerror or str(error)
+    numbers = {error.errno} if error.errno else set(map(int, _NUMBER.findall(str(error))))
+    return " / ".join(sorted(os.strerror(one) for one in numbers)) or str(error)
