@@ -1,7 +1,8 @@
 """A small client over the Kafka protocol: for followers, Spark's executors, the CLI and users.
 
 `options` says where and how, `connection` talks to one node, `router` finds the right one and
-retries, and each family of calls has a file. `Client` is for asyncio, `BlockingClient` for threads.
+retries, and each family of calls has a file; those of administrators are in `admin`. `Client` is
+for asyncio, `BlockingClient` for threads.
 """
 
 from __future__ import annotations
