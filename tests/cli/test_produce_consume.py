@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import signal
@@ -10,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from stratamq.cli.line_producer import BATCH_BYTES_MAX, batches_of
+from stratamq.client import Client, TopicPartition, options_of
 from stratamq.model.record import Record
 from stratamq.wire.kafka.partitioner import partition_for_key
 from tests.cli.tool import SECONDS_MAX, Tool, requires
+from tests.clients.node import Node
 
 _numbers = itertools.count()
 
@@ -129,6 +132,31 @@ def test_a_group_goes_on_where_it_was(tool: Tool, topic: str) -> None:
     assert lines(tool, topic, "-g", group) == ["4"]
     assert lines(tool, topic, "-g", group) == []
     assert lines(tool, topic) == ["1", "2", "3", "4"], "without the group, all"
+
+
+async def test_records_that_were_deleted_meanwhile_are_named(
+    node: Node, tool: Tool, topic: str
+) -> None:
+    group = f"group-of-{topic}"
+    await asyncio.to_thread(tool.ok, "produce", topic, "-p", 0, given="1\n2\n3\n4\n5\n")
+    await asyncio.to_thread(lines, tool, topic, "-g", group, "-n", 1)
+    async with Client(options_of(node.address, {})) as client:
+        await client.delete_records(TopicPartition(topic, 0), 3)
+    done = await asyncio.to_thread(tool.run, "consume", topic, "-g", group)
+    assert (done.code, done.output) == (0, "4\n5\n"), done
+    assert f"{topic}-0: offsets 1 to 2 were deleted and are left out" in done.errors
+
+
+async def test_aborted_records_are_shown_only_when_asked_for(
+    node: Node, tool: Tool, topic: str
+) -> None:
+    async with Client(options_of(node.address, {})) as client:
+        for word, commit in ((b"no", False), (b"yes", True)):
+            transaction = await client.begin(f"id-of-{topic}")
+            await transaction.send(TopicPartition(topic, 0), [Record(value=word)])
+            await transaction.end(commit=commit)
+    assert await asyncio.to_thread(lines, tool, topic) == ["yes"]
+    assert await asyncio.to_thread(lines, tool, topic, "--uncommitted") == ["no", "yes"]
 
 
 def test_following_ends_quietly_at_ctrl_c_and_keeps_the_group(tool: Tool, topic: str) -> None:

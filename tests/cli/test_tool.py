@@ -149,6 +149,17 @@ def test_each_command_has_a_line_of_help() -> None:
     assert application("").info.name == "stratamq"
 
 
+def test_the_docs_have_every_exit_code_and_command() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text()
+    documented = {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)}
+    assert documented == {0, *Exit}
+    for name in COMMANDS:
+        top: Any = typer.main.get_command(application(name))
+        families = getattr(top.commands[name], "commands", {"": None})
+        for one in families if name not in ("pipeline", "spark") else ():
+            assert f"`{f'{name} {one}'.strip()}" in page, (name, one)
+
+
 def test_variables_of_the_tool_are_no_settings_of_a_node() -> None:
     assert read_env(dict.fromkeys(CLIENT_VARIABLES, "x")) == {}
 

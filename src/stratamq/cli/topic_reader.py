@@ -84,16 +84,21 @@ class TopicReader:
                 ):
                     position = read.next_offset
                     yield read
-            except OffsetOutOfRange as error:
-                if error.start <= position:
-                    raise
-                sys.stderr.write(
-                    f"stratamq: {one.place}: offsets {position} to {error.start - 1} were deleted "
-                    "and are left out\n"
-                )
-                position = error.start
+            except OffsetOutOfRange:
+                position = await self._after_deletion(one.place, position)
             else:
                 return
+
+    async def _after_deletion(self, place: TopicPartition, position: int) -> int:
+        """Where the log begins now; OffsetOutOfRange when that is not why reading stopped."""
+        start = (await self._client.list_offsets({place: EARLIEST}))[place]
+        if start <= position:
+            end = (await self._client.list_offsets({place: LATEST}))[place]
+            raise OffsetOutOfRange(str(place), position, start, end)
+        sys.stderr.write(
+            f"stratamq: {place}: offsets {position} to {start - 1} were deleted and are left out\n"
+        )
+        return start
 
 
 async def partitions_of(
