@@ -25,6 +25,8 @@ CUTS: tuple[Fate, ...] = tuple(
 FATES: tuple[Fate, ...] = (KILLED, (Power.KILLED, Loss.WIPED), *CUTS)
 DAMAGING = (Power.FLIPPED, Power.HOLES)
 
+TORN_AGAIN = "deletions: cut what cannot be read"
+
 
 def prepared(scenario: Scenario) -> Rig:
     rig = Rig.new()
@@ -73,4 +75,7 @@ def go_on(rig: Rig, rng: Random, *, clean: bool) -> None:
     fate = rng.choice((KILLED, (Power.KEPT, Loss.NOTHING), (Power.LOST, Loss.UNSYNCED)))
     again = rig.after_crash(*fate, rng).open()
     again.ledger.check(again.log)
-    assert not clean or not again.log.damage
+    # A process that was killed between cutting a torn end and syncing the cut leaves it to the
+    # power cut whether the torn end is back. It is cut again then, and said again.
+    found = [line for line in again.log.damage if fate is KILLED or TORN_AGAIN not in line]
+    assert not clean or not found

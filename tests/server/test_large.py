@@ -119,4 +119,4 @@ async def test_a_client_that_leaves_while_its_request_is_read() -> None:
             peer.send(names(LIMIT), VERSION)
             await until(lambda: server.request_budget.used_bytes > 0)
         await until(lambda: server.connection_count == 0)
-        assert server.request_budget.used_bytes == 0
+        await until(lambda: server.request_budget.used_bytes == 0)  # or it was read just before
