@@ -22,7 +22,7 @@ from stratamq.log import names
 from stratamq.log.epochs import FIRST_LEADER
 from stratamq.log.shard_log import FileShardLog
 from stratamq.model.errors import DiskFull, ShardPoisoned
-from stratamq.model.types import LeaderEpoch, ShardName, TimestampMs
+from stratamq.model.types import EARLIEST, LeaderEpoch, ShardName, TimestampMs
 from tests.engine.support import NOW, batch, spec
 from tests.log.crashing import FATES, Fate
 from tests.log.support import ROOM, read_log
@@ -247,6 +247,25 @@ def test_a_file_of_epochs_that_is_lost_is_missed(epochs: list[int]) -> None:
     assert first.store.epochs() == second.store.epochs() == kept
     assert any(str(lost) in text for text in log_of(found, first).damage)
     assert not log_of(found, second).damage
+    machine.stop()
+    found.stop()
+
+
+@pytest.mark.parametrize("way", ["offloaded", "compacted"])
+def test_the_first_leader_is_known_after_its_batches_are_gone(way: str) -> None:
+    machine = new()
+    machine.commit(0)
+    log = log_of(machine, machine.shards[0])
+    log.roll()
+    if way == "offloaded":
+        log.offload(log.end_offset)
+    else:
+        log.rewrite(EARLIEST, lambda header, data: None)
+    found = machine.after_crash((Power.LOST, Loss.UNSYNCED), Random(0)).open()
+    again = log_of(found, found.shards[0])
+    assert again.segments()[0].base_offset == again.end_offset > EARLIEST
+    assert again.epochs() == FIRST_LEADER
+    assert not again.damage
     machine.stop()
     found.stop()
 

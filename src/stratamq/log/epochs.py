@@ -6,9 +6,10 @@
 3 1042
 
 Most shards have had one leader, which wrote from offset 0 on (`FIRST_LEADER`). Shards whose
-`shard.json` has format 3 need no file for that: it is written when their history becomes another
-one, and the file list names it from then on. So a first write to many shards creates no file, and a
-file that is lost is still missed.
+`shard.json` has format 3 need no file for that, as long as their batches show that there was one:
+it is written when their history becomes another one or a segment is offloaded or compacted away,
+and the file list names it from then on. So a first write to many shards creates no file, and a file
+that is lost is still missed.
 """
 
 from __future__ import annotations
@@ -73,6 +74,12 @@ class EpochCheckpoint:
             replace_file(self._disk, self.path, encode(history))
             self.note_file()
         self.saved = history
+
+    def keep(self) -> None:
+        """Save what is implied, before segments go whose batches show it."""
+        if self.needs_no_file(self.history):
+            replace_file(self._disk, self.path, encode(self.history))
+            self.note_file()
 
     def note_file(self) -> None:
         """The file was written: without it, the shard's history is not FIRST_LEADER any more."""

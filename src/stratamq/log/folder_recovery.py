@@ -186,8 +186,7 @@ class FolderRecovery:
                 return None
         has_epochs = any(self._first_epoch(base) != NO_EPOCH for base in bases)
         if implied and self.files.complete and names.EPOCHS not in self.files.beside:
-            # Where the log begins above 0, what was below was offloaded or compacted away.
-            return epochs.FIRST_LEADER if has_epochs or max(bases, default=EARLIEST) else ()
+            return epochs.FIRST_LEADER if has_epochs else ()
         if not has_epochs:
             return ()
         self._report(f"{path}: missing; rebuilt from the log")

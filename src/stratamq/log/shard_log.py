@@ -414,6 +414,7 @@ class FileShardLog:
         count = below(segments, end)
         if count:
             with self._guard.disk_errors():
+                self._epochs.keep()
                 self._starts.save_start(self._starts.start)  # the first segment will not say it
                 self._starts.save_offloaded(segments[count].base)
                 self._writer.drop(segments[:count])
@@ -461,6 +462,8 @@ class FileShardLog:
                 return
             end = min(found.base for found in self._segments.all if found.base > old.base)
             if prepared.changed:
+                if not prepared.size_bytes:
+                    self._epochs.keep()
                 self._writer.put_in_force(prepared)
             self._deletions.forget(lambda at: at in marks and old.base <= at < end)
 
