@@ -136,3 +136,35 @@ def test_a_snapshot_stays_as_it_was() -> None:
     refusals.count(key, [ErrorCode.OFFSET_OUT_OF_RANGE])
     assert before == {("Fetch", "OFFSET_OUT_OF_RANGE"): 1, ("Fetch", "12345"): 1}
     assert refusals.snapshot()["Fetch", "OFFSET_OUT_OF_RANGE"] == 2
+
+
+@pytest.mark.parametrize(
+    ("sent", "name"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", "HTTP"),
+        (b"PRI * HTTP/2.0\r\n\r\n", "HTTP"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "TLS"),
+        (b"\x10\x10\x00\x04MQTT\x05\x02\x00\x3c\x00\x00\x03abc", "MQTT"),
+    ],
+)
+async def test_another_protocol_on_the_port_is_named_in_the_log(
+    sent: bytes, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        async with serving({}) as (_, port):
+            for _ in range(9):
+                async with connected(port) as peer:
+                    peer.writer.write(sent)
+                    assert await peer.is_closed()
+    (record,) = caplog.records
+    assert record.getMessage().endswith(f"looks like {name}")
+
+
+async def test_a_size_over_the_limit_is_no_other_protocol(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        async with serving({}) as (_, port), connected(port) as peer:
+            peer.writer.write(b"\x7f\xff\xff\xff\0\0\0\0")
+            assert await peer.is_closed()
+    assert not caplog.records

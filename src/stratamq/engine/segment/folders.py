@@ -143,6 +143,10 @@ class ShardFolders:
         data = _encode(spec, self._formats.get(spec.name, REPAIRED_FORMAT))
         replace_file(self._disk, self.of(spec.name) / names.SPEC, data)
 
+    def forget(self, name: ShardName) -> None:
+        """Its folder is deleted."""
+        self._formats.pop(name, None)
+
     def first_leader_implied(self, name: ShardName) -> bool:
         """Whether a shard that was created or read here has a history of leader epochs without a
         file of it: see `stratamq.log.epochs`."""

@@ -282,6 +282,7 @@ class SegmentStorage:
         """Not by the store itself: the index may have been rebuilt since it was opened."""
         try:
             delete_folder(self._disk, self._folders.of(spec.name), spec.name, self._indexes)
+            self._folders.forget(spec.name)
         except OSError as error:
             raise as_storage_error(error) from error
         _ours(store).poison("it was deleted")

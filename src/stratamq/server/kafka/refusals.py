@@ -19,6 +19,7 @@ class Refusals:
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, str]] = Counter()
+        self._strangers = 0
 
     def snapshot(self) -> Mapping[tuple[str, str], int]:
         """How many requests of an API were refused with an error, since the start; both by the
@@ -45,6 +46,13 @@ class Refusals:
         level = logging.ERROR if str(count).strip("0") == "1" else logging.DEBUG
         fields = {"api": api, "count": count, **about}
         logger.log(level, "request failed", exc_info=True, extra={"fields": fields})
+
+    def another_protocol(self, reason: str, host: str) -> None:
+        """Somebody's mistake, which they look for in our log. As seldom as `failed`."""
+        self._strangers += 1
+        if str(self._strangers).strip("0") == "1":
+            fields = {"host": host, "count": self._strangers}
+            logger.warning("%s", reason, extra={"fields": fields})
 
 
 def _name(code: int) -> str:

@@ -42,7 +42,7 @@ from stratamq.wire.kafka.protocol import (
     encode_response_in_steps,
     encode_unsupported_version,
 )
-from stratamq.wire.kafka.protocol.errors import ERROR_CODES, UnknownApi
+from stratamq.wire.kafka.protocol.errors import ERROR_CODES, AnotherProtocol, UnknownApi
 from stratamq.wire.kafka.protocol.exchange import API_VERSIONS_KEY
 
 if TYPE_CHECKING:
@@ -202,6 +202,8 @@ class KafkaSession:
         try:
             slot = self._inbox.take()
         except ProtocolError as error:
+            if isinstance(error, AnotherProtocol):
+                self._server.refusals.another_protocol(str(error), self._connection.host)
             self._refuse(UNKNOWN_KEY, ErrorCode.INVALID_REQUEST, str(error))
             return False
         if slot is None:

@@ -3,6 +3,7 @@
 ProtocolError                a peer's bytes, or what we would answer, do not fit the protocol
 ├── MalformedFrame           the size before a frame is negative or too short for a header
 ├── FrameTooLarge            the size is over the limit; nothing of it was buffered
+│   └── AnotherProtocol      it is no size: so begin HTTP, TLS or MQTT
 ├── MalformedMessage         a header or body that does not follow its schema
 ├── UnknownApi               an API key that no table of ours has
 ├── UnsupportedVersion       a known API in a version that is not served
@@ -34,6 +35,10 @@ class MalformedFrame(ProtocolError):
 
 
 class FrameTooLarge(ProtocolError):
+    pass
+
+
+class AnotherProtocol(FrameTooLarge):
     pass
 
 

@@ -17,7 +17,12 @@ from collections.abc import Callable
 from functools import partial
 from struct import Struct
 
-from stratamq.wire.kafka.protocol.errors import FrameTooLarge, MalformedFrame, ProtocolError
+from stratamq.wire.kafka.protocol.errors import (
+    AnotherProtocol,
+    FrameTooLarge,
+    MalformedFrame,
+    ProtocolError,
+)
 from stratamq.wire.kafka.protocol.schema import Buffer
 
 SIZE = Struct(">i")
@@ -37,6 +42,21 @@ BUFFER_BYTES = (1 << 20) + LARGE_BYTES
 """The largest batch that is taken by default, and what is around it."""
 
 BUFFERS_MAX = 16
+
+
+HTTP_BEGINNINGS = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"CONN", b"PATC", b"PRI ")
+TLS_HANDSHAKE = b"\x16\x03"
+MQTT_CONNECT = 0x10
+
+
+def protocol_of(beginning: bytes) -> str | None:
+    """Which other protocol begins with these four bytes. As the size of a frame, each of them is
+    over a hundred million."""
+    if beginning in HTTP_BEGINNINGS:
+        return "HTTP"
+    if beginning.startswith(TLS_HANDSHAKE):
+        return "TLS"
+    return "MQTT" if beginning[0] == MQTT_CONNECT else None
 
 
 class ReceiveBuffers:
@@ -226,7 +246,10 @@ class FrameReceiver:
             self._refusal = partial(MalformedFrame, f"a frame of {size} bytes")
         elif size > self.frame_bytes_max:
             why = f"a frame of {size} bytes is over {self.frame_bytes_max}"
-            self._refusal = partial(FrameTooLarge, why)
+            name = protocol_of(SIZE.pack(size))
+            if name:
+                why = f"this is a port for Kafka clients, and what came looks like {name}"
+            self._refusal = partial(AnotherProtocol if name else FrameTooLarge, why)
         if self._refusal is not None:
             self._pieces.clear()
             self._pieces_bytes = 0
