@@ -214,7 +214,8 @@ class SameAnswers(RuleBasedStateMachine):
         """EngineSegment seals a log that is cut within a gap: only the name of the next file tells
         where the log ends. So all do, here."""
         data = self.runner.run(self.memory.read_raw(S, place, 1))
-        in_gap = bool(data) and headers(data)[0].base_offset > place
+        after = headers(data)[0].base_offset if data else self.memory.offsets(S).end
+        in_gap = after > place
         self.all_do(lambda engine: engine.truncate(S, place))
         if in_gap:
             self.roll()
