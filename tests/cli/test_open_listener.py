@@ -33,6 +33,8 @@ def test_an_open_port_without_authentication_is_a_warning(
 
 
 def test_the_ready_line_has_the_address_for_clients(tmp_path: Path) -> None:
-    with running(tmp_path, "--kafka-advertised-host", "localhost") as node:
-        assert node.address == f"localhost:{node.port}"
+    flags = "--kafka-advertised-host", "mq.example.org", "--kafka-advertised-port", "9999"
+    with running(tmp_path, *flags) as node:
+        assert node.host == "127.0.0.1"
+        assert " advertised=mq.example.org:9999 " in node.ready
         assert node.end() == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -69,7 +70,13 @@ class Tool:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **CLEAN, **self.env},
+            preexec_fn=_obey_ctrl_c,
         )
+
+
+def _obey_ctrl_c() -> None:
+    """What runs in the background of a script has Ctrl-C ignored, and so would its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 CLEAN = {

@@ -43,7 +43,7 @@ class Node:
         line = self.process.stdout.readline()
         found = READY.match(line)
         assert found, f"{line!r}\n{self.logged()}"
-        self.host, self.port = found[1], int(found[2])
+        self.ready, self.host, self.port = line, found[1], int(found[2])
 
     @property
     def address(self) -> str:

@@ -255,18 +255,18 @@ def test_a_reader_that_opens_a_file_just_before_it_goes_leaves_nothing(
             opened.append(path)
             disk.map(path) if mapped else disk.open(path)
 
-    real_unlink, real_replace = Path.unlink, Path.replace
+    real_unlink, real_replace = Path.unlink, os.replace
 
     def unlink(path: Path, missing_ok: bool = False) -> None:
         read(path)
         real_unlink(path, missing_ok)
 
-    def replace(path: Path, target: Path) -> Path:
+    def replace(path: Path, target: Path) -> None:
         read(target)
-        return real_replace(path, target)
+        real_replace(path, target)
 
     monkeypatch.setattr(Path, "unlink", unlink)
-    monkeypatch.setattr(Path, "replace", replace)
+    monkeypatch.setattr(os, "replace", replace)
     if change == "unlink":
         disk.unlink(folder / "file")
     elif change == "replace":

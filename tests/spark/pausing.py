@@ -19,7 +19,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from stratamq.spark.sink.writers import StreamWriter, TaskWritten, epochs, writers
+from stratamq.spark.sink import epochs, writers
+from stratamq.spark.sink.writers import StreamWriter, TaskWritten
 from stratamq.spark.source import StrataMQSource
 from tests.waiting import wait_until
 

@@ -39,12 +39,19 @@ log = logging.getLogger("stratamq.node")
 
 
 class Address(NamedTuple):
+    """Where a front is reached on this machine, and what clients elsewhere are given, where that
+    is another address."""
+
     name: str
     host: str
     port: int
+    advertised: Address | None = None
 
     def __str__(self) -> str:
-        return f"{self.name}={self.host}:{self.port}"
+        text = f"{self.name}={self.host}:{self.port}"
+        if (other := self.advertised) is not None:
+            text += f" advertised={other.host}:{other.port}"
+        return text
 
 
 GRACE_SHARE = 0.5
@@ -93,12 +100,13 @@ class KafkaFront:
             started.push_async_callback(broker.stop)
             host, port = await server.start(config.text("host"), config.number("kafka.port"))
             started.push_async_callback(self._stop_server, server, fetch, groups)
-            address = await self._advertise(port)
+            advertised = await self._advertise(port)
             warn_if_open(config, host)
             self._core.configs.listen(lambda: self._limit_connections(server))
             self._limit_connections(server)
             self._started = started.pop_all()
-        return address
+        here = Address("kafka", reachable_name(host), port)
+        return here if here == advertised else here._replace(advertised=advertised)
 
     async def stop(self) -> None:
         await self._started.aclose()
