@@ -56,6 +56,23 @@ def test_what_was_not_used_for_longest_goes(tmp_path: Path) -> None:
     assert on_disk(tmp_path) == files.size_bytes == 3 * WHOLE
 
 
+def test_the_limit_holds_for_blocks_that_are_written_at_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = BlockFiles(tmp_path, 2 * WHOLE - 1)
+    first, second = names(2)
+    write = files._write
+
+    def write_another_meanwhile(name: BlockName, data: memoryview) -> Path:
+        if name == first:
+            put(files, second)
+        return write(name, data)
+
+    monkeypatch.setattr(files, "_write", write_another_meanwhile)
+    put(files, first)
+    assert on_disk(tmp_path) == files.size_bytes == WHOLE
+
+
 def test_a_smaller_limit_holds_from_the_start(tmp_path: Path) -> None:
     put(BlockFiles(tmp_path, 5 * WHOLE), *names(5))
     for number, name in enumerate(names(5)):

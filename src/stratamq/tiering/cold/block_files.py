@@ -99,6 +99,7 @@ class BlockFiles:
                 temporary.rename(self._folder / name.file_name)
                 self._bytes -= self._sizes.pop(name.file_name, 0)
                 self._sizes[name.file_name] = size
+            self._make_room(0)  # blocks that are written at the same time do not see each other
         except OSError as error:
             self._rest_until = self._now() + REST_S
             log.warning("the cache of history takes nothing for %g s: %s", REST_S, error)
