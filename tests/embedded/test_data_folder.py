@@ -67,6 +67,9 @@ def test_what_a_server_stores_is_for_its_owner_alone(tmp_path: Path) -> None:
     try:
         with running(tmp_path, "--sasl-enabled-mechanisms", "SCRAM-SHA-256") as node:
             assert node.end() == 0
+        with stratamq.open(tmp_path) as embedded:
+            for storage in ("segment", "rocksdb", "memory"):
+                embedded.create_topic(storage, storage=storage).produce("private")
     finally:
         os.umask(before)
     assert bits(tmp_path) == 0o755

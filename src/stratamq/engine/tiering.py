@@ -16,6 +16,7 @@ from stratamq.engine.contract import ExportedSegment
 from stratamq.engine.shard import Shard
 from stratamq.log import names
 from stratamq.log.contract import SegmentInfo, ShardStore
+from stratamq.log.disk import PRIVATE_FOLDER
 from stratamq.model.errors import NotFound, OffsetOutOfRange, StorageError
 from stratamq.model.types import Offset
 from stratamq.wire.kafka.records import read_header, walk
@@ -90,7 +91,7 @@ def export(store: ShardStore, segment: SegmentInfo, folder: Path) -> ExportedSeg
     """May be repeated. NotFound when the segment goes meanwhile."""
     target = folder / names.segment_file(segment.base_offset, names.LOG)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
         files = store.files_of(segment.base_offset)
         copies = [_link(path, folder / path.name) for path in files]
         if not copies:

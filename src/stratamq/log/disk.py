@@ -26,6 +26,9 @@ from stratamq.model.errors import DiskFull, StorageError, TooManyOpenFiles
 
 Buffer = bytes | bytearray | memoryview | mmap.mmap
 
+PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
+"""Messages and passwords are for the user of the node alone."""
+
 IOV_MAX = 1024
 """Most buffers that one writev takes (Linux)."""
 
@@ -130,7 +133,7 @@ class Disk(Protocol):
 def open_regular(path: Path, flags: int) -> int:
     """A descriptor of a regular file. Anything else in its place is refused: opening a pipe waits
     for another process, and the thread that waits would serve no shard any more."""
-    fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+    fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, PRIVATE_FILE)
     try:
         check_regular(path, os.fstat(fd))
     except OSError:
@@ -314,7 +317,7 @@ class RealDisk:
             self._free_later(held)
 
     def make_folder(self, path: Path) -> None:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
 
     def remove_folder(self, path: Path) -> None:
         inside = self._files_in(path, now=path)

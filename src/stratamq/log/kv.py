@@ -27,7 +27,7 @@ from rocksdict import (
     WriteOptions,
 )
 
-from stratamq.log.disk import RealDisk
+from stratamq.log.disk import PRIVATE_FOLDER, RealDisk
 from stratamq.log.kv_files import SyncedWrites, check_files, note_manifest, read_synced
 from stratamq.model.errors import (
     Closed,
@@ -250,7 +250,7 @@ class RocksKV:
             if self._openings and not (path / "CURRENT").exists():
                 raise KVDamaged(f"{path / 'CURRENT'} is missing")
             check_database(path, rows=self._check_rows)
-            path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
             RealDisk().sync_folder(path.parent)
             self._use(_opened(path, self._family, AccessType.read_write()))
         except StorageError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from stratamq.engine.layout import INDEX_FOLDER, MEMORY_FOLDER, ROCKSDB_FOLDER, SEGMENTS_FOLDER
+from stratamq.log.disk import PRIVATE_FOLDER
 from stratamq.model.errors import StorageError
 
 LOCK_FILE = "LOCK"
@@ -33,7 +34,7 @@ def take_folder(data_dir: Path) -> None:
     taken when it is a node's or empty; its permissions are its owner's choice, and `stratamq
     doctor` says what it thinks of them."""
     try:
-        data_dir.mkdir(mode=0o700, parents=True)
+        data_dir.mkdir(PRIVATE_FOLDER, parents=True)
         return
     except FileExistsError:
         if not data_dir.is_dir():

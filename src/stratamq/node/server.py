@@ -29,9 +29,6 @@ from stratamq.node.layout import LOCK_FILE
 log = logging.getLogger("stratamq.node")
 
 EXIT_FORCED = 1
-PRIVATE_UMASK = 0o077
-"""What the process makes, passwords and messages among it, is for its own user alone."""
-
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -60,7 +57,6 @@ FRONTS: tuple[Callable[[NodeConfig, NodeCore], Front], ...] = (KafkaFront,)
 
 async def run_node(config: NodeConfig, announce: Callable[[str], None]) -> None:
     """A whole node: its core and all fronts."""
-    os.umask(PRIVATE_UMASK)
     raise_limit()
     bound_free_memory()
     core = NodeCore(config)

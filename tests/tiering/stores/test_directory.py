@@ -48,6 +48,21 @@ async def test_an_object_is_a_file_that_anybody_can_read(store: Store, folder: P
     assert names_in(folder / ".uploads") == set()
 
 
+async def test_an_upload_that_is_under_way_here_is_not_swept(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even by a sweep of everything, as with `tier.orphan.grace.ms=0`."""
+    name = directory.DirectoryBackend._name
+
+    def sweep_before(self: Any, *arguments: Any) -> None:
+        assert self.sweep(int(time.time() * 1000) + 60_000) == 0
+        name(self, *arguments)
+
+    monkeypatch.setattr(directory.DirectoryBackend, "_name", sweep_before)
+    await store.put("k", DATA)
+    assert await store.get_range("k", 0, 9) == DATA[:9]
+
+
 @pytest.mark.parametrize("at", [0, MIB - 1, MIB, len(DATA) - 1])
 async def test_damage_is_found(store: Store, folder: Path, at: int) -> None:
     await store.put("k", DATA)

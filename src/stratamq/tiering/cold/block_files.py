@@ -20,6 +20,7 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
+from stratamq.log.disk import PRIVATE_FOLDER
 from stratamq.wire.crc import crc32c
 
 log = logging.getLogger(__name__)
@@ -150,7 +151,7 @@ class BlockFiles:
     def _take_over(self) -> None:
         """What an earlier process left: whole blocks stay, the oldest as far as there is room."""
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
             found = [(entry.stat(), entry.name) for entry in os.scandir(self._folder)]
         except OSError as error:
             log.warning("the cache of history cannot be used: %s", error)

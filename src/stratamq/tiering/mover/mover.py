@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from stratamq.log.disk import PRIVATE_FOLDER
 from stratamq.log.freeing import clear_away
 from stratamq.model.errors import Closed, NotFound, StoreDenied, StoreUnavailable, StrataError
 from stratamq.model.shard import shard_name
@@ -97,7 +98,7 @@ class Mover:
         """Remove what a dead process left of segments on their way."""
         folder = self.around.moving_folder
         await asyncio.to_thread(clear_away, folder)
-        await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+        await asyncio.to_thread(folder.mkdir, PRIVATE_FOLDER, parents=True, exist_ok=True)
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run_forever(), name="mover")

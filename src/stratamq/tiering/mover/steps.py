@@ -24,6 +24,7 @@ from pathlib import Path
 
 from stratamq.engine.contract import ExportedSegment, ShardTiering
 from stratamq.lake.declared import columns_of, columns_text, declared
+from stratamq.log.disk import PRIVATE_FOLDER
 from stratamq.log.freeing import clear_away
 from stratamq.meta.tier.files import CommitFiles, TierFile, TierObject
 from stratamq.model.errors import (
@@ -102,7 +103,7 @@ class Steps:
         """Make a work folder, and remove it at the end."""
         folder = self.around.moving_folder / name
         try:
-            await asyncio.to_thread(folder.mkdir, parents=True)
+            await asyncio.to_thread(folder.mkdir, PRIVATE_FOLDER, parents=True)
             yield folder
         finally:
             await asyncio.to_thread(clear_away, folder)

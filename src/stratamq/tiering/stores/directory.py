@@ -72,6 +72,8 @@ class DirectoryBackend:
 
     def __init__(self, root: Path, *, may_be_new: bool = True) -> None:
         self._root, self._uploads = root, root / UPLOADS
+        self._under_way: set[str] = set()
+        """Uploads of this process, by the names of their temporary files. `sweep` spares them."""
         if not may_be_new and not self._uploads.is_dir():
             raise StoreUnavailable(f"{root} is not there")
         with _translated(str(root)):
@@ -85,12 +87,14 @@ class DirectoryBackend:
 
     def put(self, key: str, source: UploadSource, tags: Tags, *, if_absent: bool) -> None:
         temporary = self._uploads / secrets.token_hex(16)
+        self._under_way.add(temporary.name)
         with _translated(key, writing=True):
             try:
                 self._write(temporary, source, tags)
                 self._name(temporary, self._root / key, if_absent)
             finally:
                 temporary.unlink(missing_ok=True)
+                self._under_way.discard(temporary.name)
 
     def head(self, key: str) -> Head:
         path = self._root / key
@@ -131,6 +135,8 @@ class DirectoryBackend:
         swept = 0
         with _translated(UPLOADS):
             for path in list(self._uploads.iterdir()):
+                if path.name in self._under_way:
+                    continue
                 with contextlib.suppress(FileNotFoundError):
                     if path.stat().st_mtime_ns // 1_000_000 < before_ms:
                         path.unlink()

@@ -14,6 +14,7 @@ from typing import BinaryIO, NamedTuple
 
 from stratamq.engine.contract import ShardTiering
 from stratamq.lake.declared import columns_of, columns_text, declared
+from stratamq.log.disk import PRIVATE_FOLDER
 from stratamq.log.freeing import clear_away
 from stratamq.meta.tier.files import CommitFiles, TierFile, TierObject
 from stratamq.model.errors import (
@@ -198,7 +199,7 @@ class _Writing:
         engine, end = self.writer.engine(self.shard), self.early.end_offset
         offset, size = max(self.early.base_offset, engine.offsets(self.shard).start), 0
         try:
-            await asyncio.to_thread(self.folder.mkdir, parents=True)
+            await asyncio.to_thread(self.folder.mkdir, PRIVATE_FOLDER, parents=True)
             with await asyncio.to_thread(self._log().open, "wb") as file:
                 while offset < end:
                     data = await engine.read_raw(self.shard, offset, PIECE_BYTES)
