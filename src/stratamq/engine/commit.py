@@ -139,7 +139,7 @@ class CommitProtocol:
         return self._progress()
 
     def advance(self, offset: Offset) -> bool:
-        """The leader has told this follower how far it has committed. Whether that is news."""
+        """The leader's fetch response says how far it has committed. Whether that is news."""
         reached = min(offset, self.end)
         if reached <= self.high_watermark:
             return False

@@ -151,7 +151,7 @@ class Shard:
         self.producers.derive(self.store, committed)
 
     def _first_watermark(self, saved: Offset | None) -> Offset:
-        """Alone, whatever survived is committed. A replica knows only what it was told."""
+        """Alone, whatever survived is committed. A replica knows what its leader reported."""
         start, end = self.store.start_offset, self.store.end_offset
         if not self.replicated:
             return end

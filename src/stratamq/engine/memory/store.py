@@ -169,8 +169,8 @@ class MemoryShardStore:
 
     def segments(self) -> tuple[SegmentInfo, ...]:
         *sealed, active = self._segments
-        told = [segment.info(active=False) for segment in sealed]
-        return adjoining([*told, active.info(active=True)])
+        infos = [segment.info(active=False) for segment in sealed]
+        return adjoining([*infos, active.info(active=True)])
 
     # -- history -------------------------------------------------------------------------------
 

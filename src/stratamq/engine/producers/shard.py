@@ -1,5 +1,5 @@
-"""The producers of one shard beside its log: read out of it at opening, told of every commit, saved
-now and then so that the next opening has little to read."""
+"""The producers of one shard. The shard reads them out of its log when it opens, updates them with
+each commit, and saves them now and then so that the next opening has little to read."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ class Draft:
             self._events.append(Ended(header.producer_id, header.base_offset, aborted))
 
     def commit(self, committed: Offset) -> None:
-        """The batches are stored; readers have been told of those below `committed`."""
+        """The batches are stored; those below `committed` are visible to readers."""
         if self._events:
             self._table.transactions.apply(self._events, committed)
         for producer in self._changed.values():

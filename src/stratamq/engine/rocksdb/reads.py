@@ -92,8 +92,8 @@ class RocksReads:
 
     def segments(self) -> tuple[SegmentInfo, ...]:
         *sealed, active = self._segments
-        told = [segment.info(active=False) for segment in sealed]
-        return adjoining([*told, active.info(active=True)])
+        infos = [segment.info(active=False) for segment in sealed]
+        return adjoining([*infos, active.info(active=True)])
 
     def files_of(self, base_offset: Offset) -> tuple[Path, ...]:
         return ()
