@@ -11,11 +11,19 @@ from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
-from benchmarks.storage import appending, many_shards, many_topics, records, ten_million
+from benchmarks.storage import (
+    appending,
+    many_shards,
+    many_topics,
+    one_wave,
+    records,
+    ten_million,
+)
 from benchmarks.storage.report import Row, as_markdown, machine
 
 CASES: dict[str, Callable[[], list[Row]]] = {
     "append": appending.run,
+    "wave": one_wave.run,
     "records": records.run,
     "ten-million": ten_million.run,
     "many-shards": many_shards.run,
@@ -34,7 +42,8 @@ def main(chosen: list[str]) -> None:
     if not chosen:
         RESULTS.parent.mkdir(exist_ok=True)
         RESULTS.write_text(
-            f"# Storage core\n\n`make bench`, {date.today()}, {machine()}.\n\n{table}\n"
+            f"# Storage core\n\n`make bench`, {date.today()}, {machine()}. "
+            f"[What falls short, and why](storage-profile.md).\n\n{table}\n"
         )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One figure. `goal` is what the issue asks for, in words; `met` says whether it is reached."""
+    """One figure. `goal` is what it should be, in words; `met` says whether it is reached."""
 
     what: str
     ours: str
