@@ -20,7 +20,10 @@ help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: $(STAMPS)/package ## Make the .venv with everything to run and test (done by the others)
+setup: $(STAMPS)/package ## Make the .venv with a node in it
+
+.PHONY: setup-tests
+setup-tests: setup $(STAMPS)/tests ## Add what tests, benchmarks and the demo need (they do it themselves)
 
 $(STAMPS)/venv:
 	@scripts/ensure python
@@ -28,67 +31,71 @@ $(STAMPS)/venv:
 	@mkdir -p $(STAMPS) && touch $@
 
 # pip refuses a local package while it checks hashes: the dependencies first, the package after.
-$(STAMPS)/dependencies: $(STAMPS)/venv constraints.txt
-	@echo "installing what constraints.txt pins"
-	@$(BIN)/python -m pip install --quiet --require-hashes -r constraints.txt
+$(STAMPS)/node: $(STAMPS)/venv constraints-lake.txt
+	@echo "installing what a node needs" >&2
+	@scripts/install -r constraints-lake.txt
 	@touch $@
 
-$(STAMPS)/package: $(STAMPS)/dependencies pyproject.toml setup.py $(KERNELS)
-	@echo "building the kernels"
+$(STAMPS)/package: $(STAMPS)/node pyproject.toml setup.py $(KERNELS)
+	@echo "building the kernels" >&2
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(STAMPS)/tests: $(STAMPS)/node constraints.txt
+	@echo "installing what tests and benchmarks need as well" >&2
+	@scripts/install -r constraints.txt
 	@touch $@
 
 .PHONY: run
 run: setup ## Start a node on ./data (DATA=folder, ARGS="--kafka-port 0 ..."); Ctrl-C stops it
-	@scripts/ensure java
 	@exec $(BIN)/stratamq server --data-dir $(DATA) $(ARGS)
 
 .PHONY: test
-test: setup ## Run the tests, but for the long ones (ARGS="tests/log -k torn")
+test: setup-tests ## Run the tests, but for the long ones (ARGS="tests/log -k torn")
 	@scripts/ensure java for-tests
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not long" $(ARGS)
 
 .PHONY: test-long
-test-long: setup ## Run the tests that take minutes each
+test-long: setup-tests ## Run the tests that take minutes each
 	@scripts/ensure java for-tests
 	@$(BIN)/python -m pytest -m long --timeout 1800 $(ARGS)
 
 .PHONY: check
-check: setup ## Check style, types and layers: ruff, mypy, import-linter
+check: setup-tests ## Check style, types and layers: ruff, mypy, import-linter
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
 .PHONY: bench
-bench: setup ## Measure speed and size against ceilings of this machine
+bench: setup-tests ## Measure speed and size against ceilings of this machine
 	@$(BIN)/python -m benchmarks.run $(ARGS)
 
 .PHONY: bench-kafka
-bench-kafka: setup ## Measure beside Apache Kafka itself, for an hour (ARGS=--quick: minutes)
+bench-kafka: setup-tests ## Measure beside Apache Kafka itself, for an hour (ARGS=--quick: minutes)
 	@scripts/ensure java mvn
 	@$(BIN)/python -m benchmarks.kafka $(ARGS)
 
 .PHONY: bench-tier
-bench-tier: setup ## Measure history: segments to Parquet and back, size, first byte
+bench-tier: setup-tests ## Measure history: segments to Parquet and back, size, first byte
 	@$(BIN)/python -m benchmarks.lake $(ARGS)
 
 .PHONY: bench-spark
-bench-spark: setup ## Measure Spark over a topic beside format("kafka") (ARGS="--records 100000")
+bench-spark: setup-tests ## Measure Spark over a topic beside format("kafka") (ARGS="--records 100000")
 	@scripts/ensure java mvn
 	@$(BIN)/python -m benchmarks.spark $(ARGS)
 
 .PHONY: demo
-demo: setup ## Show it: devices and orders, hot and cold, joined by Spark; a PNG and a page
+demo: setup-tests ## Show it: devices and orders, hot and cold, joined by Spark; a PNG and a page
 	@scripts/ensure java
 	@$(BIN)/python -m demo $(ARGS)
 
 .PHONY: docs
-docs: setup ## Write docs/configuration.md from the settings tables
+docs: setup-tests ## Write docs/configuration.md from the settings tables
 	@$(BIN)/python scripts/configuration_page.py
 
 .PHONY: constraints
-constraints: setup ## Pin the dependencies anew (UPGRADE=1: at their newest versions)
+constraints: setup-tests ## Pin the dependencies anew (UPGRADE=1: at their newest versions)
 	@$(BIN)/python scripts/constraints.py
 
 .PHONY: clean

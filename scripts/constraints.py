@@ -1,8 +1,9 @@
 """Write the constraints files: exact versions and hashes of everything the install may bring.
 
 `constraints.txt` holds what the core, its tests and its build need; each extra has a file of its
-own with the core in it. All agree on every version they share. The files hold names, versions and
-hashes and no address, so any mirror of the package index will do.
+own with the core in it. A node that is started from a checkout needs the core, its history and the
+build: that is `constraints-lake.txt`. All agree on every version they share. The files hold names,
+versions and hashes and no address, so any mirror of the package index will do.
 
 `make constraints` runs it; `UPGRADE=1 make constraints` also moves to the newest versions. Named
 files alone are written when they are given: `constraints.py constraints-lake.txt`.
@@ -19,6 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BASE = "constraints.txt"
+RUN = "constraints-lake.txt"
 EXTRAS = ("cluster", "lake", "spark")
 OPTIONS = (
     "--generate-hashes",
@@ -79,7 +81,7 @@ def main(chosen: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name, extras in files().items():
             if not chosen or name in chosen:
-                build = project["build-system"]["requires"] if name == BASE else []
+                build = project["build-system"]["requires"] if name in (BASE, RUN) else []
                 lines = [*wanted(project, *extras), *build]
                 compile_file(name, lines, upgrade=upgrade, work=Path(folder))
 

@@ -68,10 +68,11 @@ def test_what_the_project_asks_for_is_pinned_to_a_version_it_accepts(name: str) 
         assert requirement.specifier.contains(version, prereleases=True), requirement
 
 
-def test_the_build_is_pinned_too() -> None:
+@pytest.mark.parametrize("name", ["constraints.txt", "constraints-lake.txt"])
+def test_the_build_is_pinned_too(name: str) -> None:
     build = project()["build-system"]
     assert isinstance(build, dict)
-    found = pins("constraints.txt")
+    found = pins(name)
     for requirement in map(Requirement, build["requires"]):
         assert requirement.specifier.contains(found[canonicalize_name(requirement.name)])
 
