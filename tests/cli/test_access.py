@@ -80,6 +80,8 @@ def test_a_day_s_work(tool: Tool, tmp_path: Path) -> None:
     assert "'orders'" in alice.fails(4, "topic", "alter", "orders", "-c", "retention.ms=1")
     tool.ok("topic", "alter", "orders", "-p", 3, "-c", "retention.ms=120000000")
 
+    words = ("delete", "orders", "--key", "a", "--yes")
+    assert "orders" in alice.fails(4, *words), "DELETE on the topic is needed"
     alice.ok("consume", "orders", "-g", "kitchen", "-n", 4)
     assert alice.json("group", "lag", "kitchen")["lag"] <= 5
     at = ("--to-datetime", "2001-09-09T01:46:40.005Z", "--topic", "orders", "--execute")

@@ -60,6 +60,13 @@ def add_consume(app: typer.Typer) -> None:
     on_node(app, "consume")(consume)
 
 
+def add_delete(app: typer.Typer) -> None:
+    from stratamq.cli.command import on_node
+    from stratamq.cli.delete import delete_records
+
+    on_node(app, "delete")(delete_records)
+
+
 def add_group(app: typer.Typer) -> None:
     from stratamq.cli.command import on_node
     from stratamq.cli.group import group_app
@@ -121,6 +128,7 @@ COMMANDS: dict[str, Callable[[typer.Typer], None]] = {
     "topic": add_topic,
     "produce": add_produce,
     "consume": add_consume,
+    "delete": add_delete,
     "group": add_group,
     "user": add_user,
     "acl": add_acl,

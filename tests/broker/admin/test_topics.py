@@ -15,6 +15,8 @@ from stratamq.wire.kafka.protocol.messages.log_offsets import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
+    DeleteSelectedRecordsRequest,
+    SelectedRecords,
 )
 from stratamq.wire.kafka.protocol.messages.topics import (
     CreatableReplicaAssignment,
@@ -341,3 +343,43 @@ async def test_records_that_cannot_be_deleted(rig: Rig) -> None:
     assert await trim(rig, (0, 0), name="c") == [(-1, ErrorCode.POLICY_VIOLATION)]
     assert await trim(rig, (0, 0), name="none") == [(0, ErrorCode.NONE)]
     assert await trim(rig, (0, 0), name="u") == [(-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+
+
+# -- single records --------------------------------------------------------------------------------
+
+
+async def select(rig: Rig, **more: Any) -> tuple[int, ErrorCode]:
+    asked = SelectedRecords(**{"name": "t", "partition_index": 0, **more})
+    (done,) = (await rig.ask(DeleteSelectedRecordsRequest(topics=[asked]))).topics
+    assert (done.name, done.partition_index) == (asked.name, asked.partition_index)
+    return done.deleted, ErrorCode(done.error_code)
+
+
+async def test_records_are_deleted_by_key_and_by_offset(rig: Rig) -> None:
+    await create(rig, topic("t"))
+    for key in (b"a", b"b", b"a", b"", None):
+        await rig.services.drivers.write("t", Record(key=key, value=b"v"), partition=0)
+    assert await select(rig, key=b"a") == (2, ErrorCode.NONE)
+    assert await select(rig, key=b"a") == (0, ErrorCode.NONE)
+    assert await select(rig, key=b"") == (1, ErrorCode.NONE)
+    assert await select(rig, offset=4) == (1, ErrorCode.NONE)
+    assert await select(rig, offset=4) == (0, ErrorCode.NONE)
+    found = await rig.services.drivers.read_by_offset("t", 0, Offset(0))
+    assert [one.key for one in found] == [b"b"]
+
+
+async def test_selections_that_are_refused(rig: Rig) -> None:
+    await create(rig, topic("t"))
+    assert await select(rig) == (0, ErrorCode.INVALID_REQUEST)
+    assert await select(rig, key=b"a", offset=1) == (0, ErrorCode.INVALID_REQUEST)
+    unknown = (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert await select(rig, key=b"a", partition_index=7) == unknown
+    assert await select(rig, key=b"a", name="u") == unknown
+
+
+async def test_more_deletions_than_the_limit_are_refused_as_a_policy(started: Starter) -> None:
+    async with started(**{"deletions.per.shard.max": 2}) as rig:
+        await create(rig, topic("t"))
+        for _ in range(3):
+            await rig.services.drivers.write("t", Record(key=b"a", value=b"v"), partition=0)
+        assert await select(rig, key=b"a") == (0, ErrorCode.POLICY_VIOLATION)

@@ -304,6 +304,14 @@ SAMPLES: Mapping[type, Sample] = {
     log_offsets.ListOffsetsRequest: Sample(listed, NO_TOPIC),
     log_offsets.OffsetForLeaderEpochRequest: Sample(epochs, NO_TOPIC),
     log_offsets.DeleteRecordsRequest: Sample(records_deleted, NO_TOPIC),
+    log_offsets.DeleteSelectedRecordsRequest: Sample(
+        fixed(
+            log_offsets.DeleteSelectedRecordsRequest(
+                topics=[log_offsets.SelectedRecords(name=TOPIC, partition_index=0, offset=0)]
+            )
+        ),
+        NO_TOPIC,
+    ),
     lake.DescribeLakeRequest: Sample(
         fixed(lake.DescribeLakeRequest(topics=[lake.LakeTopic(name=TOPIC)])), NO_TOPIC
     ),

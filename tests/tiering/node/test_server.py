@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Iterator
 from contextlib import closing
@@ -92,6 +93,26 @@ def test_what_is_deleted_is_gone_from_the_store_too(filled: Node, tmp_path: Path
     assert consumed(filled, "orders", start, RECORDS - start) == expected(range(start, RECORDS))
     admin.delete_topics(["orders"])["orders"].result()
     wait_until(lambda: not list((tmp_path / "cold").rglob("*.parquet")), filled.logged)
+
+
+def test_a_key_is_deleted_from_history_too(filled: Node) -> None:
+    where = ("--servers", filled.address)
+    command("lake", "flush", "orders", *where)
+    done = json.loads(command("delete", "orders", "--key", "k3", "--yes", "--json", *where))
+    assert done["deleted"] == RECORDS // 10, "what is on object storage alone counts"
+    left = [one for one in expected(range(RECORDS)) if one[1] != b"k3"]
+    assert consumed(filled, "orders", 0, len(left)) == left
+    files = lake(filled, "orders").partitions[0].files
+    assert sum(file.rows for file in files) == RECORDS, "files are rewritten later"
+    command("lake", "flush", "orders", *where)
+    assert not [
+        file
+        for file in lake(filled, "orders").partitions[0].files
+        if not file.final and not file.deleted
+    ]
+    again = filled.restarted(signal.SIGKILL)
+    assert consumed(again, "orders", 0, len(left)) == left
+    assert again.end() == 0
 
 
 def test_a_store_that_is_away_takes_only_the_past_with_it(filled: Node, tmp_path: Path) -> None:

@@ -88,7 +88,8 @@ NAMES: Mapping[int, tuple[str, ...]] = {
     RequestKind.FLUSH: ("FlushLake",),
     RequestKind.ALONE: (
         # A waiting fetch could fail because of them, or be answered with something else.
-        *("CreateTopics", "DeleteTopics", "CreatePartitions", "DeleteRecords"),
+        *("CreateTopics", "DeleteTopics", "CreatePartitions"),
+        *("DeleteRecords", "DeleteSelectedRecords"),
         *("AlterConfigs", "IncrementalAlterConfigs"),
         *("ElectLeaders", "AlterPartitionReassignments", "AlterReplicaLogDirs"),
         *("UnregisterBroker", "UpdateFeatures"),

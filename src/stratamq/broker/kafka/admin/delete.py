@@ -1,4 +1,4 @@
-"""DeleteTopics, and DeleteRecords, which removes everything below an offset."""
+"""DeleteTopics; DeleteRecords, which removes everything below an offset; DeleteSelectedRecords."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from stratamq.model.errors import OffsetOutOfRange, StrataError
 from stratamq.model.types import Offset
 from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode
 from stratamq.wire.kafka.protocol.messages.log_offsets import (
+    DeletedSelection,
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
+    DeleteSelectedRecordsRequest,
+    DeleteSelectedRecordsResponse,
+    SelectedRecords,
 )
 from stratamq.wire.kafka.protocol.messages.topics import (
     DeletableTopicResult,
@@ -137,4 +141,48 @@ class DeleteRecords:
             partition_index=asked.partition.partition_index,
             low_watermark=NOWHERE,
             error_code=why.code,
+        )
+
+
+class DeleteSelectedRecords:
+    """Records of a key, or single ones by offset. No reader sees them once it is answered; their
+    bytes go with compaction, and from history when its files are rewritten.
+
+    A client that is late repeats its request: what is deleted already is not counted again.
+    """
+
+    def __init__(self, services: Services, tasks: TaskPool) -> None:
+        self._services, self._tasks = services, tasks
+
+    async def delete(
+        self, request: DeleteSelectedRecordsRequest, caller: Caller
+    ) -> DeleteSelectedRecordsResponse:
+        answers = await self._tasks.each(
+            request.topics,
+            self._selection,
+            request.timeout_ms,
+            lambda one: self._failed(one, LATE),
+        )
+        return DeleteSelectedRecordsResponse(topics=answers)
+
+    async def _selection(self, asked: SelectedRecords) -> DeletedSelection:
+        drivers, name, number = self._services.drivers, asked.name, asked.partition_index
+        try:
+            if (asked.key is None) == (asked.offset < 0):
+                raise Refused(ErrorCode.INVALID_REQUEST, "name either a key or an offset")
+            await self._services.partitions.led(name, number)
+            if asked.key is not None:
+                deleted = await drivers.delete_by_key(name, asked.key, partition=number)
+            else:
+                deleted = await drivers.delete_by_offset(name, number, Offset(asked.offset))
+        except StrataError as error:
+            return self._failed(asked, api_error(error))
+        return DeletedSelection(name=name, partition_index=number, deleted=int(deleted))
+
+    def _failed(self, asked: SelectedRecords, why: ApiError) -> DeletedSelection:
+        return DeletedSelection(
+            name=asked.name,
+            partition_index=asked.partition_index,
+            error_code=why.code,
+            error_message=why.message,
         )

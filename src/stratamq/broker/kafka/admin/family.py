@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from stratamq.broker.kafka.admin.configs.alter import AlterConfigs
 from stratamq.broker.kafka.admin.configs.describe import DescribeConfigs
 from stratamq.broker.kafka.admin.create import CreatePartitions, CreateTopics
-from stratamq.broker.kafka.admin.delete import DeleteRecords, DeleteTopics
+from stratamq.broker.kafka.admin.delete import (
+    DeleteRecords,
+    DeleteSelectedRecords,
+    DeleteTopics,
+)
 from stratamq.broker.kafka.admin.leaders import Leaders
 from stratamq.broker.kafka.admin.log_dirs import LogDirs
 from stratamq.broker.kafka.admin.quorum import Quorum
@@ -45,6 +49,9 @@ class Admin(Family):
             topics.DeleteTopicsRequest: Handled(DeleteTopics(services, tasks).delete),
             topics.CreatePartitionsRequest: Handled(CreatePartitions(services, tasks).create),
             log_offsets.DeleteRecordsRequest: Handled(DeleteRecords(services, tasks).delete),
+            log_offsets.DeleteSelectedRecordsRequest: Handled(
+                DeleteSelectedRecords(services, tasks).delete
+            ),
         }
 
     def _of_configs(self) -> Mapping[type, Handled]:

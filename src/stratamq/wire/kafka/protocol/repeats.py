@@ -137,6 +137,7 @@ ANSWERED_EACH: Mapping[type, str] = {
     quotas.AlterClientQuotasRequest: "each change is answered by itself, with its own bytes",
     sasl.DescribeUserScramCredentialsRequest: "a user that is named twice is refused, once",
     sasl.AlterUserScramCredentialsRequest: "a user that is named twice is refused, once",
+    log_offsets.DeleteSelectedRecordsRequest: "each deletion is answered by itself, with its count",
     lake.CommitLakeRequest: "each commit is answered by itself, with its own bytes",
 }
 """Requests with lists in which repetitions stay, and what keeps their answers small."""

@@ -81,6 +81,14 @@ DATA: Mapping[type, ApiRights] = {
         needs="DELETE topic",
         judge=_topics(O.DELETE, on_data.not_deleted, log_offsets.DeleteRecordsResponse),
     ),
+    log_offsets.DeleteSelectedRecordsRequest: ApiRights(
+        needs="DELETE topic",
+        judge=_topics(
+            O.DELETE,
+            on_topics.topic_error(log_offsets.DeletedSelection),
+            log_offsets.DeleteSelectedRecordsResponse,
+        ),
+    ),
 }
 
 TOPICS: Mapping[type, ApiRights] = {

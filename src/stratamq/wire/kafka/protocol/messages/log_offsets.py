@@ -1,10 +1,11 @@
-"""Offsets of a log: by time, by leader epoch, and where it begins."""
+"""Offsets of a log: by time, by leader epoch, and where it begins; and deleting records."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from stratamq.wire.kafka.protocol.schema import (
+    BYTES,
     INT8,
     INT16,
     INT32,
@@ -146,3 +147,38 @@ class DeleteRecordsResponse:
 
     throttle_time_ms: int = wire(INT32, default=0)
     topics: Sequence[DeleteRecordsTopicResult] = wire(array(DeleteRecordsTopicResult))
+
+
+@struct
+class SelectedRecords:
+    """The records of a key in one partition, or the record at an offset: one of the two is set."""
+
+    name: str = wire(STRING)
+    partition_index: int = wire(INT32)
+    key: bytes | None = wire(BYTES, nullable=True, default=None)
+    offset: int = wire(INT64, default=-1)
+
+
+@request(key=32003, versions="0", flexible="0+")
+class DeleteSelectedRecordsRequest:
+    """Delete single records. Kafka has no such message: see `lake` for the keys of ours."""
+
+    topics: Sequence[SelectedRecords] = wire(array(SelectedRecords))
+    timeout_ms: int = wire(INT32, default=60000)
+
+
+@struct
+class DeletedSelection:
+    """How many records were deleted: those that were there and not deleted before."""
+
+    error_code: int = wire(INT16, default=0)
+    error_message: str | None = wire(STRING, nullable=True, default=None)
+    name: str = wire(STRING)
+    partition_index: int = wire(INT32, default=-1)
+    deleted: int = wire(INT64, default=0)
+
+
+@response(key=32003, versions="0", flexible="0+")
+class DeleteSelectedRecordsResponse:
+    throttle_time_ms: int = wire(INT32, default=0)
+    topics: Sequence[DeletedSelection] = wire(array(DeletedSelection))
