@@ -25,6 +25,7 @@ from stratamq.node.descriptors import raise_limit, warn_if_few
 from stratamq.node.garbage import bound_free_memory, long_lived_frozen
 from stratamq.node.kafka import Address, KafkaFront
 from stratamq.node.layout import LOCK_FILE
+from stratamq.node.supervisor import Supervisor
 
 log = logging.getLogger("stratamq.node")
 
@@ -86,7 +87,7 @@ async def serve(
             line = ready_line(config, addresses)
             log.info("started", extra={"fields": {"data": str(config.data_dir)}})
             announce(line)
-            with long_lived_frozen():
+            with long_lived_frozen(), Supervisor().watched(line):
                 await stop.wait()
     log.info("stopped")
 
