@@ -1,5 +1,5 @@
-"""A service manager hears when a node is ready, alive and stopping: a real node, and the socket that
-systemd would have made."""
+"""A service manager hears when a node is ready, alive and stopping: a real node, and the socket
+that systemd would have made."""
 
 from __future__ import annotations
 
