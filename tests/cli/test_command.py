@@ -19,6 +19,7 @@ from stratamq.model.config import load, read_file
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-m", "stratamq.cli"]
 SECONDS_MAX = 30
+READY = r"ready kafka=127.0.0.1:\d+ console=127.0.0.1:\d+"
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -79,7 +80,7 @@ def server(data: Path) -> Iterator[Server]:
 def test_one_ready_line_and_a_clean_stop(
     server: Server, data: Path, number: signal.Signals
 ) -> None:
-    assert re.fullmatch(rf"ready kafka=127.0.0.1:\d+ data={data} node=1\n", server.ready)
+    assert re.fullmatch(rf"{READY} data={data} node=1\n", server.ready)
     code, output, errors = server.end(number)
     assert (code, output) == (0, "")
     assert "stopped" in errors.splitlines()[-1]
@@ -88,7 +89,7 @@ def test_one_ready_line_and_a_clean_stop(
 def test_ports_may_be_given_though_not_every_front_is_built(data: Path) -> None:
     ports = ["--mqtt-port", "0", "--console-port", "0"]
     with Server(data, *ports, "--node-id", "3", "--log-format", "json") as server:
-        assert re.fullmatch(rf"ready kafka=127.0.0.1:\d+ data={data} node=3\n", server.ready)
+        assert re.fullmatch(rf"{READY} data={data} node=3\n", server.ready)
         code, _, errors = server.end(signal.SIGINT)
     assert code == 0
     assert [json.loads(line)["event"] for line in errors.splitlines()][-1] == "stopped"

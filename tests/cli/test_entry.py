@@ -21,6 +21,7 @@ COMMAND = [sys.executable, "-m", "stratamq.cli"]
         (["server"], {}),
         (["server", "--kafka-port", "0"], {"--kafka-port": "0"}),
         (["server", "--kafka-port=0"], {"--kafka-port": "0"}),
+        (["server", "--console-port", "-1"], {"--console-port": "-1"}),
         (
             ["server", "--config", "a.toml", "--data-dir=b=c"],
             {"--config": "a.toml", "--data-dir": "b=c"},

@@ -57,7 +57,7 @@ def test_make_run_says_ready_once_and_stops_on_ctrl_c(tmp_path: Path) -> None:
         assert process.stdout
         lines = iter(process.stdout.readline, "")
         ready = next(lines, "") or process.communicate()[1]
-        assert re.fullmatch(rf"ready kafka=127.0.0.1:\d+ data={tmp_path} node=1\n", ready)
+        assert re.fullmatch(rf"ready kafka=\S+:\d+ console=\S+:\d+ data={tmp_path} node=1\n", ready)
         os.killpg(process.pid, signal.SIGINT)
         output, errors = process.communicate(timeout=30)
     finally:

@@ -40,7 +40,8 @@ def plain_flags(words: Sequence[str]) -> dict[str, str] | None:
         flag, is_joined, value = word.partition("=")
         if not is_joined:
             value = next(rest, "")
-        if (flag not in known and flag != FILE) or not value or value.startswith("-"):
+        is_flag = value.startswith("-") and not value[1:].isdigit()  # -1 is a value
+        if (flag not in known and flag != FILE) or not value or is_flag:
             return None
         given[flag] = value
     return given

@@ -37,6 +37,7 @@ StrataError
 ├── CapacityExceeded             a configured limit was reached and its policy is to refuse
 ├── AnswerTooLarge               more was asked for at once than one answer may take
 ├── NotLeader                    another node leads this shard
+├── CannotListen                 an address is in use, or not for this process to take
 ├── Unreachable                  a node cannot be connected to, or the connection broke
 ├── Denied                       a node knows the caller, or not, and says no
 ├── IllegalTransition            a segment or transaction cannot take this step from its state
@@ -224,6 +225,10 @@ class AnswerTooLarge(StrataError):
 
 
 class NotLeader(StrataError):
+    pass
+
+
+class CannotListen(StrataError):
     pass
 
 

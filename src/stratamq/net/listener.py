@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import itertools
 import logging
 import os
@@ -15,6 +16,7 @@ from ipaddress import ip_address
 from typing import cast
 
 from stratamq.model.dataclass import dataclass
+from stratamq.model.errors import CannotListen
 from stratamq.net.connection import Connection, Session, host_of
 
 
@@ -56,6 +58,22 @@ class _Greeting(asyncio.Protocol):
         self._greet(cast(asyncio.Transport, transport))
 
 
+async def listen(
+    make: Callable[[], asyncio.BaseProtocol], host: str, port: int, backlog: int = 100
+) -> asyncio.Server:
+    """A server whose connections each have a protocol of `make`; CannotListen says why not."""
+    loop, host = asyncio.get_running_loop(), host or WILDCARDS[1]
+    try:
+        return await loop.create_server(make, host, port, backlog=backlog)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            reason = "another program uses it; end that, or choose another port"
+        else:
+            is_known = error.errno is not None and error.errno in errno.errorcode
+            reason = os.strerror(error.errno or 0) if is_known else str(error)
+        raise CannotListen(f"cannot listen on {host}:{port}: {reason}") from error
+
+
 class Listener:
     """Accepts connections within its limits, closes idle ones, and stops gracefully.
 
@@ -93,12 +111,8 @@ class Listener:
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen; the address that was taken, which port 0 leaves to the system."""
-        self._server = await asyncio.get_running_loop().create_server(
-            self._new_connection if self._tls is None else lambda: _Greeting(self._greet),
-            host or WILDCARDS[1],
-            port,
-            backlog=self._limits.backlog,
-        )
+        make = self._new_connection if self._tls is None else lambda: _Greeting(self._greet)
+        self._server = await listen(make, host, port, self._limits.backlog)
         self._sweeper = asyncio.create_task(self._sweep_forever(), name="idle-connections")
         taken = self._server.sockets[0].getsockname()
         return str(taken[0]), int(taken[1])

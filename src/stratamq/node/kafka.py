@@ -37,6 +37,8 @@ from stratamq.server.kafka.server import KafkaServer, ServerLimits
 
 log = logging.getLogger("stratamq.node")
 
+KAFKA = "kafka"
+
 
 class Address(NamedTuple):
     """Where a front is reached on this machine, and what clients elsewhere are given, where that
@@ -105,7 +107,7 @@ class KafkaFront:
             self._core.configs.listen(lambda: self._limit_connections(server))
             self._limit_connections(server)
             self._started = started.pop_all()
-        here = Address("kafka", reachable_name(host), port)
+        here = Address(KAFKA, reachable_name(host), port)
         return here if here == advertised else here._replace(advertised=advertised)
 
     async def stop(self) -> None:
@@ -132,7 +134,7 @@ class KafkaFront:
         port = config.number("kafka.advertised.port") or port
         registered = RegisterNode(node_id=self._core.node_id, address=f"{host}:{port}")
         await self._core.meta.submit(registered)
-        return Address("kafka", host, port)
+        return Address(KAFKA, host, port)
 
 
 def warn_if_open(config: NodeConfig, host: str) -> None:

@@ -1,9 +1,10 @@
 """A node as a process: configuration in, ready line out, signals obeyed.
 
-The order is fixed: the core starts, then each front; a stop takes the same steps in reverse. The
-first SIGINT or SIGTERM asks for a graceful stop, which may take `shutdown.grace.ms`; after that, or
-at a second signal, the process ends at once. Either way the next start finds everything that was
-acknowledged as safe. SIGHUP asks for the recovery of shards that are unavailable.
+The order is fixed: the console starts, so that a slow start can be watched, then the core, then
+each front; a stop takes the same steps in reverse. The first SIGINT or SIGTERM asks for a graceful
+stop, which may take `shutdown.grace.ms`; after that, or at a second signal, the process ends at
+once. Either way the next start finds everything that was acknowledged as safe. SIGHUP asks for the
+recovery of shards that are unavailable.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from stratamq.console.health import Health
 from stratamq.model.config import NodeConfig
+from stratamq.node.console import OFF, ConsoleFront
 from stratamq.node.core import NodeCore
 from stratamq.node.descriptors import raise_limit, warn_if_few
 from stratamq.node.garbage import bound_free_memory, long_lived_frozen
-from stratamq.node.kafka import Address, KafkaFront
+from stratamq.node.kafka import KAFKA, Address, KafkaFront
 from stratamq.node.layout import LOCK_FILE
 from stratamq.node.supervisor import Supervisor
 
@@ -31,6 +34,7 @@ log = logging.getLogger("stratamq.node")
 
 EXIT_FORCED = 1
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+STORAGE = "storage"
 
 
 class Core(Protocol):
@@ -52,18 +56,16 @@ class Front(Protocol):
     async def stop(self) -> None: ...
 
 
-FRONTS: tuple[Callable[[NodeConfig, NodeCore], Front], ...] = (KafkaFront,)
-"""What makes each front, in the order in which they start."""
-
-
 async def run_node(config: NodeConfig, announce: Callable[[str], None]) -> None:
-    """A whole node: its core and all fronts."""
+    """A whole node: its console, its core and all fronts."""
     raise_limit()
     bound_free_memory()
     core = NodeCore(config)
     warn_if_few(core.descriptors, config)
     core.configs.listen(lambda: _apply_dynamic(config))
-    await serve(config, core, [make(config, core) for make in FRONTS], announce)
+    kafka, health = KafkaFront(config, core), Health(STORAGE, KAFKA)
+    console = None if config.number("console.port") == OFF else ConsoleFront(config, health)
+    await serve(config, core, [kafka], announce, health, console)
 
 
 def _apply_dynamic(config: NodeConfig) -> None:
@@ -72,23 +74,36 @@ def _apply_dynamic(config: NodeConfig) -> None:
 
 
 async def serve(
-    config: NodeConfig, core: Core, fronts: Sequence[Front], announce: Callable[[str], None]
+    config: NodeConfig,
+    core: Core,
+    fronts: Sequence[Front],
+    announce: Callable[[str], None],
+    health: Health | None = None,
+    console: Front | None = None,
 ) -> None:
     """Run a node until it is stopped; `announce` gets the ready line."""
+    health = health or Health()
     with _stop_by_signals(config.number("shutdown.grace.ms")) as stop:
         async with contextlib.AsyncExitStack() as started:
+            last = []
+            if console is not None:
+                last = [await console.start()]
+                started.push_async_callback(console.stop)
             await core.start()
+            health.started(STORAGE)
             started.push_async_callback(core.stop)
             started.enter_context(_recovery_by_signal(core))
             addresses = []
             for front in fronts:
                 addresses.append(await front.start())
+                health.started(addresses[-1].name)
                 started.push_async_callback(front.stop)
-            line = ready_line(config, addresses)
+            line = ready_line(config, [*addresses, *last])
             log.info("started", extra={"fields": {"data": str(config.data_dir)}})
             announce(line)
             with long_lived_frozen(), Supervisor().watched(line):
                 await stop.wait()
+            health.stopping()
     log.info("stopped")
 
 

@@ -116,7 +116,7 @@ def guard(folder: str, followed: int) -> int:
         node = subprocess.Popen(
             [
                 *(sys.executable, "-m", "stratamq.cli", "server", "--data-dir", folder),
-                *("--host", "127.0.0.1", "--kafka-port", "0"),
+                *("--host", "127.0.0.1", "--kafka-port", "0", "--console-port", "-1"),
             ],
             stdout=subprocess.PIPE,
             stderr=log,

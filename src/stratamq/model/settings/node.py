@@ -52,9 +52,24 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
         Setting(
             name="console.port",
             default=8080,
-            minimum=0,
+            minimum=-1,
             maximum=PORT_MAX,
-            doc=f"Port of the console. {_PORT_DOC}",
+            doc="Port of the console: health and metrics over HTTP (docs/metrics.md). 0: any free "
+            "one. -1: no console. Where this is not set and another program uses 8080, any free "
+            "one is taken; the ready line has it.",
+        ),
+        Setting(
+            name="console.host",
+            default="127.0.0.1",
+            doc="Address the console listens on. The default is reached from this machine only: "
+            "the console does not authenticate its clients.",
+        ),
+        Setting(
+            name="console.connections.max",
+            default=64,
+            minimum=1,
+            doc="Connections of the console's clients. When the limit is reached, new ones are "
+            "closed.",
         ),
     ),
     "Kafka front": KAFKA_FRONT,

@@ -1,0 +1,54 @@
+"""The console of a node: its port, and what its pages are made from."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from stratamq.console.health import Health
+from stratamq.console.http import HttpServer
+from stratamq.model.config import ConfigSource, NodeConfig
+from stratamq.model.errors import CannotListen
+from stratamq.net.listener import is_loopback, reachable_name
+from stratamq.node.kafka import Address
+
+if TYPE_CHECKING:
+    from stratamq.console.http_protocol import App
+
+log = logging.getLogger("stratamq.node")
+
+OFF = -1
+ANY_PORT = 0
+
+
+class ConsoleFront:
+    """A Front that runs for longer than the others: a node that starts slowly, or stops, says so.
+
+    A console that the user did not ask for must not keep a node from starting: where its default
+    port is in use, it takes another one, which the ready line names.
+    """
+
+    def __init__(self, config: NodeConfig, health: Health) -> None:
+        self._config, self._health = config, health
+        self._server = HttpServer(self._make_app, config.number("console.connections.max"))
+
+    def _make_app(self) -> App:
+        from stratamq.console.app import make_app
+
+        return make_app(self._health)
+
+    async def start(self) -> Address:
+        host, port = self._config.text("console.host"), self._config.number("console.port")
+        try:
+            host, port = await self._server.start(host, port)
+        except CannotListen as error:
+            if self._config.sources["console.port"] is not ConfigSource.DEFAULT:
+                raise
+            host, port = await self._server.start(host, ANY_PORT)
+            log.info("%s; the console has port %d", error, port)
+        if not is_loopback(host):
+            log.warning("every machine that reaches %s may read the console's metrics", host)
+        return Address("console", reachable_name(host), port)
+
+    async def stop(self) -> None:
+        await self._server.stop()
