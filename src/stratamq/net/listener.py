@@ -105,6 +105,11 @@ class Listener:
         """From now on; connections that are open stay open."""
         self._limits = limits
 
+    def use_tls(self, tls: ssl.SSLContext) -> None:
+        """From the next handshake on. For a listener that has had a context from the start."""
+        assert self._tls is not None, "a listener with TLS"
+        self._tls = tls
+
     @property
     def connection_count(self) -> int:
         return len(self._connections)

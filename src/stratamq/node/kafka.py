@@ -27,6 +27,7 @@ from stratamq.broker.kafka.security.access import Access
 from stratamq.broker.kafka.transactions.family import TransactionApis
 from stratamq.meta.nodes import RegisterNode
 from stratamq.model.config import NodeConfig
+from stratamq.model.errors import InvalidConfig
 from stratamq.net.listener import ConnectionLimits, is_loopback, reachable_name
 from stratamq.net.tls import ClientAuth, TlsContext, server_context
 from stratamq.node.core import NodeCore
@@ -67,6 +68,7 @@ class KafkaFront:
     def __init__(self, config: NodeConfig, core: NodeCore) -> None:
         self._config, self._core = config, core
         self.refusals = Refusals()
+        self._server: KafkaServer | None = None
         self._started = contextlib.AsyncExitStack()
 
     async def start(self) -> Address:
@@ -106,9 +108,22 @@ class KafkaFront:
             warn_if_open(config, host)
             self._core.configs.listen(lambda: self._limit_connections(server))
             self._limit_connections(server)
+            self._server = server
             self._started = started.pop_all()
         here = Address(KAFKA, reachable_name(host), port)
         return here if here == advertised else here._replace(advertised=advertised)
+
+    async def reload(self) -> None:
+        """Read the files of TLS again, for connections from now on. Files that cannot be used
+        change nothing."""
+        try:
+            tls = await asyncio.to_thread(tls_context, self._config)
+        except InvalidConfig as error:
+            log.error("the certificate stays as it was: %s", error)
+            return
+        if tls is not None and self._server is not None:
+            self._server.use_tls(tls)
+            log.info("certificates were read again")
 
     async def stop(self) -> None:
         await self._started.aclose()

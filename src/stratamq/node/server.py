@@ -4,7 +4,8 @@ The order is fixed: the console starts, so that a slow start can be watched, the
 each front; a stop takes the same steps in reverse. The first SIGINT or SIGTERM asks for a graceful
 stop, which may take `shutdown.grace.ms`; after that, or at a second signal, the process ends at
 once. Either way the next start finds everything that was acknowledged as safe. SIGHUP asks for the
-recovery of shards that are unavailable.
+recovery of shards that are unavailable, and for what the fronts read from files, such as
+certificates, to be read again.
 """
 
 from __future__ import annotations
@@ -47,13 +48,19 @@ class Core(Protocol):
     async def recover(self) -> None: ...
 
 
-class Front(Protocol):
-    """A protocol's listener. `start` returns when clients can connect, `stop` when none is
-    served."""
+class Listening(Protocol):
+    """`start` returns when clients can connect, `stop` when none is served."""
 
     async def start(self) -> Address: ...
 
     async def stop(self) -> None: ...
+
+
+class Front(Listening, Protocol):
+    """A protocol's listener."""
+
+    async def reload(self) -> None:
+        """Read again what comes from files that may have been replaced."""
 
 
 async def run_node(config: NodeConfig, announce: Callable[[str], None]) -> None:
@@ -79,7 +86,7 @@ async def serve(
     fronts: Sequence[Front],
     announce: Callable[[str], None],
     health: Health | None = None,
-    console: Front | None = None,
+    console: Listening | None = None,
 ) -> None:
     """Run a node until it is stopped; `announce` gets the ready line."""
     health = health or Health()
@@ -92,12 +99,14 @@ async def serve(
             await core.start()
             health.started(STORAGE)
             started.push_async_callback(core.stop)
-            started.enter_context(_recovery_by_signal(core))
+            running: list[Front] = []
+            started.enter_context(_reload_by_signal(core, running))
             addresses = []
             for front in fronts:
                 addresses.append(await front.start())
                 health.started(addresses[-1].name)
                 started.push_async_callback(front.stop)
+                running.append(front)
             line = ready_line(config, [*addresses, *last])
             log.info("started", extra={"fields": {"data": str(config.data_dir)}})
             announce(line)
@@ -153,18 +162,21 @@ def _stop_by_signals(grace_ms: int) -> Iterator[asyncio.Event]:
 
 
 @contextlib.contextmanager
-def _recovery_by_signal(core: Core) -> Iterator[None]:
-    """SIGHUP asks the node to recover what is unavailable, one recovery at a time."""
-    loop, running = asyncio.get_running_loop(), asyncio.Lock()
+def _reload_by_signal(core: Core, fronts: Sequence[Front]) -> Iterator[None]:
+    """SIGHUP asks the node to recover what is unavailable, and its fronts to read their files
+    again; one such round at a time."""
+    loop, alone = asyncio.get_running_loop(), asyncio.Lock()
     tasks: set[asyncio.Task[None]] = set()
 
-    async def recover() -> None:
-        async with running:
+    async def reload() -> None:
+        async with alone:
+            for front in fronts:
+                await front.reload()
             log.info("recovering what is unavailable")
             await core.recover()
 
     def begin() -> None:
-        task = loop.create_task(recover(), name="recover")
+        task = loop.create_task(reload(), name="reload")
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 

@@ -59,6 +59,9 @@ class KafkaServer:
     def limit_connections(self, limits: ConnectionLimits) -> None:
         self._listener.limit(limits)
 
+    def use_tls(self, tls: TlsContext) -> None:
+        self._listener.use_tls(tls)
+
     @property
     def connection_count(self) -> int:
         return self._listener.connection_count
