@@ -94,13 +94,17 @@ demo: setup-tests ## Show it: devices and orders, hot and cold, joined by Spark;
 docs: setup-tests ## Write docs/configuration.md from the settings tables
 	@$(BIN)/python scripts/configuration_page.py
 
+.PHONY: dist
+dist: setup-tests ## Build the source distribution and this machine's wheel in ./dist
+	@$(BIN)/python scripts/dist.py
+
 .PHONY: constraints
 constraints: setup-tests ## Pin the dependencies anew (UPGRADE=1: at their newest versions)
 	@$(BIN)/python scripts/constraints.py
 
 .PHONY: clean
 clean: ## Remove the .venv and everything built; data stays
-	@rm -rf $(VENV) build src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	@rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache .benchmarks
 	@find src \( -name '*.so' -o -name '*.c' \) -delete
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
