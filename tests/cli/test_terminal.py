@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import pty
 import subprocess
@@ -10,8 +9,8 @@ import sys
 
 import pytest
 
-from stratamq.cli import line_producer
-from stratamq.cli.line_producer import ProgressLine
+from stratamq.cli import progress
+from stratamq.cli.progress import ProgressLine
 from tests.cli.tool import CLEAN, ROOT, SECONDS_MAX, Tool
 
 
@@ -49,9 +48,9 @@ def test_long_input_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None
     ours, its = pty.openpty()
     with os.fdopen(its, "w") as terminal:
         monkeypatch.setattr(sys, "stderr", terminal)
-        monkeypatch.setattr(line_producer, "PROGRESS_S", 0)
-        line = ProgressLine(io.BytesIO())
-        line.update(1234, 5000)
+        monkeypatch.setattr(progress, "PROGRESS_S", 0)
+        line = ProgressLine()
+        line.update("1,234 records, 5.0 KB")
         line.clear()
         shown = b""
         while b"\x1b[K\r" not in shown:
@@ -63,8 +62,8 @@ def test_long_input_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_pipe_gets_no_progress(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(line_producer, "PROGRESS_S", 0)
-    line = ProgressLine(io.BytesIO())
-    line.update(1234, 5000)
+    monkeypatch.setattr(progress, "PROGRESS_S", 0)
+    line = ProgressLine()
+    line.update("1,234 records, 5.0 KB")
     line.clear()
     assert capsys.readouterr() == ("", "")

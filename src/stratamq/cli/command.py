@@ -15,8 +15,9 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import typer
 from typer.core import TyperCommand
@@ -103,6 +104,7 @@ COMMON: dict[str, tuple[object, object]] = {
 }
 
 Work = Callable[..., Awaitable[Report | None]]
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def on_node(app: typer.Typer, name: str, **settings: Any) -> Callable[[Work], Work]:
@@ -110,18 +112,30 @@ def on_node(app: typer.Typer, name: str, **settings: Any) -> Callable[[Work], Wo
 
     Typer reads a command's signature, so the flags are put there.
     """
+    return with_common(app, name, COMMON, run, **settings)
 
-    def add(work: Work) -> Work:
+
+def with_common(
+    app: typer.Typer,
+    name: str,
+    common: Mapping[str, tuple[object, object]],
+    run: Callable[..., None],
+    **settings: Any,
+) -> Callable[[F], F]:
+    """Make a function a command of `app`, with the flags of `common` besides its own. `run` gets a
+    function of one argument, which calls the command, and the values of those flags."""
+
+    def add(work: F) -> F:
         @functools.wraps(work)
         def command(**given: Any) -> None:
-            common = {name: given.pop(name) for name in COMMON}
-            run(lambda invocation: work(invocation, **given), **common)
+            flags = {name: given.pop(name) for name in common}
+            run(lambda first: work(first, **given), **flags)
 
         own = list(inspect.signature(work, eval_str=True).parameters.values())[1:]
         keyword = inspect.Parameter.KEYWORD_ONLY
         shared = [
             inspect.Parameter(name, keyword, default=default, annotation=annotation)
-            for name, (annotation, default) in COMMON.items()
+            for name, (annotation, default) in common.items()
         ]
         parameters = [*(one.replace(kind=keyword) for one in own), *shared]
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -148,11 +162,18 @@ def run(
         async with Client(options) as client:
             return await work(Invocation(client, as_json))
 
-    try:
+    with as_sentences(debug):
         report = asyncio.run(connected())
         if report is not None:
             show(report, as_json=as_json)
             sys.stdout.flush()
+
+
+@contextmanager
+def as_sentences(debug: bool) -> Iterator[None]:
+    """A failure is one sentence on standard error and an exit code; with `debug`, it is raised."""
+    try:
+        yield
     except StrataError as error:
         if debug:
             raise

@@ -11,6 +11,7 @@ import typer
 
 from stratamq.cli.command import YES, Invocation, Report, confirm
 from stratamq.cli.failing import UsageError
+from stratamq.cli.formats import escaped
 from stratamq.cli.tables import counted
 from stratamq.client import Client, TopicPartition
 from stratamq.client.admin.deleting import delete_by_key, delete_by_offset
@@ -50,7 +51,7 @@ async def delete_records(
     if (wanted is None) == (offset is None):
         raise UsageError("name what to delete: --key KEY, --key-base64 BASE64 or --offset N")
     places = await _places(invocation.client, topic, partition, one_of_them=offset is not None)
-    what = f"all records of key {shown(wanted)}" if wanted is not None else f"offset {offset}"
+    what = f"all records of key {escaped(wanted)}" if wanted is not None else f"offset {offset}"
     where = topic if len(places) > 1 else str(places[0])
     confirm(f"Delete {what} of {where}? This cannot be undone.", yes)
     each, router = [], invocation.client.router
@@ -87,11 +88,3 @@ def key_of(key: str | None, key_base64: str | None) -> bytes | None:
         return base64.b64decode(key_base64, validate=True)
     except (binascii.Error, ValueError):
         raise UsageError(f"--key-base64 {key_base64!r} is not base64") from None
-
-
-def shown(key: bytes) -> str:
-    """For the question that is asked first: on one line, whatever is in it."""
-    try:
-        return repr(key.decode())
-    except UnicodeDecodeError:
-        return repr(key)

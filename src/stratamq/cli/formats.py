@@ -37,6 +37,16 @@ def text_of(data: bytes | None) -> str | dict[str, str] | None:
         return {"base64": base64.b64encode(data).decode()}
 
 
+def escaped(data: bytes | None) -> str:
+    """For people, on one line and in quotes, whatever is in it."""
+    if data is None:
+        return "null"
+    try:
+        return repr(data.decode())
+    except UnicodeDecodeError:
+        return repr(data)
+
+
 def bytes_of(value: Any) -> bytes | None:
     """The reverse; JSON that is neither text nor bytes is stored as JSON."""
     if value is None:

@@ -6,13 +6,12 @@ import asyncio
 import io
 import os
 import random
-import sys
-import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import BinaryIO
 
 from stratamq.cli.command import Report
 from stratamq.cli.failing import UsageError
+from stratamq.cli.progress import ProgressLine
 from stratamq.cli.tables import counted, sized
 from stratamq.client import TopicPartition
 from stratamq.client.router import gathered
@@ -28,8 +27,6 @@ LINE_BYTES_MAX = 64 << 20
 
 BATCH_BYTES_MAX, BATCH_RECORDS_MAX = 1 << 19, 10_000
 """Half of what nodes accept by default, so that headers and long lines still fit in a batch."""
-
-PROGRESS_S = 0.5
 
 
 Send = Callable[[TopicPartition, Sequence[Record]], Awaitable[int]]
@@ -72,25 +69,6 @@ class LineInput:
         return os.read(descriptor, CHUNK_BYTES)
 
 
-class ProgressLine:
-    """A line on the terminal that is written again and again while input is long."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._is_shown = sys.stderr.isatty() and not stream.isatty()
-        self._next_s = time.monotonic() + PROGRESS_S
-        self._was_shown = False
-
-    def update(self, records: int, read_bytes: int) -> None:
-        if self._is_shown and time.monotonic() >= self._next_s:
-            self._next_s, self._was_shown = time.monotonic() + PROGRESS_S, True
-            sys.stderr.write(f"\r{records:,} records, {sized(read_bytes)}\x1b[K")
-            sys.stderr.flush()
-
-    def clear(self) -> None:
-        if self._was_shown:
-            sys.stderr.write("\r\x1b[K")
-
-
 class LineProducer:
     """Lines on their way into a topic, and what has come of them."""
 
@@ -118,7 +96,7 @@ class LineProducer:
                 await self._store(records)
                 if fault is not None:
                     raise fault
-                progress.update(self.count, lines.read_bytes)
+                progress.update(f"{self.count:,} records, {sized(lines.read_bytes)}")
         except StrataError as error:
             error.add_note(f"Stored before: {counted(self.count, 'record')}.")
             raise

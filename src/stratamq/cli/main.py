@@ -112,6 +112,18 @@ def add_lake(app: typer.Typer) -> None:
     app.add_typer(lake_app, name="lake")
 
 
+def add_shard(app: typer.Typer) -> None:
+    from stratamq.cli.shard import shard_app
+
+    app.add_typer(shard_app, name="shard")
+
+
+def add_segment(app: typer.Typer) -> None:
+    from stratamq.cli.segment import segment_app
+
+    app.add_typer(segment_app, name="segment")
+
+
 def add_version(app: typer.Typer) -> None:
     @app.command("version")
     def print_version(
@@ -134,6 +146,8 @@ COMMANDS: dict[str, Callable[[typer.Typer], None]] = {
     "acl": add_acl,
     "quota": add_quota,
     "lake": add_lake,
+    "shard": add_shard,
+    "segment": add_segment,
     "pipeline": add_pipeline,
     "spark": add_spark,
     "version": add_version,

@@ -15,7 +15,8 @@ import typer
 from stratamq.cli.command import Invocation, Report
 from stratamq.cli.failing import UsageError
 from stratamq.cli.formats import record_of_json, record_of_line, unescaped
-from stratamq.cli.line_producer import LineInput, LineProducer, ProgressLine, Send
+from stratamq.cli.line_producer import LineInput, LineProducer, Send
+from stratamq.cli.progress import ProgressLine
 from stratamq.cli.specs import pairs
 from stratamq.client import Client, TopicPartition
 from stratamq.model.errors import TopicNotFound
@@ -117,7 +118,8 @@ async def produce(
     send = await _sender(invocation.client, acks, Compression[compression.name])
     producer = LineProducer(topic, len(view.partitions), partition, send)
     with _opened(file) as stream:
-        await producer.write(LineInput(stream), read, ProgressLine(stream))
+        progress = ProgressLine(is_wanted=not stream.isatty())
+        await producer.write(LineInput(stream), read, progress)
     return producer.report()
 
 

@@ -1,4 +1,4 @@
-"""Looking at stored data without changing anything: for `stratamq doctor`.
+"""Looking at stored data without changing anything: for `stratamq doctor` and `stratamq shard`.
 
 Cheap, and so not complete: of shards the names, sizes, lists and checksums of small files; of
 databases whether all files and all synced writes are there. Batches are checked by readers, and by
@@ -21,7 +21,7 @@ from stratamq.engine.layout import (
 )
 from stratamq.engine.segment.folders import SHARD_NAME, ShardFolders
 from stratamq.log import names
-from stratamq.log.disk import RealDisk
+from stratamq.log.disk import ReadOnlyDisk
 from stratamq.log.file_list import FileList
 from stratamq.log.kv import check_database
 from stratamq.log.kv_files import check_files
@@ -36,8 +36,8 @@ def inspect(data_dir: Path, *, is_running: bool) -> Iterator[str]:
             yield f"{data_dir / name} is not a folder"
     for name in (ROCKSDB_FOLDER, INDEX_FOLDER, f"{MEMORY_FOLDER}/{INDEX_FOLDER}"):
         yield from inspect_database(data_dir / name, is_running=is_running)
-    for root in shard_roots(RealDisk(), data_dir):
-        folders = ShardFolders(RealDisk(), root)
+    for root in shard_roots(ReadOnlyDisk(), data_dir):
+        folders = ShardFolders(ReadOnlyDisk(), root)
         for folder in sorted(root.iterdir()):
             name = folder.name
             if name.endswith(names.GONE) or name.removesuffix(names.TEMPORARY) == HIGH_WATERMARKS:
@@ -45,7 +45,7 @@ def inspect(data_dir: Path, *, is_running: bool) -> Iterator[str]:
             if not folder.is_dir() or not SHARD_NAME.fullmatch(name):
                 yield f"{folder}: no shard has this name"
             elif not folders.is_unfinished(folder):
-                yield from _inspect_shard(folders, folder)
+                yield from inspect_shard(folder)
 
 
 def inspect_database(path: Path, *, is_running: bool, rows: bool = False) -> Iterator[str]:
@@ -60,12 +60,13 @@ def inspect_database(path: Path, *, is_running: bool, rows: bool = False) -> Ite
         yield str(error)
 
 
-def _inspect_shard(folders: ShardFolders, folder: Path) -> Iterator[str]:
+def inspect_shard(folder: Path) -> Iterator[str]:
+    """The same for one shard. Its batches are not read: see `stratamq.log.stored`."""
     try:
-        folders.read_spec(ShardName(folder.name))
+        ShardFolders(ReadOnlyDisk(), folder.parent).read_spec(ShardName(folder.name))
     except (OSError, StorageError) as error:
         yield f"{folder / names.SPEC}: {error}"
-    listed = FileList(RealDisk(), folder)
+    listed = FileList(ReadOnlyDisk(), folder)
     yield from listed.damage
     sizes = _log_sizes(folder)
     found = listed.compare(sizes, EARLIEST)

@@ -11,6 +11,7 @@ The ladder, each file using the ones below it:
     active_segment    the segment that is written; sealed_segment those that never change
     segment           what all segments share
     reader            from an offset to batches, the short way
+    stored            the segments of a folder, read from outside
     scan              every batch of a file, trusting nothing
     index             indexes of active segments, keys and tags, in the key-value store
     sidecar           `.index` and `.timeindex` of sealed segments, Kafka's formats

@@ -412,6 +412,15 @@ def storage_error(what: str, error: OSError) -> StorageError:
     return kind(f"{what}: {error}")
 
 
+class ReadOnlyDisk(RealDisk):
+    """For looking at a folder that is not ours to change, perhaps on a file system that is mounted
+    read-only. Files stay open no longer than their holders want."""
+
+    def open(self, path: Path, *, create: bool = False) -> File:
+        assert not create, "nothing is written"
+        return RealFile(path, os.O_RDONLY)
+
+
 def read_all(disk: Disk, path: Path) -> bytes:
     """The whole of a small file."""
     file = disk.open(path)

@@ -9,6 +9,7 @@ as well, together with everything written before it.
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -28,7 +29,13 @@ from rocksdict import (
 )
 
 from stratamq.log.disk import PRIVATE_FOLDER, RealDisk
-from stratamq.log.kv_files import SyncedWrites, check_files, note_manifest, read_synced
+from stratamq.log.kv_files import (
+    DATABASE_FILES,
+    SyncedWrites,
+    check_files,
+    note_manifest,
+    read_synced,
+)
 from stratamq.model.errors import (
     Closed,
     DiskFull,
@@ -483,6 +490,41 @@ def check_database(path: Path, *, rows: bool) -> None:
         raise KVDamaged(f"{path}: {found} writes were found, and {synced} had been synced")
     if failure is not None:
         raise failure
+
+
+def read_rows(path: Path) -> list[tuple[bytes, bytes]]:
+    """All rows of a database that another process may be writing, as they are now. StorageError
+    when it cannot be read, also because files went while it was opened.
+
+    The Python binding writes a file of its own beside every database that it opens: it opens a
+    folder of links to the files, so that theirs is not touched.
+    """
+    check_files(path)
+    if not (path / "CURRENT").exists():
+        return []
+    with tempfile.TemporaryDirectory(prefix="stratamq-") as links:
+        for file in path.resolve().iterdir():
+            if DATABASE_FILES.fullmatch(file.name):
+                Path(links, file.name).symlink_to(file)
+        return _rows_of(Path(links))
+
+
+def _rows_of(path: Path) -> list[tuple[bytes, bytes]]:
+    db = _opened(path, None, AccessType.read_only())
+    rows: list[tuple[bytes, bytes]] = []
+    try:
+        cursor = db.iter()
+        cursor.seek_to_first()
+        while cursor.valid():
+            rows.append((cursor.key(), cursor.value()))
+            cursor.next()
+        failure = _failure_of(path, cursor)
+        del cursor  # it would hold on to the database
+    finally:
+        db.close()
+    if failure is not None:
+        raise failure
+    return rows
 
 
 def _unreadable_row(path: Path, db: Rdict) -> StorageError | None:

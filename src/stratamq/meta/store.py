@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from stratamq.log.kv import KVStore, RocksKV
+from stratamq.log.kv import KVStore, RocksKV, read_rows
 from stratamq.meta.access import ACCESS_ROWS
 from stratamq.meta.configs import CONFIG_ROWS
 from stratamq.meta.evolve import Entity, restored
@@ -122,3 +122,12 @@ class RocksMetaStore(KVMetaStore):
 
     def __init__(self, path: Path) -> None:
         super().__init__(lambda: RocksKV(path, check_rows=True))
+
+
+def read_state(path: Path) -> MetaState:
+    """What the database of a RocksMetaStore holds, which a node may have open. Only reads."""
+    rows = dict(read_rows(path))
+    rows.pop(FORMAT_KEY, None)
+    revision = rows.pop(REVISION_KEY, None)
+    at = int(parse(REVISION_KEY, revision)["revision"]) if revision else 0
+    return restored((entity_of(*row) for row in rows.items()), at)

@@ -110,6 +110,15 @@ def test_a_key_is_deleted_from_history_too(filled: Node) -> None:
         for file in lake(filled, "orders").partitions[0].files
         if not file.final and not file.deleted
     ]
+    folder = ("orders", "--json", "--data-dir", str(filled.data))
+    segments = json.loads(command("segment", "list", *folder))["segments"]
+    assert {one["where"] for one in segments} == {"history", "local"}
+    assert sum(one["records"] for one in segments) == RECORDS
+    (shard,) = json.loads(command("shard", "describe", *folder))["shards"]
+    assert (shard["deleted"], shard["damage"]) == (RECORDS // 10, [])
+    assert shard["local_start"] == next(
+        one["base_offset"] for one in segments if one["where"] == "local"
+    )
     again = filled.restarted(signal.SIGKILL)
     assert consumed(again, "orders", 0, len(left)) == left
     assert again.end() == 0
