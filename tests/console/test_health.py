@@ -12,9 +12,11 @@ import pytest
 from stratamq.console.health import Health
 from stratamq.model.config import load
 from stratamq.node.console import ConsoleFront
-from stratamq.node.kafka import Address
+from stratamq.node.core import NodeCore
+from stratamq.node.kafka import Address, KafkaFront
 from stratamq.node.server import serve
 from tests.clients.node import running
+from tests.console.metrics import scrape
 from tests.console.web import Answer, address_of, get
 
 
@@ -34,6 +36,10 @@ def test_a_node_can_do_without(tmp_path: Path) -> None:
         assert node.end() == 0
 
 
+PATIENCE_S = 20.0
+"""For a test that fails halfway."""
+
+
 class Part:
     """A core or a front that starts and stops when it is let."""
 
@@ -48,7 +54,8 @@ class Part:
 
     async def stop(self) -> None:
         self.stops.set()
-        await self.may_stop.wait()
+        async with asyncio.timeout(PATIENCE_S):
+            await self.may_stop.wait()
 
     async def recover(self) -> None:
         raise AssertionError("not asked for")
@@ -58,7 +65,9 @@ class Console(ConsoleFront):
     """Says where it is before the node is ready."""
 
     def __init__(self, folder: Path, health: Health) -> None:
-        super().__init__(load(flags={"data.dir": str(folder), "console.port": 0}), health)
+        config = load(flags={"data.dir": str(folder), "console.port": 0})
+        core = NodeCore(config)
+        super().__init__(config, health, core, KafkaFront(config, core))
         self.address: asyncio.Future[Address] = asyncio.get_running_loop().create_future()
 
     async def start(self) -> Address:
@@ -83,6 +92,9 @@ async def test_what_is_missing_is_named_while_a_node_starts_and_stops(tmp_path: 
         return answer.status, answer.json()["missing"]
 
     assert await shown() == (503, {"storage": "starting", "kafka": "starting"})
+    _, host, port, _ = await console.address
+    found = await asyncio.to_thread(scrape, (host, port))
+    assert (found["ready"], found["memory_resident_bytes"] > 0) == (0, True)
     core.may_start.set()
     kafka.may_start.set()
     await ready.wait()

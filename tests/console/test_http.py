@@ -20,6 +20,8 @@ from stratamq.console.http import HttpServer
 from stratamq.model.config import ConfigSource, NodeConfig
 from stratamq.model.settings.node import NODE_SETTINGS
 from stratamq.node.console import ConsoleFront
+from stratamq.node.core import NodeCore
+from stratamq.node.kafka import KafkaFront
 from tests.clients.node import ROOT
 from tests.console.web import get
 from tests.waiting import let_pass, until
@@ -56,7 +58,8 @@ def test_a_port_in_use_is_one_sentence(tmp_path: Path, taken: int, flag: str) ->
 async def test_a_console_that_was_not_asked_for_takes_another_port(taken: int) -> None:
     defaults = {name: setting.default for name, setting in NODE_SETTINGS.items()}
     config = NodeConfig({ConfigSource.DEFAULT: {**defaults, "console.port": taken}})
-    front = ConsoleFront(config, Health())
+    core = NodeCore(config)
+    front = ConsoleFront(config, Health(), core, KafkaFront(config, core))
     _, host, port, _ = await front.start()
     try:
         assert port != taken

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -49,6 +49,7 @@ from stratamq.engine.view import View
 from stratamq.log import epochs as epoch_history
 from stratamq.log.contract import EpochStart, SegmentInfo
 from stratamq.model.clock import Clock
+from stratamq.model.counters import Durations
 from stratamq.model.errors import OffsetOutOfRange, ShardPoisoned, StrataError
 from stratamq.model.record import Record
 from stratamq.model.settings.topic import Flush
@@ -86,6 +87,10 @@ class StorageEngine(
         self.executor, self.clock, self.limits = executor, clock, limits
         producers = ProducerLimit(limits.producers_max, limits.aborted_transactions_max)
         self._registry = Registry(storage, executor, limits.checkpoint_ms, producers)
+        self.traffic = self._registry.traffic
+        """What was appended and fetched, by topic."""
+        self.syncs: Durations | None = None
+        """Of commits that promise a sync, where the engine syncs files of its own."""
         self._shard = self._registry.get
         self._readers = Readers(executor, clock, limits, self._registry.index_is_damaged)
         self._scratch = Scratch()  # batches are looked at on the event loop, one at a time
@@ -121,6 +126,13 @@ class StorageEngine(
 
     async def open_shard(self, name: ShardName) -> None:
         await self._registry.open_shard(name)
+
+    def opened_shards(self) -> Mapping[ShardName, Shard]:
+        return self._registry.opened
+
+    def unopened_shards(self) -> Collection[ShardName]:
+        """Those that are opened when they are used, or later."""
+        return self._registry.unopened
 
     def unavailable_shards(self) -> Mapping[ShardName, str]:
         return self._registry.unavailable()

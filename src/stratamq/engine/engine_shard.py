@@ -65,7 +65,7 @@ class EngineShard(ShardHandle):
 
     def __init__(self, engine: StorageEngine, shard: Shard, leader: Local | Remote) -> None:
         self.name, self.leader = shard.name, leader
-        self._engine, self._shard = engine, shard
+        self._engine, self._shard, self.traffic = engine, shard, shard.traffic
         self._epoch = leader.epoch if isinstance(leader, Local) else NO_EPOCH
 
     def _live(self) -> Shard:

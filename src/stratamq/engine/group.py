@@ -26,6 +26,7 @@ from stratamq.model.types import (
     TimestampMs,
 )
 from stratamq.wire.kafka.records import BatchHeader, BatchScan, Buffer, move_batch, place_batch
+from stratamq.wire.kafka.records.layout import LENGTH_END
 
 logger = logging.getLogger(__name__)
 
@@ -241,8 +242,12 @@ class Group:
         """After the commit, on the event loop: readers may see it."""
         if self.error is None and self.batches:
             shard = self.shard
+            traffic = shard.traffic
             for request in self.members:
                 shard.stored_bytes += request.size_bytes
+            for header, _, _ in self.batches:
+                traffic.records_in += header.record_count
+                traffic.bytes_in += header.batch_length + LENGTH_END
             if due := shard.commits.stored(self.end):
                 answer(due)
             if shard.watchers and not shard.replicated:

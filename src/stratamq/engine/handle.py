@@ -22,6 +22,7 @@ from stratamq.engine.contract import (
     FetchResult,
     Unsubscribe,
 )
+from stratamq.model.counters import TopicTraffic
 from stratamq.model.shard import ShardOffsets
 from stratamq.model.transaction import AbortedTxn
 from stratamq.model.types import LeaderEpoch, NodeId, Offset, ShardName
@@ -60,6 +61,8 @@ class ShardHandle(ABC):
     name: ShardName
     leader: Local | Remote = Local()
     answers_at_once = True
+    traffic = TopicTraffic()
+    """What is sent to consumers counts here. Storages that are not ours have one for all."""
 
     async def refresh(self) -> None:
         """Learn the offsets, where they are not known here."""

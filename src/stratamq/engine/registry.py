@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from stratamq.engine.commit import ALONE, answer
 from stratamq.engine.contract import ShardSpec
@@ -18,6 +19,7 @@ from stratamq.engine.shard import Shard
 from stratamq.engine.storage import OpenedStorage, ShardStorage, each
 from stratamq.engine.unopened import OpenedShard, UnopenedShards
 from stratamq.engine.watermarks import WatermarkSaver
+from stratamq.model.counters import TopicTraffic
 from stratamq.model.damage import report_damage
 from stratamq.model.errors import (
     Closed,
@@ -29,7 +31,7 @@ from stratamq.model.errors import (
 )
 from stratamq.model.settings.topic import FIXED_SETTINGS
 from stratamq.model.topic import TopicConfig
-from stratamq.model.types import ShardName
+from stratamq.model.types import ShardName, TopicId
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +74,8 @@ class Registry:
         self.watermarks = WatermarkSaver(storage, executor, checkpoint_ms)
         self._producers = producers
         self._shards: dict[ShardName, Shard] = {}
+        self.traffic: WeakValueDictionary[TopicId, TopicTraffic] = WeakValueDictionary()
+        """By topic, as long as one of its shards is here."""
         self._unavailable: dict[ShardName, str] = {}
         self._poisoned: set[ShardName] = set()
         self._open = self._closing = False
@@ -179,6 +183,14 @@ class Registry:
             return self.get(name)
         self._check_available(name)
         raise ShardNotFound(f"there is no shard {name}")
+
+    @property
+    def opened(self) -> Mapping[ShardName, Shard]:
+        return self._shards
+
+    @property
+    def unopened(self) -> Collection[ShardName]:
+        return self._unopened.specs
 
     def unavailable(self) -> dict[ShardName, str]:
         """Why: shards whose files are missing or damaged, and those that take no writes."""
@@ -546,6 +558,8 @@ class Registry:
         shard.lane = self._executor.lane_of(shard.name)
         shard.producers.count_in(self._producers)
         shard.report_poison_to(self._poisoned)
+        topic_id = TopicId(shard.name.rpartition("_")[0])
+        shard.traffic = self.traffic.setdefault(topic_id, shard.traffic)
         self._shards[shard.name] = shard
 
 

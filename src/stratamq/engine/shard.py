@@ -12,6 +12,7 @@ from stratamq.engine.contract import Acks, ShardSpec
 from stratamq.engine.producers.shard import ShardProducers
 from stratamq.engine.tiered import History, TieredReads, end_of
 from stratamq.log.contract import Reads, SegmentInfo, ShardStore
+from stratamq.model.counters import TopicTraffic
 from stratamq.model.errors import ShardNotFound, ShardPoisoned
 from stratamq.model.settings.topic import LONG_MAX, Flush
 from stratamq.model.shard import ShardOffsets
@@ -48,7 +49,8 @@ class Shard:
     shard, `handed_out` the end of what was last given to the mover. Below `shown`, tables may show
     records early: marks of deleted ones are kept when compaction removes the records, and are in
     `taken_out` then, so that it is done once. `untimed` is the base of an active segment whose
-    first batch has no timestamp, and since when housekeeping knows it. `syncs` says whether an
+    first batch has no timestamp, and since when housekeeping knows it. `traffic` is what all
+    shards of its topic count in, from when the registry has the shard. `syncs` says whether an
     acknowledgement promises an fsync. The other fields are the config, taken apart once because
     they are asked for with every batch.
     """
@@ -86,6 +88,7 @@ class Shard:
         "stored_bytes",
         "syncs",
         "taken_out",
+        "traffic",
         "untimed",
         "watchers",
     )
@@ -107,6 +110,7 @@ class Shard:
         self.watchers: dict[object, Callable[[], None]] = {}
         self.producers = ShardProducers()
         self.stored_bytes = 0
+        self.traffic = TopicTraffic()
         self.configure(spec)
         self.store = store
         committed = self._first_watermark(high_watermark)

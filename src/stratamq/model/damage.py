@@ -27,6 +27,11 @@ def report_damage(text: str, key: str | None = None) -> None:
     LOGGER.error("%s", text)
 
 
+def findings_count() -> int:
+    """How many are remembered."""
+    return len(_reported)
+
+
 def forget_reports() -> None:
     """A node starts: what it finds is reported again."""
     _reported.clear()

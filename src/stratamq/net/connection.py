@@ -67,7 +67,10 @@ class Receiver(Session, Protocol):
 
 
 class ConnectionGate(Protocol):
-    """Admits connections: the listener."""
+    """Admits connections, and counts what moves over all of them: the listener."""
+
+    received_bytes: int
+    sent_bytes: int
 
     def admit(self, connection: Connection) -> bool: ...
 
@@ -135,6 +138,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self.active_at = self._loop.time()
+        self._gate.received_bytes += nbytes
         in_buffer, self._in_buffer = self._in_buffer, False
         if self.session is None or self._closing:
             return
@@ -170,6 +174,7 @@ class Connection(asyncio.BufferedProtocol):
     def write(self, buffers: Sequence[Buffer]) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self.active_at = self._loop.time()
+            self._gate.sent_bytes += sum(map(len, buffers))
             self._transport.writelines(buffers)
 
     @property

@@ -24,6 +24,8 @@ _NUMBER = re.compile(r"\[Errno (\d+)\]")
 class _OpenGate:
     """Admits every connection that we made ourselves."""
 
+    received_bytes = sent_bytes = 0
+
     def admit(self, connection: Connection) -> bool:
         return True
 

@@ -98,6 +98,9 @@ class Listener:
         self._empty = asyncio.Event()
         self._empty.set()
         self._refused: Counter[str] = Counter()
+        self.received_bytes = self.sent_bytes = 0
+        self.accepted = self.refused = self.handshake_failures = 0
+        """Connections since the start. `handshake_failures` are of TLS."""
         self._handshakes: dict[asyncio.Task[None], None] = {}
         self._shared = memoryview(bytearray(READ_BYTES))
 
@@ -161,6 +164,7 @@ class Listener:
             self._refuse(connection.host, "connections.per.host.max", per_host_max)
             return False
         self._connections[connection] = None
+        self.accepted += 1
         self._by_host[connection.host] += 1
         self._empty.clear()
         return True
@@ -185,6 +189,7 @@ class Listener:
             fields = {"host": host or "any", "limit": limit, "max": limit_max}
             logger.warning("connections are refused", extra={"fields": fields})
         self._refused[host] += 1
+        self.refused += 1
 
     def _accept_again(self, host: str, count: int, limit_max: int) -> None:
         """A spell is over when there is clearly less than the limit; not with each that leaves."""
@@ -224,6 +229,7 @@ class Listener:
                 ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
             )
         except (OSError, asyncio.CancelledError) as error:  # those of TLS and time are OSErrors too
+            self.handshake_failures += 1
             logger.debug("no TLS", extra={"fields": {"host": connection.host, "reason": error}})
             plain.close()
             self.left(connection)

@@ -15,6 +15,7 @@ from stratamq.broker.kafka.answer_budget import AnswerBudget
 from stratamq.broker.kafka.broker import KafkaBroker
 from stratamq.broker.kafka.contract import Family, Services
 from stratamq.broker.kafka.fetch import Fetch
+from stratamq.broker.kafka.groups.coordinator import GroupCoordinator
 from stratamq.broker.kafka.groups.family import Groups
 from stratamq.broker.kafka.lake import LakeApis
 from stratamq.broker.kafka.log_offsets import LogOffsets
@@ -63,12 +64,13 @@ GRACE_SHARE = 0.5
 
 class KafkaFront:
     """A Front. Made before the core is started, started after it. `refusals` counts requests that
-    were refused."""
+    were refused; `server` and `groups` are there from its start on, for those who count."""
 
     def __init__(self, config: NodeConfig, core: NodeCore) -> None:
         self._config, self._core = config, core
         self.refusals = Refusals()
-        self._server: KafkaServer | None = None
+        self.server: KafkaServer | None = None
+        self.groups: GroupCoordinator | None = None
         self._started = contextlib.AsyncExitStack()
 
     async def start(self) -> Address:
@@ -108,8 +110,8 @@ class KafkaFront:
             warn_if_open(config, host)
             self._core.configs.listen(lambda: self._limit_connections(server))
             self._limit_connections(server)
-            self._server = server
             self._started = started.pop_all()
+        self.server, self.groups = server, groups.coordinator
         here = Address(KAFKA, reachable_name(host), port)
         return here if here == advertised else here._replace(advertised=advertised)
 
@@ -121,8 +123,8 @@ class KafkaFront:
         except InvalidConfig as error:
             log.error("the certificate stays as it was: %s", error)
             return
-        if tls is not None and self._server is not None:
-            self._server.use_tls(tls)
+        if tls is not None and self.server is not None:
+            self.server.use_tls(tls)
             log.info("certificates were read again")
 
     async def stop(self) -> None:

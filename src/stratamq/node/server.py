@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from stratamq.console.health import Health
+from stratamq.console.health import STORAGE, Health
 from stratamq.model.config import NodeConfig
 from stratamq.node.console import OFF, ConsoleFront
 from stratamq.node.core import NodeCore
@@ -35,7 +35,6 @@ log = logging.getLogger("stratamq.node")
 
 EXIT_FORCED = 1
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-STORAGE = "storage"
 
 
 class Core(Protocol):
@@ -71,7 +70,9 @@ async def run_node(config: NodeConfig, announce: Callable[[str], None]) -> None:
     warn_if_few(core.descriptors, config)
     core.configs.listen(lambda: _apply_dynamic(config))
     kafka, health = KafkaFront(config, core), Health(STORAGE, KAFKA)
-    console = None if config.number("console.port") == OFF else ConsoleFront(config, health)
+    console = (
+        None if config.number("console.port") == OFF else ConsoleFront(config, health, core, kafka)
+    )
     await serve(config, core, [kafka], announce, health, console)
 
 

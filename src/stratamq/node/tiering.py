@@ -19,7 +19,7 @@ import logging
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from stratamq.broker.kafka.lake import LakeFlush, MovingSegment, StoreAddress
 from stratamq.meta.tier.cache import TierCache
@@ -31,6 +31,9 @@ from stratamq.model.settings.topic import LIKE_RETENTION
 from stratamq.model.topic import Topic, TopicConfig
 from stratamq.model.types import ShardName
 from stratamq.tiering.context import TierContext
+
+if TYPE_CHECKING:
+    from stratamq.tiering.mover.progress import MoverStatus
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +56,8 @@ class Service(Protocol):
         """Files and rows that became visible."""
 
     def table(self, topic: Topic) -> str | None: ...
+
+    def status(self) -> MoverStatus: ...
 
     def moving(self, shard: ShardName) -> tuple[str, int, int] | None:
         """The step at which a segment of the shard is, with bytes done and in all."""
@@ -150,6 +155,10 @@ class Tiering:
 
     def table(self, topic: Topic) -> str | None:
         return None if self._service is None else self._service.table(topic)
+
+    def status(self) -> MoverStatus | None:
+        """What the mover does; None where no topic has history."""
+        return None if self._service is None else self._service.status()
 
     def moving(self, shard: ShardName) -> MovingSegment | None:
         found = None if self._service is None else self._service.moving(shard)

@@ -30,3 +30,4 @@ class EngineSegment(StorageEngine):
         clock, limits = clock or SystemClock(), limits or EngineLimits()
         storage = SegmentStorage(data_dir, limits, disk, open_kv)
         super().__init__(storage, pool(storage.commit, clock, limits), clock, limits)
+        self.syncs = storage.syncs

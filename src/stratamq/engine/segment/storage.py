@@ -12,6 +12,9 @@ index rows of all shards at once. How shards come and go: `stratamq.engine.segme
 from __future__ import annotations
 
 import logging
+import threading
+import time
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
@@ -37,6 +40,7 @@ from stratamq.log.epochs import Unsaved, save_together
 from stratamq.log.index import IndexStore
 from stratamq.log.kv import KVBatch, KVStore, OpenKV, RocksKV, make_writable, patiently
 from stratamq.log.shard_log import FileShardLog, delete_folder
+from stratamq.model.counters import SECONDS, Durations
 from stratamq.model.damage import report_damage
 from stratamq.model.errors import (
     InvalidName,
@@ -81,6 +85,8 @@ class SegmentStorage:
         self._kv: KVStore
         self._stores: dict[ShardName, FileShardLog] = {}
         self._index_is_aside = False
+        self.syncs, self._counting = Durations(), threading.Lock()
+        """Of commits that promise a sync: from the first write to the last sync."""
         self._watermarks = HighWatermarks(self._disk, self._root / HIGH_WATERMARKS)
 
     def open(self) -> OpenedStorage:
@@ -318,7 +324,7 @@ class SegmentStorage:
     def _store(self, groups: Sequence[Group]) -> list[Stored]:
         """Write the batches, and sync them where promised. What fails is the `error` of its group.
         A group that is alone has both in one call to the disk."""
-        alone = len(groups) == 1
+        alone, syncs, began = len(groups) == 1, False, time.perf_counter()
         if not alone:
             self._save_epochs(groups)
         stored: list[Stored] = []
@@ -328,6 +334,7 @@ class SegmentStorage:
                 continue
             shard = group.shard
             one = group, self._stores[shard.name], shard.syncs
+            syncs = syncs or shard.syncs
             if len(unsynced) == WAVE_FILES_MAX:
                 self._sync(unsynced)
             try:
@@ -341,6 +348,11 @@ class SegmentStorage:
                 stored.append(one)
         if unsynced:
             self._sync(unsynced)
+        if syncs:
+            took_s = time.perf_counter() - began
+            with self._counting:
+                self.syncs.total_s += took_s
+                self.syncs.counts[bisect_left(SECONDS, took_s)] += 1
         return stored
 
     def _save_epochs(self, groups: Sequence[Group]) -> None:

@@ -71,6 +71,20 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             doc="Connections of the console's clients. When the limit is reached, new ones are "
             "closed.",
         ),
+        Setting(
+            name="metrics.topics.max",
+            default=1000,
+            minimum=0,
+            doc="Topics that have rows of their own in the metrics. The others are summed up in "
+            "one row, `(other topics)`.",
+        ),
+        Setting(
+            name="metrics.groups.max",
+            default=1000,
+            minimum=0,
+            doc="Consumer groups whose lag has a row in the metrics. The others have none, and are "
+            "counted by `stratamq_group_lag_omitted`.",
+        ),
     ),
     "Kafka front": KAFKA_FRONT,
     "Security and quotas": SECURITY,

@@ -31,6 +31,7 @@ clients have a connection of its own for their coordinator.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -148,7 +149,8 @@ class RequestSlot:
     """A request's place in the line, or why a frame is none. `answer` is None until it is known, []
     where none is sent. `unpacked_bytes` is what its lists take in memory, `counted_bytes` what of
     its answer counts in the budget. `lags`: another of its kind could overtake it. `cancel` ends
-    its work, where that may be ended. `busy_s` is how long it took to begin."""
+    its work, where that may be ended. `read_at` is when its frame was read, `busy_s` how long
+    it took to begin."""
 
     __slots__ = (
         "answer",
@@ -158,6 +160,7 @@ class RequestSlot:
         "counted_bytes",
         "kind",
         "lags",
+        "read_at",
         "request",
         "size_bytes",
         "unpacked_bytes",
@@ -170,6 +173,7 @@ class RequestSlot:
         self.kind = KINDS.get(api_key, RequestKind.ALONE)
         self.unpacked_bytes = 0
         self.lags = False
+        self.read_at = time.perf_counter()
         self.busy_s = 0.0
         self.counted_bytes = 0
         self.answer: list[Buffer] | None = None

@@ -6,6 +6,7 @@ from dataclasses import field
 
 from stratamq.broker.kafka.answer_budget import AnswerBudget
 from stratamq.broker.kafka.broker import KafkaBroker
+from stratamq.model.counters import Durations
 from stratamq.model.dataclass import dataclass
 from stratamq.net.listener import ConnectionLimits, Listener
 from stratamq.net.tls import TlsContext
@@ -14,7 +15,7 @@ from stratamq.server.kafka.refusals import Refusals
 from stratamq.server.kafka.request_budget import RequestBudget
 from stratamq.server.kafka.session import KafkaSession
 from stratamq.server.kafka.throttle import NoQuotas, Quotas
-from stratamq.wire.kafka.protocol import FRAME_BYTES_MAX, ReceiveBuffers
+from stratamq.wire.kafka.protocol import APIS, FRAME_BYTES_MAX, ReceiveBuffers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,27 +53,29 @@ class KafkaServer:
         self.served = {**broker.served, **self.security.served}
         self.request_budget = RequestBudget(self.limits.request_bytes_max)
         self.buffers = ReceiveBuffers()
-        self._listener = Listener(
+        self.durations = {api.key: Durations() for api in APIS.values()}
+        """From reading a request to its answer, by API."""
+        self.listener = Listener(
             lambda connection: KafkaSession(connection, self), self.limits.connections, tls
         )
 
     def limit_connections(self, limits: ConnectionLimits) -> None:
-        self._listener.limit(limits)
+        self.listener.limit(limits)
 
     def use_tls(self, tls: TlsContext) -> None:
-        self._listener.use_tls(tls)
+        self.listener.use_tls(tls)
 
     @property
     def connection_count(self) -> int:
-        return self._listener.connection_count
+        return self.listener.connection_count
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
-        return await self._listener.start(host, port)
+        return await self.listener.start(host, port)
 
     async def stop_accepting(self) -> None:
         """From now on connections only finish what is under way."""
-        await self._listener.stop_accepting()
+        await self.listener.stop_accepting()
 
     async def stop(self, grace_s: float) -> None:
         """What is under way has so long to end; then the rest is cut off."""
-        await self._listener.stop(grace_s)
+        await self.listener.stop(grace_s)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from bisect import bisect_left
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from functools import partial
@@ -17,6 +18,7 @@ from stratamq.broker.kafka.contract import ANONYMOUS, Beginner, Caller
 from stratamq.broker.kafka.produce.answers import Unanswered
 from stratamq.broker.kafka.quotas.manager import RequestCost
 from stratamq.broker.kafka.turns import CLIENT, TURN_S, ClientShare, in_turns, turns
+from stratamq.model.counters import SECONDS
 from stratamq.net.connection import Connection, Hold
 from stratamq.server.kafka.auth import BEFORE_AUTHENTICATION, SASL_REQUESTS
 from stratamq.server.kafka.inbox import Inbox
@@ -378,6 +380,10 @@ class KafkaSession:
 
     def _settle(self, slot: RequestSlot, answer: list[Buffer]) -> None:
         self._lagging -= slot.lags
+        took_s = time.perf_counter() - slot.read_at
+        durations = self._server.durations[slot.api_key]
+        durations.total_s += took_s
+        durations.counts[bisect_left(SECONDS, took_s)] += 1
         self._under_way.answered(slot.kind)
         self._inbox.done(slot.size_bytes, slot.unpacked_bytes)
         if self._connection.session is None:

@@ -51,6 +51,7 @@ class Totals:
     """Without what was deleted since they were made."""
     local_bytes_freed: int = 0
     objects_deleted: int = 0
+    last_moved_ms: TimestampMs = NO_TIMESTAMP
     failures: int = 0
     last_error: str = ""
     last_error_ms: TimestampMs = NO_TIMESTAMP
@@ -113,6 +114,8 @@ class Progress:
     def add(self, **more: int) -> None:
         """Add to the totals, by name."""
         known = {name: getattr(self.totals, name) + by for name, by in more.items()}
+        if "segments_moved" in more:
+            known["last_moved_ms"] = self._clock.now_ms()
         self.totals = replace(self.totals, **known)
 
     def failed(self, error: str) -> None:

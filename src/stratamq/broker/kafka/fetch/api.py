@@ -218,9 +218,14 @@ class Fetch(Family):
         if responses:  # its partitions may go on
             last = responses[-1].topic, responses[-1].topic_id
             responses[-1].partitions = partitions = [*responses[-1].partitions]
-        pairs = zip(done.asked[begin:end], done.answers[begin:end], strict=True)
-        for (key, _), answer in pairs:
+        read, standing = done.offsets_read, done.standing
+        for at, (key, _) in enumerate(done.asked[begin:end], begin):
+            answer = done.answers[at]
             assert answer is not None, "a pass answers every partition"
+            if at in read and answer.records:
+                traffic = standing[at].shard.traffic
+                traffic.bytes_out += len(answer.records)
+                traffic.offsets_out += read[at]
             if version < ZSTD_SINCE:
                 answer = _for_old_clients(answer)
             news = session is None or changed(session, key, answer)

@@ -82,7 +82,6 @@ class FetchPass:
         "_left_bytes",
         "_partitions",
         "_todo",
-        "_with_records",
         "answers",
         "asked",
         "failed",
@@ -90,6 +89,7 @@ class FetchPass:
         "is_cold",
         "is_full",
         "is_starved",
+        "offsets_read",
         "skips",
         "standing",
         "under_way",
@@ -107,11 +107,12 @@ class FetchPass:
         self._committed = isolation == READ_COMMITTED
         self._left_bytes = bytes_max
         self._todo: deque[tuple[int, Standing]] = deque()
-        self._with_records: set[int] = set()
         self.asked = asked
         self.answers: list[FetchablePartitionResponse | None] = [None] * len(asked)
         self.standing: dict[int, Standing] = {}
         """Partitions that are not refused, by their index in the request."""
+        self.offsets_read: dict[int, int] = {}
+        """How many offsets the records of an answer lead over, by index; only where it has any."""
         self.found_bytes = 0
         self.is_starved = bytes_max <= 0
         self.failed = False
@@ -170,7 +171,7 @@ class FetchPass:
 
     def drop(self) -> None:
         """Forget what was read: it would be held while its request waits for more."""
-        for at in self._with_records:
+        for at in self.offsets_read:
             self.answers[at] = None
 
     def adopt(self, before: FetchPass, at: int) -> None:
@@ -273,7 +274,7 @@ class FetchPass:
         self.is_full = self.is_full or self._left_bytes <= 0
         self.is_full = self.is_full or bool(data and fetched.next_offset < one.end)
         if data:
-            self._with_records.add(at)
+            self.offsets_read[at] = fetched.next_offset - one.wanted.fetch_offset
         self._answer(at, one, data, fetched)
         return bool(data)
 

@@ -58,6 +58,10 @@ class ClassicGroup:
         return self.state is ClassicState.DEAD
 
     @property
+    def member_count(self) -> int:
+        return len(self.roster)
+
+    @property
     def size_bytes(self) -> int:
         return self.roster.size_bytes
 

@@ -61,6 +61,10 @@ class ConsumerGroup:
         return self.membership.members
 
     @property
+    def member_count(self) -> int:
+        return len(self.members)
+
+    @property
     def size_bytes(self) -> int:
         return self.membership.size_bytes
 
