@@ -19,8 +19,8 @@ from stratamq.model.errors import TopicNotFound
 
 LATER = (
     "No reader sees them any more. Their bytes go later: from the log when compaction rewrites "
-    "the sealed segment, from history and its table when their files are rewritten "
-    "(docs/tables.md, Deleting for good)."
+    "the sealed segment, from history and its table within an hour, or at once by `stratamq tier "
+    "run` (docs/tables.md, Deleting for good)."
 )
 
 

@@ -112,6 +112,12 @@ def add_lake(app: typer.Typer) -> None:
     app.add_typer(lake_app, name="lake")
 
 
+def add_tier(app: typer.Typer) -> None:
+    from stratamq.cli.tier import tier_app
+
+    app.add_typer(tier_app, name="tier")
+
+
 def add_shard(app: typer.Typer) -> None:
     from stratamq.cli.shard import shard_app
 
@@ -145,6 +151,7 @@ COMMANDS: dict[str, Callable[[typer.Typer], None]] = {
     "user": add_user,
     "acl": add_acl,
     "quota": add_quota,
+    "tier": add_tier,
     "lake": add_lake,
     "shard": add_shard,
     "segment": add_segment,

@@ -1,4 +1,4 @@
-"""Where topics' records are, and making their tables current: two APIs that Kafka has not."""
+"""Where topics' records are, moving them, and making their tables current: APIs of ours alone."""
 
 from __future__ import annotations
 
@@ -56,6 +56,21 @@ async def flush_lake(router: Router, topic: str) -> FlushedLake:
     async def once() -> FlushedLake:
         answer = (await router.ask_any(request, FlushLakeResponse)).topics[0]
         check(answer.error_code, f"table of {topic!r}", answer.error_message)
+        return answer
+
+    return await router.retried(once)
+
+
+async def run_tier(router: Router, topic: str, wait_ms: int) -> FlushedLake | None:
+    """Do what is due of the topic's history. None when that takes longer than `wait_ms`: it goes
+    on, and the next call waits for the same run."""
+    request = FlushLakeRequest(topics=[LakeTopic(name=topic)], timeout_ms=wait_ms, moves=True)
+
+    async def once() -> FlushedLake | None:
+        answer = (await router.ask_any(request, FlushLakeResponse)).topics[0]
+        if answer.error_code == ErrorCode.REQUEST_TIMED_OUT:
+            return None
+        check(answer.error_code, f"history of {topic!r}", answer.error_message)
         return answer
 
     return await router.retried(once)

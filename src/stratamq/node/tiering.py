@@ -17,19 +17,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
-from stratamq.broker.kafka.lake import LakeFlush, MovingSegment, StoreAddress
+from stratamq.broker.kafka.lake import (
+    LakeFlush,
+    MovingSegment,
+    StoreAddress,
+    TierRun,
+    WaitingSegments,
+)
 from stratamq.meta.tier.cache import TierCache
 from stratamq.meta.tier.files import Replaced, TierFile
 from stratamq.meta.topics import BrokerCacheManager
 from stratamq.model.config import NodeConfig
-from stratamq.model.errors import InvalidConfig, StrataError
+from stratamq.model.errors import Closed, InvalidConfig, StrataError
 from stratamq.model.settings.topic import LIKE_RETENTION
 from stratamq.model.topic import Topic, TopicConfig
-from stratamq.model.types import ShardName
+from stratamq.model.types import ShardName, TopicId
 from stratamq.tiering.context import TierContext
 
 if TYPE_CHECKING:
@@ -54,6 +61,12 @@ class Service(Protocol):
 
     async def flush(self, topic: Topic) -> tuple[int, int]:
         """Files and rows that became visible."""
+
+    async def run(self, topic: Topic) -> tuple[int, int, int, int]:
+        """Segments and bytes moved, bytes freed here, files rewritten."""
+
+    def waiting(self, shard: ShardName) -> tuple[int, int]:
+        """Segments that are due to move, and their bytes."""
 
     def table(self, topic: Topic) -> str | None: ...
 
@@ -90,6 +103,7 @@ class Tiering:
         self._beginning = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._complaint = ""
+        self._runs: dict[TopicId, asyncio.Task[TierRun]] = {}
 
     async def start(self) -> None:
         """Start tiering if it is wanted. Where there is history, it can be read on return."""
@@ -101,6 +115,10 @@ class Tiering:
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
+        if runs := list(self._runs.values()):
+            for run in runs:
+                run.cancel()
+            await asyncio.wait(runs)
         service, self._service = self._service, None
         if service is not None:
             await service.stop()
@@ -171,6 +189,31 @@ class Tiering:
     async def flush(self, topic: Topic) -> LakeFlush:
         service = await self._begun()
         return LakeFlush(*await service.flush(topic))
+
+    def waiting(self, shard: ShardName) -> WaitingSegments:
+        return WaitingSegments(*((0, 0) if self._service is None else self._service.waiting(shard)))
+
+    async def run(self, topic: Topic) -> TierRun:
+        """One run of a topic at a time. It goes on when its callers are gone: a client that has
+        waited for long enough asks again, and waits for the same run."""
+        run = self._runs.get(topic.topic_id)
+        if run is None:
+            run = self._runs[topic.topic_id] = asyncio.create_task(self._run(topic))
+            run.add_done_callback(partial(self._ended, topic.topic_id))
+        try:
+            return await asyncio.shield(run)
+        except asyncio.CancelledError:
+            if run.cancelled():
+                raise Closed("the node stops") from None
+            raise
+
+    def _ended(self, topic_id: TopicId, run: asyncio.Task[TierRun]) -> None:
+        del self._runs[topic_id]
+        if not run.cancelled():
+            run.exception()  # marked as seen: a caller may have given up, and the log has it
+
+    async def _run(self, topic: Topic) -> TierRun:
+        return TierRun(*await (await self._begun()).run(topic))
 
     async def commit(self, file: TierFile, replaced: Replaced) -> None:
         await (await self._begun()).commit(file, replaced)

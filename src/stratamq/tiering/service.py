@@ -124,6 +124,18 @@ class TierService:
         with self.mover.flights.of(object_keys(file)):
             await commit_made(self._context, self._store, file, replaced)
 
+    async def run(self, topic: Topic) -> tuple[int, int, int, int]:
+        """Do what is due of the topic's history, and write its table when that changed it."""
+        assert self._tables is not None, "started"
+        done = await self.mover.run_topic(topic)
+        if (done.segments or done.rewritten) and topic.config["tier.format"] != "log":
+            await self._tables.write(topic)
+        return done.segments, done.log_bytes, done.freed_bytes, done.rewritten
+
+    def waiting(self, shard: ShardName) -> tuple[int, int]:
+        """Segments that are due, and their bytes, as far as the last round saw."""
+        return self.mover.progress.waiting(shard)
+
     def table(self, topic: Topic) -> str | None:
         """The name of the topic's Iceberg table, if it is one."""
         return table_name(self._context.config, topic)

@@ -50,6 +50,22 @@ class LakeFlush(NamedTuple):
     rows: int
 
 
+class TierRun(NamedTuple):
+    """What was done of a topic's history when a client asked for it."""
+
+    moved_segments: int
+    moved_bytes: int
+    freed_bytes: int
+    rewritten_files: int
+
+
+class WaitingSegments(NamedTuple):
+    """Segments of a shard that are due to move and have not begun to."""
+
+    segments: int
+    size_bytes: int
+
+
 class MovingSegment(NamedTuple):
     """A segment on its way: at which step, and how far in it."""
 
@@ -73,12 +89,17 @@ class Lake(Protocol):
     def moving(self, shard: ShardName) -> MovingSegment | None:
         """The segment of the shard that is being moved just now."""
 
+    def waiting(self, shard: ShardName) -> WaitingSegments: ...
+
     @property
     def trouble(self) -> str | None:
         """What went wrong last, if something did."""
 
     async def flush(self, topic: Topic) -> LakeFlush:
         """Make all that is decided visible in the topic's table."""
+
+    async def run(self, topic: Topic) -> TierRun:
+        """Do what is due of the topic's history now. Callers of one topic wait for one run."""
 
     async def commit(self, file: TierFile, replaced: Replaced) -> None:
         """Replace files by one that was written elsewhere, such as by a Spark job."""
@@ -148,7 +169,7 @@ class LakeApis(Family):
             files = self._lake.files(shard)
             await answer.add(PARTITION_BYTES + len(files) * FILE_BYTES)
             start, committed, _ = handle.offsets()
-            moving = self._lake.moving(shard)
+            moving, waiting = self._lake.moving(shard), self._lake.waiting(shard)
             segments = await driver.segments(shard)
             cold_end = files[-1].end_offset if files else start
             return LakePartition(
@@ -161,6 +182,8 @@ class LakeApis(Family):
                 moving=moving.step if moving else None,
                 moving_done=moving.done_bytes if moving else 0,
                 moving_total=moving.total_bytes if moving else 0,
+                waiting_segments=waiting.segments,
+                waiting_bytes=waiting.size_bytes,
                 deleted=await driver.deleted(shard, start, cold_end),
                 files=_files(files),
             )
@@ -169,12 +192,12 @@ class LakeApis(Family):
         except StrataError as error:
             return LakePartition(partition_index=number, error_code=api_error(error).code)
 
-    # -- FlushLake: what is in the log becomes visible in the table -----------------------------
+    # -- FlushLake: what is in the log becomes visible in the table, or what is due moves -------
 
     async def flush(self, request: FlushLakeRequest, caller: Caller) -> FlushLakeResponse:
         answers = await self._tasks.each(
             request.topics,
-            self._flush_topic,
+            self._run_topic if request.moves else self._flush_topic,
             request.timeout_ms,
             lambda one: self._flush_failed(one, LATE),
         )
@@ -186,6 +209,13 @@ class LakeApis(Family):
         except StrataError as error:
             return self._flush_failed(wanted, api_error(error))
         return FlushedLake(name=wanted.name, files=done.files, rows=done.rows)
+
+    async def _run_topic(self, wanted: LakeTopic) -> FlushedLake:
+        try:
+            done = await self._lake.run(self._services.broker_cache.topic(wanted.name))
+        except StrataError as error:
+            return self._flush_failed(wanted, api_error(error))
+        return FlushedLake(name=wanted.name, **done._asdict())
 
     def _flush_failed(self, wanted: LakeTopic, why: ApiError) -> FlushedLake:
         return FlushedLake(name=wanted.name, error_code=why.code, error_message=why.message)

@@ -136,6 +136,34 @@ class Mover:
             self.progress.add(rounds=1, objects_deleted=removed)
             return done._replace(removed=removed)
 
+    async def run_topic(self, topic: Topic) -> Moved:
+        """Do all that is due for one topic, also for shards that failed lately, and remove deleted
+        records from its files. Raises the first failure; the next round tries that shard again."""
+        done = Moved()
+        async with self._turn:
+            for partition in range(topic.partitions):
+                shard = shard_name(topic.topic_id, partition)
+                if not self.shards.has_work(topic, shard):
+                    continue
+                self.shards.look_through_next(shard)
+                more = True
+                while more:
+                    moved = await self._move(topic, shard)
+                    done, more = done.plus(moved), moved.more
+        return done
+
+    async def _move(self, topic: Topic, shard: ShardName) -> Moved:
+        try:
+            moved = await self.shards.move(topic, shard)
+        except (NotFound, Closed):
+            raise
+        except (StrataError, OSError) as error:
+            self.progress.failed(f"{topic.name}, {shard}: {error}")
+            self.troubles.failed(topic.name, shard, error)
+            raise
+        self.troubles.well(topic.name, shard)
+        return moved
+
     async def _clean(self) -> int:
         removed = 0
         try:

@@ -133,6 +133,9 @@ class Progress:
         else:
             self._due.pop(shard, None)
 
+    def waiting(self, shard: ShardName) -> tuple[int, int]:
+        return self._due.get(shard, (0, 0))
+
     def keep(self, shards: set[ShardName]) -> None:
         """Forget what is due for others: they are gone."""
         for shard in self._due.keys() - shards:

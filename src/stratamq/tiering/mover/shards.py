@@ -41,7 +41,18 @@ class Moved(NamedTuple):
     segments: int = 0
     log_bytes: int = 0
     freed_bytes: int = 0
+    rewritten: int = 0
     more: bool = False
+
+    def plus(self, moved: Moved) -> Moved:
+        """Both together, and whether the second is finished."""
+        return Moved(
+            self.segments + moved.segments,
+            self.log_bytes + moved.log_bytes,
+            self.freed_bytes + moved.freed_bytes,
+            self.rewritten + moved.rewritten,
+            moved.more,
+        )
 
 
 NOTHING = Moved()
@@ -75,6 +86,10 @@ class ShardMover:
         starting has better things to do."""
         now_ms = self.around.clock.now_ms()
         return now_ms - self._looked_ms.setdefault(shard, now_ms) >= self.rewrite_ms
+
+    def look_through_next(self, shard: ShardName) -> None:
+        """The next move looks through the shard's files, whenever that was last done."""
+        self._looked_ms[shard] = self.around.clock.now_ms() - self.rewrite_ms
 
     def looked_through(self, shard: ShardName) -> None:
         self._looked_ms[shard] = self.around.clock.now_ms()
@@ -129,6 +144,7 @@ class _ShardRun:
                     again = TierRewrite(self.mover.steps, engine, topic, shard, file, gone, track)
                     new = await again.run()
                 progress.add(files_rewritten=1, object_bytes_stored=new.size_bytes)
+                self.moved = self.moved._replace(rewritten=self.moved.rewritten + 1)
 
     async def _upkeep(self) -> list[SegmentUpload]:
         """Do what is quick, and say what is not. Nothing is dropped of which history does not

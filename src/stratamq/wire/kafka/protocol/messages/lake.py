@@ -61,7 +61,8 @@ class LakeFile:
 @struct
 class LakePartition:
     """`deleted` are offsets that were deleted one by one and may still be in files. `moving`
-    is the step at which a segment is that is on its way; its bytes are those of the step."""
+    is the step at which a segment is that is on its way; its bytes are those of the step. `waiting`
+    are segments that are due to move, as far as the mover has seen."""
 
     partition_index: int = wire(INT32)
     error_code: int = wire(INT16, default=0)
@@ -75,6 +76,8 @@ class LakePartition:
     moving_total: int = wire(INT64, default=0)
     deleted: Sequence[int] = wire(array(INT64), default=())
     files: Sequence[LakeFile] = wire(array(LakeFile), default=())
+    waiting_segments: int = wire(INT64, tag=0, default=0)
+    waiting_bytes: int = wire(INT64, tag=1, default=0)
 
 
 @struct
@@ -107,21 +110,28 @@ class DescribeLakeResponse:
 
 @request(key=32001, versions="0", flexible="0+")
 class FlushLakeRequest:
-    """Make everything that is decided visible in the topics' tables."""
+    """Make everything that is decided visible in the topics' tables. Or, with `moves`, do what is
+    due of their history: move segments, rewrite files without what was deleted, free local disks.
+    A request that comes while such a run is under way waits for that one."""
 
     topics: Sequence[LakeTopic] = wire(array(LakeTopic))
     timeout_ms: int = wire(INT32, default=60000)
+    moves: bool = wire(BOOL, tag=0, default=False)
 
 
 @struct
 class FlushedLake:
-    """What became visible by it."""
+    """What became visible by it; with `moves`, what was moved, freed and rewritten."""
 
     error_code: int = wire(INT16, default=0)
     error_message: str | None = wire(STRING, nullable=True, default=None)
     name: str = wire(STRING)
     files: int = wire(INT32, default=0)
     rows: int = wire(INT64, default=0)
+    moved_segments: int = wire(INT64, tag=0, default=0)
+    moved_bytes: int = wire(INT64, tag=1, default=0)
+    freed_bytes: int = wire(INT64, tag=2, default=0)
+    rewritten_files: int = wire(INT64, tag=3, default=0)
 
 
 @response(key=32001, versions="0", flexible="0+")
