@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,15 +74,36 @@ def test_a_pipe_gets_plain_text(tool: Tool) -> None:
     assert b"\x1b" not in output
 
 
-@pytest.mark.parametrize("words", [["topic", "create"], ["server"], ["doctor"], ["user", "add"]])
-def test_help_never_cuts_a_flag(words: list[str]) -> None:
-    command: Any = typer.main.get_command(application(words[0]))
-    for word in words:
-        command = command.commands[word]
-    flags = [flag for one in command.params for flag in one.opts if flag.startswith("--")]
-    for columns in ("40", "80"):
+def described(family: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """A command with all that is below it, each with the words that lead to it."""
+    top: Any = typer.main.get_command(application(family))
+    found = top.commands[family]
+    yield (family,), found
+    for name, command in getattr(found, "commands", {}).items():
+        yield (family, name), command
+
+
+@pytest.mark.parametrize("family", COMMANDS)
+@pytest.mark.parametrize("columns", ["40", "80"])
+def test_help_cuts_no_flag_no_name_and_no_sentence(family: str, columns: str) -> None:
+    for words, command in described(family):
         shown = Tool().run(*words, "--help", COLUMNS=columns, TERMINAL_WIDTH=columns).output
-        assert [flag for flag in flags if not re.search(rf"{flag}\b", shown)] == []
+        flags = [flag for one in command.params for flag in one.opts if flag.startswith("--")]
+        assert [flag for flag in flags if not re.search(rf"{flag}\b", shown)] == [], words
+        names = getattr(command, "commands", {})
+        assert [name for name in names if f"\n  {name} " not in shown] == [], words
+        _, _, listed = shown.partition("\nCommands:")
+        assert "..." not in listed, words
+
+
+@pytest.mark.parametrize("columns", ["40", "80"])
+def test_the_first_help_is_whole(columns: str) -> None:
+    shown = Tool().run("--help", COLUMNS=columns, TERMINAL_WIDTH=columns).output
+    _, _, listed = shown.partition("\nCommands:")
+    assert "..." not in listed
+    for family in COMMANDS:
+        assert f"\n  {family} " in listed
+    assert "or with -f also those to come" in " ".join(listed.split())
 
 
 def test_help_of_a_command_on_a_node_has_no_settings_of_a_server() -> None:

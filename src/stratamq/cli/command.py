@@ -20,9 +20,9 @@ from contextlib import contextmanager
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 import typer
-from typer.core import TyperCommand
 
 from stratamq.cli.failing import Exit, UsageError, fail, refuse
+from stratamq.cli.help import PlainCommand
 from stratamq.cli.profiles import options_for
 from stratamq.cli.specs import pairs
 from stratamq.client.client import Client
@@ -42,22 +42,6 @@ class Report(NamedTuple):
 
     data: Mapping[str, object]
     lines: Iterable[str]
-
-
-class PlainCommand(TyperCommand):
-    """Help in the sections that options name, in plain text: no flag's name is ever cut off."""
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):
-            if record := parameter.get_help_record(ctx):
-                is_argument = parameter.param_type_name == "argument"
-                title = "Arguments" if is_argument else "Options"
-                panel = getattr(parameter, "rich_help_panel", None)
-                sections.setdefault(panel or title, []).append(record)
-        for title, records in sections.items():
-            with formatter.section(title):
-                formatter.write_dl(records)
 
 
 NODE_PANEL = "Node"

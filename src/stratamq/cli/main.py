@@ -1,7 +1,7 @@
 """`stratamq`: the command and its sub-commands.
 
 Typer reads every flag of every command that it is given, and some have a hundred of them: only the
-command that is asked for is imported. Help is plain text, in which no name is cut off.
+command that is asked for is imported. `help` says how they are described.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Annotated
 
 import typer
 
+from stratamq.cli.help import PlainCommand, PlainGroup
+
 HELP = "A message queue whose storage is the product."
 
 
 def add_server(app: typer.Typer) -> None:
-    from stratamq.cli.command import PlainCommand
     from stratamq.cli.flags import with_config
     from stratamq.cli.server import run_server
 
@@ -25,7 +26,6 @@ def add_server(app: typer.Typer) -> None:
 
 
 def add_config(app: typer.Typer) -> None:
-    from stratamq.cli.command import PlainCommand
     from stratamq.cli.config import print_config
     from stratamq.cli.flags import with_config
 
@@ -33,7 +33,6 @@ def add_config(app: typer.Typer) -> None:
 
 
 def add_doctor(app: typer.Typer) -> None:
-    from stratamq.cli.command import PlainCommand
     from stratamq.cli.doctor import print_findings
     from stratamq.cli.flags import with_config
 
@@ -43,7 +42,7 @@ def add_doctor(app: typer.Typer) -> None:
 def add_topic(app: typer.Typer) -> None:
     from stratamq.cli.topic import topic_app
 
-    app.add_typer(topic_app, name="topic")
+    app.add_typer(topic_app, name="topic", cls=PlainGroup)
 
 
 def add_produce(app: typer.Typer) -> None:
@@ -73,61 +72,61 @@ def add_group(app: typer.Typer) -> None:
     from stratamq.cli.group_reset import reset_offsets
 
     on_node(group_app, "reset")(reset_offsets)
-    app.add_typer(group_app, name="group")
+    app.add_typer(group_app, name="group", cls=PlainGroup)
 
 
 def add_user(app: typer.Typer) -> None:
     from stratamq.cli.user import user_app
 
-    app.add_typer(user_app, name="user")
+    app.add_typer(user_app, name="user", cls=PlainGroup)
 
 
 def add_acl(app: typer.Typer) -> None:
     from stratamq.cli.acl import acl_app
 
-    app.add_typer(acl_app, name="acl")
+    app.add_typer(acl_app, name="acl", cls=PlainGroup)
 
 
 def add_quota(app: typer.Typer) -> None:
     from stratamq.cli.quota import quota_app
 
-    app.add_typer(quota_app, name="quota")
+    app.add_typer(quota_app, name="quota", cls=PlainGroup)
 
 
 def add_pipeline(app: typer.Typer) -> None:
     from stratamq.cli.pipeline import pipeline_app
 
-    app.add_typer(pipeline_app, name="pipeline")
+    app.add_typer(pipeline_app, name="pipeline", cls=PlainGroup)
 
 
 def add_spark(app: typer.Typer) -> None:
     from stratamq.cli.spark import spark_app
 
-    app.add_typer(spark_app, name="spark")
+    app.add_typer(spark_app, name="spark", cls=PlainGroup)
 
 
 def add_lake(app: typer.Typer) -> None:
     from stratamq.cli.lake import lake_app
 
-    app.add_typer(lake_app, name="lake")
+    app.add_typer(lake_app, name="lake", cls=PlainGroup)
 
 
 def add_tier(app: typer.Typer) -> None:
     from stratamq.cli.tier import tier_app
 
-    app.add_typer(tier_app, name="tier")
+    app.add_typer(tier_app, name="tier", cls=PlainGroup)
 
 
 def add_shard(app: typer.Typer) -> None:
     from stratamq.cli.shard import shard_app
 
-    app.add_typer(shard_app, name="shard")
+    app.add_typer(shard_app, name="shard", cls=PlainGroup)
 
 
 def add_segment(app: typer.Typer) -> None:
     from stratamq.cli.segment import segment_app
 
-    app.add_typer(segment_app, name="segment")
+    app.add_typer(segment_app, name="segment", cls=PlainGroup)
 
 
 def add_version(app: typer.Typer) -> None:
@@ -188,6 +187,7 @@ def application(asked: str) -> typer.Typer:
     """With the command that is asked for; with all of them, where it is none of them."""
     app = typer.Typer(
         name="stratamq",
+        cls=PlainGroup,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
