@@ -9,7 +9,6 @@ as well, together with everything written before it.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -499,6 +498,8 @@ def read_rows(path: Path) -> list[tuple[bytes, bytes]]:
     The Python binding writes a file of its own beside every database that it opens: it opens a
     folder of links to the files, so that theirs is not touched.
     """
+    import tempfile  # a node does not wait for it
+
     check_files(path)
     if not (path / "CURRENT").exists():
         return []
