@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from stratamq.console.health import Health
@@ -39,6 +38,8 @@ class ConsoleFront:
         self._server = HttpServer(self._make_app, config.number("console.connections.max"))
 
     def _make_app(self) -> App:
+        from importlib.metadata import version  # a start without it is quicker
+
         from stratamq.console.app import make_app
         from stratamq.console.collector import Collector, Sources
 
