@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from tests.clients.node import ROOT
 from tests.console.web import get
 from tests.waiting import let_pass, until
 
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
 REQUEST = b"GET / HTTP/1.1\r\nHost: test\r\n\r\n"
 
 
@@ -46,7 +48,7 @@ def test_a_port_in_use_is_one_sentence(tmp_path: Path, taken: int, flag: str) ->
         capture_output=True,
         text=True,
         timeout=60,
-        cwd=ROOT,
+        env=ENVIRONMENT,
     )
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr == (
@@ -73,7 +75,7 @@ def test_a_node_imports_nothing_of_http_before_a_client_comes() -> None:
         "import sys, stratamq.cli.server; print({'uvicorn', 'starlette', 'h11'} & {*sys.modules})"
     )
     shown = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT
+        [sys.executable, "-c", program], capture_output=True, text=True, env=ENVIRONMENT
     )
     assert shown.stdout == "set()\n", shown.stderr
 

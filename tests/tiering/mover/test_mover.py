@@ -385,6 +385,7 @@ async def test_progress_can_be_seen(rig: Rig, caplog: pytest.LogCaptureFixture) 
         status = rig.mover.status()
         assert (status.underway, status.waiting_segments, status.troubled) == ((), 0, 0)
         assert status.totals.segments_moved == done.segments
+        assert status.totals.last_moved_ms >= 0
         assert status.totals.log_bytes_moved == done.log_bytes == done.freed_bytes
         assert status.totals.object_bytes_stored == sum(file.size_bytes for file in rig.files())
         lines = [one for one in caplog.records if "tiering" in one.name]
