@@ -90,6 +90,12 @@ def test_a_day_s_work(tool: Tool, tmp_path: Path) -> None:
     assert sorted(again) == ["5", "6", "7", "8"]
     assert "'bar'" in alice.fails(4, "consume", "orders", "-g", "bar")
 
+    checks = alice.json("doctor", "--profile", "alice")["checks"]
+    assert "as alice, over TLS" in checks[0]["text"]
+    (space,) = [one for one in checks if one["check"] == "free space"]
+    assert space["result"] == "warn", "alice may not DESCRIBE the cluster"
+    assert "not for this user" in space["text"]
+
     tool.ok("quota", "set", "producer_byte_rate=1048576", "--user", "alice")
     tool.ok("user", "remove", "alice", "--yes")
     assert "cannot log in" in alice.fails(4, "topic", "list")
@@ -99,6 +105,10 @@ def test_who_cannot_come_in(tool: Tool) -> None:
     said = profile(tool, "mallory").fails(4, "topic", "list")
     assert "cannot log in" in said
     assert "guessed" not in said
+    done = profile(tool, "mallory").run("doctor", "--profile", "mallory")
+    assert done.code == 1
+    assert "fail  connection: " in done.output
+    assert "Check user and password" in done.output
     quick = ("--property", "retry.ms=1")
     said = profile(tool, "nobody").fails(3, "topic", "list", *quick)
     assert "closed the connection" in said

@@ -14,7 +14,7 @@ import pytest
 
 import stratamq
 from stratamq.cli import doctor
-from stratamq.cli.doctor import CheckResult
+from stratamq.cli.findings import CheckResult
 from stratamq.cli.java import java_major, parse_java_version
 from stratamq.log.kv import RocksKV
 from stratamq.model.config import NodeConfig, load

@@ -23,6 +23,7 @@ from stratamq.log.stored import (
 )
 from tests.cli.tool import Tool, requires
 from tests.clients.node import Node, running
+from tests.waiting import every
 
 SEGMENT_BYTES = 2000
 RECORDS = 60
@@ -190,7 +191,7 @@ def flips(path: Path, count: int) -> Iterator[bool]:
 
 def test_every_flipped_bit_of_a_log_is_found(hurt: Path) -> None:
     path = logs(hurt)[1]
-    for is_witnessed in flips(path, FLIPS):
+    for is_witnessed in every(flips(path, FLIPS)):
         segment = stored_segments(path.parent)[1]
         damage = [one for one in batches_of(segment) if isinstance(one, SegmentDamage)]
         assert bool(damage) == is_witnessed
@@ -199,7 +200,7 @@ def test_every_flipped_bit_of_a_log_is_found(hurt: Path) -> None:
 
 def test_flipped_bits_crash_no_command(hurt: Path) -> None:
     words = ("orders", "--data-dir", hurt, "--json")
-    for is_witnessed in flips(logs(hurt)[1], 10):
+    for is_witnessed in every(flips(logs(hurt)[1], 10)):
         assert bool(verified(hurt)) == is_witnessed
         assert Tool().run("segment", "dump", "--records", *words).code == is_witnessed
         Tool().ok("segment", "list", *words)

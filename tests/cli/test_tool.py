@@ -18,6 +18,7 @@ from stratamq.cli.main import COMMANDS, application, asked_command
 from stratamq.model.config import CLIENT_VARIABLES, read_env
 from tests.cli.tool import ROOT, SECONDS_MAX, Tool, requires
 from tests.clients.node import Node
+from tests.waiting import every
 
 
 @pytest.fixture
@@ -86,7 +87,7 @@ def described(family: str) -> Iterator[tuple[tuple[str, ...], Any]]:
 @pytest.mark.parametrize("family", COMMANDS)
 @pytest.mark.parametrize("columns", ["40", "80"])
 def test_help_cuts_no_flag_no_name_and_no_sentence(family: str, columns: str) -> None:
-    for words, command in described(family):
+    for words, command in every(described(family)):
         shown = Tool().run(*words, "--help", COLUMNS=columns, TERMINAL_WIDTH=columns).output
         flags = [flag for one in command.params for flag in one.opts if flag.startswith("--")]
         assert [flag for flag in flags if not re.search(rf"{flag}\b", shown)] == [], words

@@ -1,4 +1,4 @@
-"""`stratamq doctor`: is this machine fit to run the configured node?
+"""`stratamq doctor`: is this machine fit to run the configured node? With `--server`: is that node?
 
 Each check looks at one thing and changes nothing. A `fail` means that the node would not start or
 would not keep its promises; a `warn` means that something will be missing or slow.
@@ -6,6 +6,7 @@ would not keep its promises; a `warn` means that something will be missing or sl
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import shutil
@@ -13,14 +14,23 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple
 
 import typer
 
-from stratamq.cli.command import JSON, Report, show
+from stratamq.cli.command import (
+    JSON,
+    PROFILE,
+    PROPERTY,
+    SERVER,
+    Report,
+    as_sentences,
+    properties_of,
+    show,
+)
+from stratamq.cli.findings import CheckResult, Finding, free_space
 from stratamq.cli.java import JAVA_MAJOR_MIN, java_major
+from stratamq.cli.profiles import options_for
 from stratamq.engine.inspection import inspect, inspect_database
 from stratamq.model.config import NodeConfig
 from stratamq.node import descriptors
@@ -29,29 +39,28 @@ from stratamq.node.layout import META_FOLDER, OFFSETS_FOLDER, SECRET_FILE
 from stratamq.node.server import is_in_use
 
 OTHERS_BITS = stat.S_IRWXG | stat.S_IRWXO
-GIB = 1 << 30
-FREE_BYTES_WARN = 5 * GIB
-FREE_BYTES_FAIL = GIB // 4
 CLOCK_AHEAD_S_MAX = 60
 BORN_S = 1_735_689_600
 """2025-01-01, before the first release: a clock that shows less is wrong."""
 
 
-class CheckResult(StrEnum):
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-class Finding(NamedTuple):
-    result: CheckResult
-    text: str
-
-
-def print_findings(config: NodeConfig, as_json: JSON = False) -> None:
+def print_findings(
+    config: NodeConfig,
+    as_json: JSON = False,
+    server: SERVER = None,
+    profile: PROFILE = None,
+    property: PROPERTY = None,
+) -> None:
     """Check what a node needs, and its stored data: folder, space, open files, clock, damage, Java.
-    Exits 1 on a fail."""
-    findings = [(name, check(config)) for name, check in CHECKS.items()]
+    With --server or --profile, check a running node as its clients see it. Exits 1 on a fail."""
+    if server or profile:
+        from stratamq.cli.doctor_node import node_findings
+
+        with as_sentences(debug=False):
+            options = options_for(server, profile, properties_of(property or ()), os.environ)
+            findings = asyncio.run(node_findings(options))
+    else:
+        findings = [(name, check(config)) for name, check in CHECKS.items()]
     data = [{"check": name, "result": one.result, "text": one.text} for name, one in findings]
     lines = [f"{one.result:<5} {name}: {one.text}" for name, one in findings]
     show(Report({"checks": data}, lines), as_json=as_json)
@@ -95,10 +104,7 @@ def check_lock(config: NodeConfig) -> Finding:
 
 def check_free_space(config: NodeConfig) -> Finding:
     free = shutil.disk_usage(_nearest_existing(config.data_dir)).free
-    text = f"{free / GIB:.1f} GiB free"
-    if free < FREE_BYTES_FAIL:
-        return Finding(CheckResult.FAIL, text)
-    return Finding(CheckResult.WARN if free < FREE_BYTES_WARN else CheckResult.OK, text)
+    return free_space(free)
 
 
 def check_open_files(config: NodeConfig) -> Finding:

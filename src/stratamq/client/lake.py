@@ -74,3 +74,9 @@ async def run_tier(router: Router, topic: str, wait_ms: int) -> FlushedLake | No
         return answer
 
     return await router.retried(once)
+
+
+async def node_time_ms(router: Router) -> int:
+    """What the clock of a node shows; -1 when it does not say."""
+    request = DescribeLakeRequest(topics=[])
+    return (await router.ask_any(request, DescribeLakeResponse)).time_ms

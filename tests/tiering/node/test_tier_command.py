@@ -101,6 +101,8 @@ def test_a_store_that_is_away_is_one_sentence(node: Node, tool: Tool) -> None:
     assert "history of 'orders'" in said
     assert tool.json("tier", "status")["trouble"]
     assert "last error: " in tool.ok("tier", "status").output
+    checks = tool.run("doctor", "--server", node.address, "--json").json["checks"]
+    assert ("object store", "fail") in [(one["check"], one["result"]) for one in checks]
     (node.data / "away").rename(node.data / "cold")
     assert tool.json("tier", "run", "orders")["topics"][0]["moved_segments"] > 2
 

@@ -130,7 +130,8 @@ class LakeApis(Family):
     async def describe(self, request: DescribeLakeRequest, caller: Caller) -> DescribeLakeResponse:
         answer = self._services.answers.begin()
         return DescribeLakeResponse(
-            topics=[await self._topic(one.name, answer) async for one in paced(request.topics)]
+            topics=[await self._topic(one.name, answer) async for one in paced(request.topics)],
+            time_ms=self._services.clock.now_ms(),
         )
 
     async def _topic(self, name: str, answer: LongAnswer) -> DescribedLake:

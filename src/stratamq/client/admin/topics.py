@@ -12,6 +12,7 @@ from stratamq.wire.kafka.protocol.messages.cluster_admin import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
+    DescribeLogDirsResult,
 )
 from stratamq.wire.kafka.protocol.messages.configs import (
     DescribeConfigsRequest,
@@ -97,6 +98,23 @@ async def alter_configs(
         check(answer.error_code, f"configs of topic {topic!r}", answer.error_message)
 
     await router.retried(once)
+
+
+async def log_folders(router: Router) -> list[DescribeLogDirsResult]:
+    """The data folders of all nodes, with the space of their disks. Denied as below."""
+    request = DescribeLogDirsRequest(topics=[])
+
+    async def once() -> list[DescribeLogDirsResult]:
+        servers = (await router.cluster([])).nodes.values()
+        nodes = [await router.node(server) for server in servers]
+        answers = await gathered(
+            [node.ask(request, DescribeLogDirsResponse, router.request_s) for node in nodes]
+        )
+        for answer in answers:
+            check(answer.error_code, "space of the nodes' disks")
+        return [folder for answer in answers for folder in answer.results]
+
+    return await router.retried(once)
 
 
 async def partition_sizes(

@@ -104,8 +104,11 @@ class DescribedLake:
 
 @response(key=32000, versions="0", flexible="0+")
 class DescribeLakeResponse:
+    """`time_ms` is what the node's clock shows."""
+
     throttle_time_ms: int = wire(INT32, default=0)
     topics: Sequence[DescribedLake] = wire(array(DescribedLake))
+    time_ms: int = wire(INT64, tag=0, default=-1)
 
 
 @request(key=32001, versions="0", flexible="0+")
