@@ -14,6 +14,7 @@ from stratamq.cli.findings import CheckResult, Finding, free_space
 from stratamq.cli.tables import counted
 from stratamq.client.admin.topics import log_folders
 from stratamq.client.client import Client
+from stratamq.client.failures import Refusal, as_ours
 from stratamq.client.lake import node_time_ms
 from stratamq.client.options import ClientOptions
 from stratamq.model.errors import Denied, StrataError
@@ -30,7 +31,8 @@ async def node_findings(options: ClientOptions) -> list[tuple[str, Finding]]:
         try:
             await client.router.any_node()
         except StrataError as error:
-            advice = ADVICE.get(exit_of(error), ADVICE[Exit.UNREACHABLE])
+            known = as_ours(error) if isinstance(error, Refusal) else error
+            advice = ADVICE.get(exit_of(known), ADVICE[Exit.UNREACHABLE])
             return [("connection", Finding(CheckResult.FAIL, f"{error}. {advice}"))]
         how = "over TLS" if options.tls else "without TLS"
         who = f"as {options.login.user}" if options.login else "without login"
