@@ -277,6 +277,8 @@ def _decode(data: bytes) -> tuple[ShardSpec, int]:
         fields = json.loads(data)
         checksum = fields.pop("checksum", None)
         form = int(fields.get("format", 1))
+        if form > FORMAT:
+            raise StorageError(f"a newer release wrote it: it has format {form}, not {FORMAT}")
         if form > 1 and checksum != _checksum(fields):
             raise StorageError("it does not match its checksum")
         spec = ShardSpec(
