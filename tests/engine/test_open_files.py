@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
+from stratamq.engine.contract import ShardSpec
 from stratamq.engine.limits import EngineLimits
 from stratamq.engine.segment.engine import EngineSegment
 from stratamq.engine.segment.storage import SEGMENTS_FOLDER
 from stratamq.model.clock import ManualClock
 from stratamq.model.types import ShardName
-from tests.engine.support import NOW, fetch_all, record, spec
+from tests.engine.support import NOW, fetch_all, read_all, record, spec, values
 
 ROUNDS = 25
 SHARDS = [ShardName(f"topic_{number}") for number in range(4)]
@@ -56,3 +59,38 @@ async def test_files_that_are_gone_are_closed(tmp_path: Path) -> None:
     assert not [name for name in found if name.endswith(" (deleted)")]
     assert len(found) <= 2 * len(live), "a file is open once and mapped once at most"
     await engine.close()
+
+
+def some_shards(**config: object) -> list[ShardSpec]:
+    return [spec(ShardName(f"many_{number}"), **config) for number in range(60)]
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["one by one", "together"])
+@pytest.mark.parametrize("flush", ["os", "interval", "sync"])
+async def test_files_with_unsynced_writes_are_within_the_limit(
+    tmp_path: Path, flush: str, together: bool
+) -> None:
+    """They stay open until a sync, which `flush=os` never promises."""
+    limits = EngineLimits(workers=2, reader_threads=2, open_files_max=16)
+    engine = EngineSegment(tmp_path, limits=limits)
+    await engine.open()
+    specs = some_shards(flush=flush, flush_ms=3_600_000)
+    for one in specs:
+        await engine.create_shard(one)
+    for number in range(4):
+        writes = [engine.write(one.name, record(b"%d" % number)) for one in specs]
+        if together:
+            await asyncio.gather(*writes)
+        else:
+            for write in writes:
+                await write
+        assert len(open_segments(tmp_path)) <= limits.open_files_max
+        for one in specs[::7]:
+            assert len(values(await read_all(engine, one.name))) == number + 1
+        assert len(open_segments(tmp_path)) <= limits.open_files_max
+    await engine.close()
+    again = EngineSegment(tmp_path, limits=limits)
+    await again.open()
+    for one in specs:
+        assert values(await read_all(again, one.name)) == [b"0", b"1", b"2", b"3"]
+    await again.close()

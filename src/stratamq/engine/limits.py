@@ -51,7 +51,9 @@ class EngineLimits:
 
     open_files_max: int = 4096
     """EngineSegment: segment files that stay open for their next use. Above: those used longest ago
-    are closed, as soon as no reader holds them. Files with unsynced writes stay open besides."""
+    are closed, as soon as no reader holds them. Files with unsynced writes (`flush=os`, `interval`)
+    are one half at most. Above: those written longest ago are synced and closed, and the write that
+    needs another waits for that."""
 
     shards_opened_first_max: int = 1000
     """EngineSegment: shards that are opened before the engine is. Where there are more, those that

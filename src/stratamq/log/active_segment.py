@@ -214,7 +214,8 @@ class ActiveSegment(Segment):
 
     def _hold(self) -> File:
         """The file, held until the next sync: a descriptor that is opened later might not get the
-        error of a write that failed before."""
+        error of a write that failed before. How many may be held at once, and why none is closed
+        before: `stratamq.engine.segment.unsynced_files`."""
         if self._held is None:
             self._held = self.disk.open(self.path)
         return self._held

@@ -15,7 +15,7 @@ import errno
 import mmap
 import os
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar, cast
@@ -253,12 +253,13 @@ class RealDisk:
         open_files_max: int = OPEN_FILES_MAX,
         free_later: Callable[[int], None] = os.close,
         together: Callable[[Sequence[Callable[[], None]]], Sequence[OSError | None]] = one_by_one,
+        held: Sized = (),
     ) -> None:
         """`free_later` gets the descriptors of large files that were removed; see
         `stratamq.log.freeing`. `together` makes many blocking calls, on threads where it has
-        some."""
+        some. `held` are the files that writers keep open: they count among `open_files_max`."""
         self._free_later, self._together = free_later, together
-        self._cache: OpenFiles[RealFile | Buffer] = OpenFiles(open_files_max)
+        self._cache: OpenFiles[RealFile | Buffer] = OpenFiles(open_files_max, held)
 
     def open(self, path: Path, *, create: bool = False) -> File:
         key = str(path), False

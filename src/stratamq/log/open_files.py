@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from heapq import nsmallest
 from itertools import count
 from typing import Generic, TypeVar
@@ -34,7 +34,8 @@ class OpenFiles(Generic[Content]):
       each thread that is opening a file right now. Above that, those used longest ago leave.
     - The cache and its callers hold a file by reference, and the last of them to drop it closes it:
       eviction never takes a file away from a reader. Descriptors are bounded by `files_max` plus
-      what callers hold.
+      what callers hold. Those that are held for long, by writers, are counted in `held`: there are
+      that many fewer here, so that both together are within `files_max`.
     - The caller that gives a path another meaning (rename, removal) does that first and calls
       `forget` afterwards. Once `forget` has returned, `find` never returns the file that the path
       meant before, and the cache does not hold it: its space comes back with its last reader.
@@ -46,8 +47,8 @@ class OpenFiles(Generic[Content]):
     will find it.
     """
 
-    def __init__(self, files_max: int) -> None:
-        self._files_max = files_max
+    def __init__(self, files_max: int, held: Sized = ()) -> None:
+        self._files_max, self._held = files_max, held
         self._slots: dict[Key, Slot[Content]] = {}
         self._uses = count()
 
@@ -71,8 +72,9 @@ class OpenFiles(Generic[Content]):
             self._slots.pop(key, None)
             raise
         slot.content = content
-        if len(self._slots) > self._files_max:
-            self.evict(max(self._files_max // EVICTED_PART, len(self._slots) - self._files_max))
+        files_max = max(self._files_max - len(self._held), 1)
+        if len(self._slots) > files_max:
+            self.evict(max(files_max // EVICTED_PART, len(self._slots) - files_max))
         return content
 
     def evict(self, files: int) -> int:

@@ -310,8 +310,14 @@ class FileShardLog:
 
     def unsynced(self) -> File | None:
         """The file that `sync` would sync, for a caller that syncs files of many shards together
-        and then calls `end_sync`. None where everything is synced. It is open since `append`."""
-        return self._segments.active.unsynced()
+        and then calls `end_sync`. None where everything is synced, or where a sync would
+        prove nothing since one has failed before. It is open since `append`."""
+        if self._guard.poisoned is not None:
+            return None
+        try:
+            return self._segments.active.unsynced()
+        except OSError as error:
+            raise self._guard.sync_failure(error) from error
 
     def end_sync(self, error: OSError | None) -> None:
         """The file that `unsynced` returned was synced, or that failed: ShardPoisoned."""

@@ -32,6 +32,7 @@ from stratamq.engine.segment.folders import (
     as_storage_error,
 )
 from stratamq.engine.segment.high_watermarks import HighWatermarks
+from stratamq.engine.segment.unsynced_files import UnsyncedFiles
 from stratamq.engine.storage import OpenedStorage, StoredShard, each
 from stratamq.log import names
 from stratamq.log.contract import ShardStore, Step
@@ -55,8 +56,8 @@ from stratamq.model.types import Offset, ShardName
 INDEX_DAMAGED = "index-damaged"
 
 WAVE_FILES_MAX = 256
-"""Files that one commit writes before it syncs them together. The others come after that: each
-takes a descriptor until it is synced."""
+"""Files that are written before they are synced together, or a quarter of `open_files_max` where
+that is less. The others come after that: each takes a descriptor until it is synced."""
 
 logger = logging.getLogger(__name__)
 
@@ -78,12 +79,16 @@ class SegmentStorage:
         self._limits = limits
         self._remover = FileRemover()
         self._sync_threads = SyncThreads()
-        real = RealDisk(limits.open_files_max, self._remover.free_later, self._sync_threads.run)
+        self._stores: dict[ShardName, FileShardLog] = {}
+        self._unsynced = UnsyncedFiles(limits, self._stores)
+        real = RealDisk(
+            limits.open_files_max, self._remover.free_later, self._sync_threads.run, self._unsynced
+        )
         self._disk: Disk = disk or real
+        self._wave_max = min(WAVE_FILES_MAX, max(limits.open_files_max // 4, 1))
         self._open_kv = partial(open_kv, data_dir / INDEX_FOLDER, close_unused=real.close_unused)
         self._folders = ShardFolders(self._disk, self._root)
         self._kv: KVStore
-        self._stores: dict[ShardName, FileShardLog] = {}
         self._index_is_aside = False
         self.syncs, self._counting = Durations(), threading.Lock()
         """Of commits that promise a sync: from the first write to the last sync."""
@@ -253,7 +258,8 @@ class SegmentStorage:
         self._folders.make(specs, left)
         self._indexes.add(spec.name for spec in specs)
         stores = [self._log(spec, fresh=True) for spec in specs]
-        self._folders.confirm(specs)
+        for start in range(0, len(specs), self._wave_max):
+            self._folders.confirm(specs[start : start + self._wave_max])
         for store in stores:
             store.names_are_durable()
         return stores
@@ -293,26 +299,38 @@ class SegmentStorage:
             raise as_storage_error(error) from error
         _ours(store).poison("it was deleted")
         self._stores.pop(spec.name, None)
+        self._unsynced.forget(spec.name)
 
     def commit(self, groups: Sequence[Group], *, waits: bool = True) -> Step | None:
         """Write the batches of all shards, sync their files together, and write the index rows of
         all of them at once."""
-        stored = self._store(groups)
+        stored = self._store(groups, waits=waits)
         rows = self._kv.batch()
         some = False
         for group, log, syncs in stored:
             if group.error is None and log.stage_index(rows, durable=syncs):
                 some = True
-        if not some:
-            return None
-        write = partial(self._write_rows, rows, stored)
-        if waits:
-            write()
-            return None
-        try:
-            return None if self._kv.write_at_once(rows) else write
-        except StrataError:
-            return write
+        left: Step | None = None
+        if some:
+            write = partial(self._write_rows, rows, stored)
+            if waits:
+                write()
+                return None
+            try:
+                left = None if self._kv.write_at_once(rows) else write
+            except StrataError:
+                left = write
+        if not waits and len(self._unsynced.lanes[groups[0].shard.lane]) > self._unsynced.lane_max:
+            return partial(self._finish, left, groups)
+        return left
+
+    def _finish(self, left: Step | None, groups: Sequence[Group]) -> None:
+        """After a commit by the event loop, which opened no file but may have written to more
+        files than may have unsynced writes."""
+        if left is not None:
+            left()
+        unsynced = self._unsynced
+        unsynced.close_oldest(self._disk, groups[0].shard.lane, unsynced.lane_max, groups)
 
     def _write_rows(self, rows: KVBatch, stored: Sequence[Stored]) -> None:
         try:
@@ -321,7 +339,7 @@ class SegmentStorage:
             for group, log, _ in stored:
                 group.error = group.error or log.poison(f"its index could not be written: {error}")
 
-    def _store(self, groups: Sequence[Group]) -> list[Stored]:
+    def _store(self, groups: Sequence[Group], *, waits: bool) -> list[Stored]:
         """Write the batches, and sync them where promised. What fails is the `error` of its group.
         A group that is alone has both in one call to the disk."""
         alone, syncs, began = len(groups) == 1, False, time.perf_counter()
@@ -333,19 +351,27 @@ class SegmentStorage:
             if not group.batches:
                 continue
             shard = group.shard
-            one = group, self._stores[shard.name], shard.syncs
+            log, durable = self._stores[shard.name], alone and shard.syncs
             syncs = syncs or shard.syncs
-            if len(unsynced) == WAVE_FILES_MAX:
-                self._sync(unsynced)
+            holding = self._unsynced.lanes[shard.lane]
+            if not durable and shard.name not in holding:
+                full = waits and len(holding) >= self._unsynced.lane_max
+                if len(unsynced) == self._wave_max or (full and unsynced):
+                    self._sync(unsynced)
+                elif full:
+                    kept_max = self._unsynced.lane_max - 1
+                    self._unsynced.close_oldest(self._disk, shard.lane, kept_max, groups)
+                holding[shard.name] = shard
             try:
-                if alone:
-                    one[1].append(group.batches, durable=one[2])
-                else:
-                    self._append(one, unsynced)
+                log.append(group.batches, durable=durable)
+            except TooManyOpenFiles as error:
+                group.error = self._append_again(group, log, groups) if waits else error
             except StrataError as error:
                 group.error = error
-            else:
-                stored.append(one)
+            if group.error is None:
+                stored.append((group, log, shard.syncs))
+                if shard.syncs and not alone:
+                    unsynced.append(stored[-1])
         if unsynced:
             self._sync(unsynced)
         if syncs:
@@ -354,6 +380,18 @@ class SegmentStorage:
                 self.syncs.total_s += took_s
                 self.syncs.counts[bisect_left(SECONDS, took_s)] += 1
         return stored
+
+    def _append_again(
+        self, group: Group, log: FileShardLog, groups: Sequence[Group]
+    ) -> StrataError | None:
+        """Where no descriptor was left: after all files are synced and closed that the lane holds.
+        The error, if it fails again."""
+        self._unsynced.close_oldest(self._disk, group.shard.lane, 0, groups)
+        try:
+            log.append(group.batches, durable=group.shard.syncs and len(groups) == 1)
+        except StrataError as error:
+            return error
+        return None
 
     def _save_epochs(self, groups: Sequence[Group]) -> None:
         """A shard's first batch under a new leader is written after that epoch is durable. `append`
@@ -365,28 +403,16 @@ class SegmentStorage:
                 if one is not None:
                     unsaved.append(one)
         if len(unsaved) > 1:
-            for start in range(0, len(unsaved), WAVE_FILES_MAX):
-                save_together(self._disk, unsaved[start : start + WAVE_FILES_MAX])
-
-    def _append(self, one: Stored, unsynced: list[Stored]) -> None:
-        """Files stay open until they are synced. Where no descriptor is left, they are synced
-        early."""
-        group, log, syncs = one
-        try:
-            log.append(group.batches)
-        except TooManyOpenFiles:
-            if not unsynced:
-                raise
-            self._sync(unsynced)
-            log.append(group.batches)
-        if syncs:
-            unsynced.append(one)
+            for start in range(0, len(unsaved), self._wave_max):
+                save_together(self._disk, unsaved[start : start + self._wave_max])
 
     def _sync(self, unsynced: list[Stored]) -> None:
         """Sync the files of these shards together. One that fails is the trouble of its shard."""
         waiting: list[Stored] = []
         files: list[File] = []
         for one in unsynced:
+            shard = one[0].shard
+            self._unsynced.lanes[shard.lane].pop(shard.name, None)
             file = one[1].unsynced()
             if file is not None:
                 waiting.append(one)
@@ -406,9 +432,10 @@ class SegmentStorage:
 
     def close(self) -> None:
         """Everything, also where a store fails: that is raised at the end."""
-        stores, self._stores = self._stores, {}
+        stores = list(self._stores.values())
+        self._stores.clear()
         try:
-            each(stores.values(), lambda store: store.close())
+            each(stores, lambda store: store.close())
         finally:
             self._remover.close()
             self._sync_threads.close()

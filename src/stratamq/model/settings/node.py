@@ -172,7 +172,9 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             name="files.open.max",
             default=4096,
             minimum=16,
-            doc="Segment files held open. Above: the one unused longest is closed until needed.",
+            doc="Segment files held open. Above: the one unused longest is closed until needed. "
+            "Files with writes that are not synced yet (`flush` is `os` or `interval`) are one "
+            "half at most. Above: those that wait longest are synced and then closed.",
         ),
         Setting(
             name="files.reserved",
