@@ -14,6 +14,7 @@ from stratamq.engine.segment.storage import SEGMENTS_FOLDER
 from stratamq.model.clock import ManualClock
 from stratamq.model.types import ShardName
 from tests.engine.support import NOW, fetch_all, read_all, record, spec, values
+from tests.waiting import every
 
 ROUNDS = 25
 SHARDS = [ShardName(f"topic_{number}") for number in range(4)]
@@ -85,12 +86,12 @@ async def test_files_with_unsynced_writes_are_within_the_limit(
             for write in writes:
                 await write
         assert len(open_segments(tmp_path)) <= limits.open_files_max
-        for one in specs[::7]:
+        for one in every(specs[::7]):
             assert len(values(await read_all(engine, one.name))) == number + 1
         assert len(open_segments(tmp_path)) <= limits.open_files_max
     await engine.close()
     again = EngineSegment(tmp_path, limits=limits)
     await again.open()
-    for one in specs:
+    for one in every(specs):
         assert values(await read_all(again, one.name)) == [b"0", b"1", b"2", b"3"]
     await again.close()
