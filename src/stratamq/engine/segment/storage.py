@@ -365,7 +365,7 @@ class SegmentStorage:
             try:
                 log.append(group.batches, durable=durable)
             except TooManyOpenFiles as error:
-                group.error = self._append_again(group, log, groups) if waits else error
+                group.error = self._append_again(group, log, groups, unsynced) if waits else error
             except StrataError as error:
                 group.error = error
             if group.error is None:
@@ -382,11 +382,14 @@ class SegmentStorage:
         return stored
 
     def _append_again(
-        self, group: Group, log: FileShardLog, groups: Sequence[Group]
+        self, group: Group, log: FileShardLog, groups: Sequence[Group], unsynced: list[Stored]
     ) -> StrataError | None:
-        """Where no descriptor was left: after all files are synced and closed that the lane holds.
-        The error, if it fails again."""
-        self._unsynced.close_oldest(self._disk, group.shard.lane, 0, groups)
+        """Where no descriptor was left: after the files of this commit are synced early, or all
+        that the lane holds. The error, if it fails again."""
+        if unsynced:
+            self._sync(unsynced)
+        else:
+            self._unsynced.close_oldest(self._disk, group.shard.lane, 0, groups)
         try:
             log.append(group.batches, durable=group.shard.syncs and len(groups) == 1)
         except StrataError as error:
