@@ -14,7 +14,7 @@ from rocksdict import Options, Rdict
 
 from stratamq.log import kv as kv_module
 from stratamq.log.kv import KVStore, RocksKV, make_writable, sync_all
-from stratamq.model.errors import Closed, KVDamaged, StorageError
+from stratamq.model.errors import Closed, DiskFull, KVDamaged, StorageError
 
 KILLED = """
 import os, signal, sys
@@ -190,6 +190,27 @@ def test_a_store_that_could_not_be_opened_again_is_readable_and_then_writable(
     kv.close()
     with pytest.raises(Closed):
         kv.reopen()
+
+
+def test_on_a_full_disk_a_store_is_not_closed_to_be_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither writing nor reading might be possible afterwards: opening takes room."""
+    monkeypatch.setattr(kv_module, "REOPEN_PAUSE_S", 0)
+    kv = RocksKV(tmp_path)
+    put(kv, b"a")
+    before = {path.name: path.stat().st_ino for path in tmp_path.iterdir()}
+    monkeypatch.setattr(kv_module, "free_bytes", lambda path: 4096)
+    for _ in range(2):
+        with pytest.raises(DiskFull):
+            kv.reopen()
+        assert kv.get(b"a") == b""
+    assert {path.name: path.stat().st_ino for path in tmp_path.iterdir()} == before
+    monkeypatch.undo()
+    make_writable(kv)
+    put(kv, b"b")
+    assert kv.get(b"a") == kv.get(b"b") == b""
+    kv.close()
 
 
 def test_writers_of_a_store_that_cannot_be_opened_do_not_each_try_it(

@@ -9,6 +9,7 @@ as well, together with everything written before it.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -51,6 +52,7 @@ REOPEN_ATTEMPTS_MAX = 50
 REOPEN_WAIT_S = 0.02
 STALL_WAIT_S = 0.005
 
+NEW_FILES_BYTES = 128 << 10
 REOPEN_PAUSE_S = 0.5
 """After a database could not be opened again, calls fail for so long without another attempt:
 readers can use it meanwhile, and many writers on a full disk cost little."""
@@ -220,6 +222,8 @@ class RocksKV:
     After a failed write RocksDB refuses every other one until it is opened again. This class does
     that itself, before the next write; where only descriptors were wanting, within the same one.
     While that does not succeed, the database is open for reading, or else each call tries again.
+    On a full disk it is not tried: the database as it is serves reads, and one that was closed
+    might not be opened even for them.
     """
 
     def __init__(
@@ -405,6 +409,10 @@ class RocksKV:
         if self._closed:
             raise Closed("the key-value store is closed")
         self._refuses_writes = True
+        if self._is_open and not _has_room(self._path):
+            self._failure = DiskFull(f"{self._path}: the disk is full")
+            self._retry_at_s = time.monotonic() + REOPEN_PAUSE_S
+            raise DiskFull(str(self._failure))
         with suppress(StorageError):
             self._release()
         self._close_unused()
@@ -452,6 +460,21 @@ class RocksKV:
             self._reopen_if_due()
         if self._closed:
             raise Closed("the key-value store is closed")
+
+
+def free_bytes(path: Path) -> int:
+    found = os.statvfs(path)
+    return found.f_bavail * found.f_frsize
+
+
+def _has_room(path: Path) -> bool:
+    """Whether the database can be opened for writing: RocksDB turns its log into a table, and
+    begins new files. Files that went meanwhile are for the opening to report."""
+    try:
+        wanted = NEW_FILES_BYTES + sum(file.stat().st_size for file in path.glob("*.log"))
+        return free_bytes(path) >= wanted
+    except OSError:
+        return True
 
 
 class _Stalled(StorageError):
