@@ -14,6 +14,11 @@ from tests.waiting import let_run, until
 MIB = 1 << 20
 
 
+async def reserved(budget: AnswerBudget, wanted_bytes: int, patience_s: float = 100.0) -> int:
+    deadline = asyncio.get_running_loop().time() + patience_s
+    return await budget.reserve(wanted_bytes, deadline)
+
+
 async def in_task(work: Callable[[], Awaitable[None]]) -> None:
     async def run() -> None:
         await work()
@@ -160,8 +165,8 @@ async def test_long_answers_leave_half_of_it_to_fetches() -> None:
 
     tasks = [asyncio.create_task(work()) for _ in range(10)]
     await until(lambda: budget.used_bytes == 2 * MIB)
-    with budget.reserved(MIB) as granted:
-        assert granted == MIB
+    assert await reserved(budget, MIB) == MIB
+    budget.give(MIB)
     begun.set()
     await asyncio.wait(tasks)
     assert budget.used_bytes == 0
@@ -214,3 +219,84 @@ async def test_parts_that_outlive_their_answer_are_not_counted() -> None:
     async with asyncio.timeout(10):
         await asyncio.gather(*parts)
     assert budget.used_bytes == 0
+
+
+# -- fetches ---------------------------------------------------------------------------------------
+
+
+async def test_fetches_get_what_comes_back_in_the_order_in_which_they_came() -> None:
+    budget = AnswerBudget(16 * MIB)
+    budget.take(16 * MIB)
+    order: list[int] = []
+
+    async def fetch(number: int) -> None:
+        assert await reserved(budget, MIB) == MIB
+        order.append(number)
+
+    waiting = [asyncio.create_task(fetch(number)) for number in range(6)]
+    await let_run()
+    budget.give(MIB - 1)
+    await let_run()
+    assert not order, "one byte is missing"
+    budget.give(2 * MIB + 1)
+    await until(lambda: len(order) == 3)
+    await let_run()
+    assert (order, budget.used_bytes) == ([0, 1, 2], 16 * MIB)
+    budget.give(16 * MIB)
+    await asyncio.gather(*waiting)
+    assert (order, budget.used_bytes) == ([0, 1, 2, 3, 4, 5], 3 * MIB)
+
+
+async def test_a_fetch_does_not_pass_one_that_waits_for_more() -> None:
+    budget = AnswerBudget(16 * MIB)
+    budget.take(16 * MIB - 100)
+    large = asyncio.create_task(reserved(budget, MIB))
+    await let_run()
+    small = asyncio.create_task(reserved(budget, 10))
+    await let_run()
+    assert not small.done()
+    large.cancel()
+    assert await small == 10, "the line moves on when its first has left"
+
+
+async def test_a_fetch_that_wants_very_much_begins_with_a_part_of_it() -> None:
+    budget = AnswerBudget(16 * MIB)
+    budget.take(14 * MIB)
+    assert await reserved(budget, 50 * MIB) == 2 * MIB
+
+
+async def test_the_time_in_line_ends() -> None:
+    budget = AnswerBudget(16 * MIB)
+    budget.take(16 * MIB)
+    assert await reserved(budget, MIB, 0.01) == 0
+    waiting = asyncio.create_task(reserved(budget, MIB))
+    await let_run()
+    budget.end_turns()
+    assert await waiting == 0
+    assert budget.used_bytes == 16 * MIB
+
+
+async def test_a_fetch_that_goes_away_with_its_grant_gives_it_back() -> None:
+    budget = AnswerBudget(16 * MIB)
+    budget.take(16 * MIB)
+    gone, following = (asyncio.create_task(reserved(budget, 16 * MIB)) for _ in range(2))
+    await let_run()
+    budget.give(16 * MIB)
+    asyncio.get_running_loop().call_soon(gone.cancel)  # granted, and its task has not run yet
+    async with asyncio.timeout(10):
+        assert await following == 16 * MIB
+    assert gone.cancelled()
+    assert budget.used_bytes == 16 * MIB
+
+
+async def test_what_was_read_and_is_counted_as_an_answer_is_not_granted_to_others() -> None:
+    budget = AnswerBudget(2 * MIB)
+    assert await reserved(budget, 2 * MIB) == 2 * MIB
+    waiting = asyncio.create_task(reserved(budget, MIB))
+    await let_run()
+    budget.give(2 * MIB)  # it was read
+    budget.take(2 * MIB)  # and has to be sent
+    await let_run()
+    assert not waiting.done()
+    budget.give(2 * MIB)
+    assert await waiting == MIB

@@ -85,6 +85,9 @@ class EngineShard(ShardHandle):
     def local_start(self) -> Offset:
         return self._live().store.local_start
 
+    def bytes_from(self, offset: Offset) -> int | None:
+        return self._shard.store.active_bytes(offset)
+
     def position(self) -> ShardPosition:
         shard = self._shard if not self._shard.gone else self._live()
         offsets = shard.offsets()

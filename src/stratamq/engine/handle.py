@@ -82,6 +82,11 @@ class ShardHandle(ABC):
     def local_start(self) -> Offset:
         """What is below it is on object storage only."""
 
+    def bytes_from(self, offset: Offset) -> int | None:
+        """At most so many bytes are stored from `offset` on; None where that is not known without
+        asking a disk."""
+        return None
+
     @abstractmethod
     def position(self) -> ShardPosition: ...
 

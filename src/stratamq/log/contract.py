@@ -187,6 +187,10 @@ class ShardStore(Reads, Protocol):
         """What lies from here on is lost with the process. The end, unless snapshots outlive a part
         of the log."""
 
+    def active_bytes(self, offset: Offset) -> int | None:
+        """At most so many bytes lie from `offset` to the end; None below the active segment. It
+        asks no disk."""
+
     @property
     def snapshots(self) -> Snapshots:
         """What was noted about the log at some offsets of it. `restart` may forget them."""

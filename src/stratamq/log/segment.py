@@ -150,6 +150,10 @@ class Segment(ABC):
     def batches(self, position: int = 0) -> Iterator[Intact]:
         return (found for found in self.scan(position) if isinstance(found, Intact))
 
+    def bytes_from(self, offset: Offset) -> int:
+        """The bytes from `offset` on; all of the file where no reader or writer stopped there."""
+        return self.size - self._hints.get(offset, 0)
+
     def _hinted(self, offset: Offset) -> reader.KnownBatch | None:
         """A consumer that reads on where it stopped needs no look-up in the index."""
         position = self._hints.get(offset)

@@ -175,6 +175,10 @@ class FileShardLog:
     def lasting_end(self) -> Offset:
         return self.end_offset
 
+    def active_bytes(self, offset: Offset) -> int | None:
+        active = self._segments.all[-1]
+        return active.bytes_from(offset) if offset >= active.base else None
+
     def read(self, offset: Offset, max_bytes: int, end: Offset) -> bytes:
         return self._segments.read(offset, max_bytes, end)
 

@@ -11,6 +11,7 @@ import pytest
 
 from stratamq.broker.kafka.cluster import uuid_of
 from stratamq.broker.kafka.contract import Caller
+from stratamq.broker.kafka.fetch import api
 from stratamq.engine.engine_shard import EngineShard
 from stratamq.engine.handle import ShardPosition
 from stratamq.model.record import Record
@@ -225,7 +226,10 @@ async def test_a_stop_ends_the_wait(rig: Rig) -> None:
     assert answer.error_code == 0
 
 
-async def test_without_room_nothing_is_read_until_there_is_some(rig: Rig) -> None:
+async def test_without_room_nothing_is_read_until_there_is_some(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "TURN_S", 0.05)
     await rig.core.topics.create("t")
     await write(rig, b"a")
     rig.budget.take(rig.budget.left_bytes)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
-from collections.abc import Iterator
+from collections import OrderedDict, deque
 
 from stratamq.model.errors import AnswerTooLarge
 
@@ -14,11 +13,16 @@ UNCOUNTED_BYTES = 16 << 10
 """Smaller answers are counted when they are encoded: with as many connections as are allowed, they
 fit anyway."""
 
+GRANTED_PART = 16
+"""A fetch that needs more than this part of the budget begins when it can have so much. With less,
+many fetches of a few bytes each would each read a whole first batch, and exceed the budget."""
+
 
 class AnswerBudget:
     """Bytes of answers that were read or encoded and have not left yet, over all connections.
 
-    A handler that reads for a client reserves bytes first and reads no more than it was granted.
+    A fetch that reads on threads reserves bytes first and reads no more than it was granted. When
+    too few are left, it waits in line, and gets them in the order of the line as they come back.
     One that describes things counts them in a `LongAnswer` before it describes them. The connection
     then counts what it has to send, until it is sent. So a thousand clients that ask for much and
     read slowly share one limit. What is counted nowhere may not be held: a fetch that waits for
@@ -31,6 +35,10 @@ class AnswerBudget:
         """When so much is used, long answers wait: the rest is for fetches."""
         self._answer_max = answer_bytes_max
         self.used_bytes = 0
+        self._fetches: OrderedDict[asyncio.Future[int], int] = OrderedDict()
+        """Fetches that wait for bytes, and how many each wants, in the order in which they came."""
+        self._grants = False
+        """Whether `_grant` is about to run."""
         self._long: dict[asyncio.Task[object], int] = {}
         """Bytes of long answers by the tasks that make them, the oldest first."""
         self._long_bytes = 0
@@ -52,16 +60,68 @@ class AnswerBudget:
     def give(self, size_bytes: int) -> None:
         self.used_bytes -= size_bytes
         self._wake()
+        if self._fetches and not self._grants:
+            self._grant_soon()
 
-    @contextlib.contextmanager
-    def reserved(self, wanted_bytes: int) -> Iterator[int]:
-        """Reserve as many of the bytes as are left; 0 when none are."""
-        granted = min(wanted_bytes, self.left_bytes)
-        self.take(granted)
+    # -- fetches -------------------------------------------------------------------------------
+
+    async def reserve(self, wanted_bytes: int, deadline: float) -> int:
+        """Wait in line, until `deadline` by the event loop's clock, and return how many bytes are
+        reserved: some or all of those wanted; 0 when the deadline has passed. The caller gives them
+        back."""
+        if not self._fetches and self._suffices(wanted_bytes):
+            granted = min(wanted_bytes, self.left_bytes)
+            self.take(granted)
+            return granted
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[int] = loop.create_future()
+        self._fetches[turn] = wanted_bytes
+        timer = loop.call_at(deadline, self._end_turn, turn)
         try:
-            yield granted
+            return await turn
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                self._end_turn(turn)
+            else:  # the caller goes away with what it was just granted
+                self.give(turn.result())
+            raise
         finally:
-            self.give(granted)
+            timer.cancel()
+
+    def end_turns(self) -> None:
+        """Let all that wait in line go on without bytes."""
+        for turn in tuple(self._fetches):
+            self._end_turn(turn)
+
+    def _suffices(self, wanted_bytes: int) -> bool:
+        return self.left_bytes >= min(wanted_bytes, max(self.bytes_max // GRANTED_PART, 1))
+
+    def _end_turn(self, turn: asyncio.Future[int]) -> None:
+        """The next in line may want less."""
+        if self._fetches.pop(turn, None) is not None and self._fetches and not self._grants:
+            self._grant_soon()
+        if not turn.done():
+            turn.set_result(0)
+
+    def _grant_soon(self) -> None:
+        """Not at once: what a fetch gives back after reading is counted again, as its answer, in
+        the same turn of the event loop."""
+        self._grants = True
+        asyncio.get_running_loop().call_soon(self._grant)
+
+    def _grant(self) -> None:
+        self._grants = False
+        while self._fetches:
+            turn, wanted_bytes = next(iter(self._fetches.items()))
+            if not turn.done():
+                if not self._suffices(wanted_bytes):
+                    return
+                granted = min(wanted_bytes, self.left_bytes)
+                self.take(granted)
+                turn.set_result(granted)
+            del self._fetches[turn]
+
+    # -- long answers --------------------------------------------------------------------------
 
     async def _woken(self, turn: asyncio.Future[None]) -> None:
         try:
@@ -86,8 +146,6 @@ class AnswerBudget:
             turn = self._line.popleft()
             if _end_wait(turn):
                 self._next = turn
-
-    # -- long answers --------------------------------------------------------------------------
 
     def begin(self) -> LongAnswer:
         """An answer that the current task makes."""

@@ -131,6 +131,9 @@ class PersistedShardStore:
     def lasting_end(self) -> Offset:
         return self.disk.end_offset
 
+    def active_bytes(self, offset: Offset) -> int | None:
+        return self.memory.active_bytes(offset)
+
     @property
     def snapshots(self) -> Snapshots:
         """They are kept with the disk's part. Those of what is lost with memory lie past its end at

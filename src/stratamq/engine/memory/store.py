@@ -93,6 +93,10 @@ class MemoryShardStore:
         """Snapshots last no longer than the log."""
         return self.end_offset
 
+    def active_bytes(self, offset: Offset) -> int | None:
+        active = self._segments[-1]
+        return active.size_bytes if offset >= active.base else None
+
     def snapshot(self) -> tuple[MemorySegment, ...]:
         """The segments of this moment; the last may still grow."""
         return self._segments

@@ -49,6 +49,10 @@ class RocksReads:
     def lasting_end(self) -> Offset:
         return self.end_offset
 
+    def active_bytes(self, offset: Offset) -> int | None:
+        active = self._segments[-1]
+        return active.size_bytes if offset >= active.base else None
+
     def offsets_by_key(self, key: bytes, end: Offset) -> Iterator[Offset] | None:
         if not self.config.flag("index.key"):
             return None

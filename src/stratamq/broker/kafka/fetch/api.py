@@ -49,6 +49,11 @@ ANSWERED_AT_ONCE = 512
 FILLED_AT_ONCE = 64
 """Partitions of a larger answer between two looks at the clock."""
 
+TURN_S = 5.0
+"""How long a Fetch waits for its turn at the budget for answers, even if its client wants to wait
+less. When the time is over, it is answered without records: clients that do not read their answers
+hold the budget."""
+
 
 class Fetch(Family):
     """The family of one API. `stop` ends all waiting, so that no client is kept from leaving."""
@@ -78,6 +83,7 @@ class Fetch(Family):
     def wake_all(self) -> None:
         """Answer all that wait, with the records that are there."""
         self._stopping = True
+        self._budget.end_turns()
         for waiting in tuple(self.waiting):
             waiting.expire()
 
@@ -130,14 +136,16 @@ class Fetch(Family):
     async def _fetch(self, request: FetchRequest, caller: Caller, plan: FetchPlan) -> FetchResponse:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max(request.max_wait_ms, 0) / 1000
-        last = await self.read_pass(plan.wanted, request)
+        last = await self.read_pass(plan.wanted, request, deadline)
         if not self.is_enough(last, request) and loop.time() < deadline:
             done: asyncio.Future[FetchPass] = loop.create_future()
-            waiting = WaitingFetch(self, last, request, deadline, partial(_set, done))
+            waiting = WaitingFetch(self, last, request, deadline, partial(self._hold, done))
             try:
                 last = await done
             finally:
                 waiting.cancel()
+                if not done.cancelled():
+                    self._budget.give(done.result().found_bytes)
         if len(last.answers) <= ANSWERED_AT_ONCE:
             return self._response(plan, last, caller.version)
         self._budget.take(last.found_bytes)  # what waits for its turn is held meanwhile
@@ -145,6 +153,12 @@ class Fetch(Family):
             return await in_turns(self._response_in_steps(plan, last, caller.version))
         finally:
             self._budget.give(last.found_bytes)
+
+    def _hold(self, done: asyncio.Future[FetchPass], last: FetchPass) -> None:
+        """What was read counts as used until the task goes on."""
+        if not done.done():
+            self._budget.take(last.found_bytes)
+            done.set_result(last)
 
     def _plan(self, request: FetchRequest, caller: Caller) -> FetchPlan:
         by_id, now_ms = caller.version >= BY_ID_SINCE, self._services.clock.now_ms()
@@ -161,15 +175,23 @@ class Fetch(Family):
         bytes_max = min(request.max_bytes, self._bytes_max, left_bytes)
         return FetchPass(self._partitions, self._cold, asked, bytes_max, request.isolation_level)
 
-    async def read_pass(self, asked: Sequence[Asked], request: FetchRequest) -> FetchPass:
+    async def read_pass(
+        self, asked: Sequence[Asked], request: FetchRequest, deadline: float
+    ) -> FetchPass:
         """A whole pass, with what threads and object storage have to read. What it may read counts
-        as used meanwhile."""
-        limit = self._services.config.number("kafka.fetch.bytes.max")
-        with self._budget.reserved(min(request.max_bytes, limit)) as granted:
-            isolation = request.isolation_level
-            done = FetchPass(self._partitions, self._cold, asked, granted, isolation)
-            await done.look_all()
+        as used meanwhile; it waits until the budget has so much."""
+        limit = min(request.max_bytes, self._services.config.number("kafka.fetch.bytes.max"))
+        done = FetchPass(self._partitions, self._cold, asked, limit, request.isolation_level)
+        await done.look_all()
+        if (wanted_bytes := done.readable_bytes()) <= 0:
             await done.read()
+            return done
+        ends = max(deadline, asyncio.get_running_loop().time() + TURN_S)
+        granted = await self._budget.reserve(wanted_bytes, ends)
+        try:
+            await done.read(granted if granted < wanted_bytes else limit)
+        finally:
+            self._budget.give(granted)
         return done
 
     def is_enough(self, done: FetchPass, request: FetchRequest) -> bool:
@@ -243,11 +265,6 @@ class Fetch(Family):
 
 async def _refused(code: ErrorCode) -> FetchResponse:
     return FetchResponse(error_code=code, responses=[])
-
-
-def _set(done: asyncio.Future[FetchPass], last: FetchPass) -> None:
-    if not done.done():
-        done.set_result(last)
 
 
 def _for_old_clients(answer: FetchablePartitionResponse) -> FetchablePartitionResponse:

@@ -87,7 +87,9 @@ class ColdFetches:
         read = self._reads.get(position)
         if read is None or read.task is not task or task.cancelled():
             return
-        read.done_at = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        read.done_at = loop.time()
+        loop.call_later(KEPT_S, self._forget_old)  # fetches may wait for the bytes that it holds
         if error := task.exception():
             logger.error("a read of object storage failed", exc_info=error)
             self.forget(position)
@@ -100,7 +102,7 @@ class ColdFetches:
     def _forget_old(self) -> None:
         since = asyncio.get_running_loop().time() - KEPT_S
         for position, read in list(self._reads.items()):
-            if read.done_at is not None and read.done_at < since:
+            if read.done_at is not None and read.done_at <= since:
                 self.forget(position)
 
     def _forget_one(self) -> bool:

@@ -88,7 +88,6 @@ class FetchPass:
         "found_bytes",
         "is_cold",
         "is_full",
-        "is_starved",
         "offsets_read",
         "skips",
         "standing",
@@ -114,7 +113,6 @@ class FetchPass:
         self.offsets_read: dict[int, int] = {}
         """How many offsets the records of an answer lead over, by index; only where it has any."""
         self.found_bytes = 0
-        self.is_starved = bytes_max <= 0
         self.failed = False
         self.skips = False
         """Whether an answer leads a consumer over deleted records: it does not wait for more."""
@@ -182,8 +180,11 @@ class FetchPass:
 
     def read_at_once(self) -> bool:
         """Read what is in memory, in the order of the request and in the same turn of the loop in
-        which it was looked at. False: the rest takes a thread, or object storage."""
+        which it was looked at. False: the rest takes a thread, object storage, or a turn at the
+        budget."""
         todo = self._todo
+        if todo and self._left_bytes <= 0:
+            return False
         while todo:
             at, one = todo[0]
             limit = min(one.wanted.partition_max_bytes, self._left_bytes)
@@ -204,9 +205,23 @@ class FetchPass:
             self._take(at, one, fetched)
         return True
 
-    async def read(self) -> None:
-        """Read whatever is left. Object storage is read first: it has been under way for longest,
-        and what it has given by now goes into the answer."""
+    def readable_bytes(self) -> int:
+        """How many bytes `read` could find at most, by the limits and by what is stored."""
+        found = 0
+        for _, one in self._todo:
+            limit = one.wanted.partition_max_bytes
+            stored = one.shard.bytes_from(Offset(one.wanted.fetch_offset))
+            found += max(limit if stored is None else min(limit, stored), 0)
+            if found >= self._left_bytes:
+                return self._left_bytes
+        return found
+
+    async def read(self, bytes_max: int | None = None) -> None:
+        """Read the rest; `bytes_max` is a limit in place of the first one. Object storage is read
+        first: it has been under way for longest, and what it has given by now goes into the
+        answer."""
+        if bytes_max is not None:
+            self._left_bytes = bytes_max
         cold = [(at, one) for at, one in self._todo if one.is_cold]
         self._todo = deque((at, one) for at, one in self._todo if not one.is_cold)
         for at, one in cold:
@@ -226,9 +241,9 @@ class FetchPass:
         return await self._fetch(one, limit) if limit > 0 else None
 
     async def _fetch(self, one: Standing, limit: int) -> ColdAnswer:
-        end = one.end if self._committed else None
+        """No records past the watermark that the answer states, even if it rises meanwhile."""
         try:
-            return await one.shard.fetch(Offset(one.wanted.fetch_offset), limit, end)
+            return await one.shard.fetch(Offset(one.wanted.fetch_offset), limit, one.end)
         except StrataError as error:
             return error
 
@@ -246,6 +261,10 @@ class FetchPass:
             self._answer(at, one, b"", None)
             return
         fetched = task.result()
+        if isinstance(fetched, FetchResult) and fetched.next_offset > one.end:
+            # A Fetch that came later has begun the read. Its records are past our watermark.
+            self._answer(at, one, b"", None)
+            return
         taken = self._take(at, one, fetched)
         if taken or isinstance(fetched, StrataError) or not fetched.data:
             self._cold.forget(position)

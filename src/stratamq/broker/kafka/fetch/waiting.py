@@ -7,12 +7,12 @@ It sleeps until something could change its answer, and then looks only at what h
 | a partition's start or high watermark moves    | looks at it again, in the next loop turn |
 | so much was stored that `min_bytes` is reached | reads, and answers                       |
 | a read of object storage is done               | reads, and answers                       |
-| bytes of the budget for answers come back      | looks again, at most every `STARVED_S`   |
 | `max_wait_ms` is over, or the node stops       | reads once more, and answers             |
 | the client goes away                           | ends without an answer                   |
 
 How much could be read is known without reading: from what the first pass has found, and from how
-many bytes were stored since. So records are read once, when they are answered.
+many bytes were stored since. So records are read once, when they are answered. A read that lacks
+bytes of the budget for answers waits for its turn there (`AnswerBudget.reserve`).
 """
 
 from __future__ import annotations
@@ -30,9 +30,6 @@ from stratamq.wire.kafka.protocol.messages.fetch import FetchRequest
 
 if TYPE_CHECKING:
     from stratamq.broker.kafka.fetch.api import Fetch
-
-STARVED_S = 0.05
-"""How often to look again while the budget for answers is used up."""
 
 SUBSCRIBED_AT_ONCE = 1024
 """Partitions that are subscribed to, or looked at again, in one turn of the event loop."""
@@ -88,8 +85,6 @@ class WaitingFetch:
         for task in first.under_way:
             task.add_done_callback(self._wake)
             self._ends.append(partial(task.remove_done_callback, self._wake))
-        if first.is_starved:
-            self._ends.append(self._loop.call_later(STARVED_S, self._wake).cancel)
 
     def _subscribe(self, first: FetchPass, rest: Iterator[tuple[int, Standing]]) -> None:
         """Many partitions take several turns of the loop: one that has moved until then is looked
@@ -149,7 +144,7 @@ class WaitingFetch:
         """Whether a pass could find enough. What was stored may be hidden from consumers, or not be
         committed yet: then the wait goes on."""
         first = self._pass
-        if first.is_starved or any(task.done() for task in first.under_way):
+        if any(task.done() for task in first.under_way):
             return True
         stored = 0
         for at in self._changed:
@@ -174,7 +169,8 @@ class WaitingFetch:
         return True
 
     async def _read_again(self) -> None:
-        again = await self._family.read_pass(self._pass.asked, self._request)
+        asked = self._pass.asked
+        again = await self._family.read_pass(asked, self._request, self._timer.when())
         self._task = None
         if self._finished is not None:
             self._settle(again)
