@@ -111,8 +111,9 @@ KAFKA_FRONT: tuple[Setting, ...] = (
         name="kafka.response.bytes.max",
         default=256 * MIB,
         minimum=MIB,
-        doc="Bytes of all answers on their way. When it is reached, fetches wait; when half of it "
-        "is, so do other answers over 16 KiB.",
+        doc="Bytes of all answers on their way. When it is reached, fetches wait in line, for five "
+        "seconds or as long as they ask for, and then get no records; when half of it is, other "
+        "answers over 16 KiB wait too.",
     ),
     Setting(
         name="kafka.answer.bytes.max",
