@@ -14,7 +14,8 @@ import sys
 from stratamq.model.config import load
 from stratamq.model.types import Offset
 from stratamq.node.core import NodeCore
-from stratamq.node.server import FRONTS, serve
+from stratamq.node.kafka import KafkaFront
+from stratamq.node.server import serve
 
 
 async def main(data: str, *settings: str) -> None:
@@ -27,7 +28,7 @@ async def main(data: str, *settings: str) -> None:
         print(line, flush=True)
         obeying.append(asyncio.create_task(obey(core)))
 
-    await serve(config, core, [make(config, core) for make in FRONTS], ready)
+    await serve(config, core, [KafkaFront(config, core)], ready)
 
 
 async def obey(core: NodeCore) -> None:
