@@ -48,14 +48,16 @@ async def test_an_object_is_a_file_that_anybody_can_read(store: Store, folder: P
     assert names_in(folder / ".uploads") == set()
 
 
-async def test_an_upload_that_is_under_way_here_is_not_swept(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+async def test_an_upload_that_is_under_way_is_not_swept(
+    store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not even by a sweep of everything, as with `tier.orphan.grace.ms=0`."""
+    """Not even by a sweep of everything, as with `tier.orphan.grace.ms=0`, and of another process,
+    for which another instance stands."""
     name = directory.DirectoryBackend._name
 
     def sweep_before(self: Any, *arguments: Any) -> None:
-        assert self.sweep(int(time.time() * 1000) + 60_000) == 0
+        for one in (self, directory.DirectoryBackend(folder)):
+            assert one.sweep(int(time.time() * 1000) + 60_000) == 0
         name(self, *arguments)
 
     monkeypatch.setattr(directory.DirectoryBackend, "_name", sweep_before)

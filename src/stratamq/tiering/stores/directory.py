@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from stratamq.model.errors import (
     ObjectExists,
@@ -72,8 +74,6 @@ class DirectoryBackend:
 
     def __init__(self, root: Path, *, may_be_new: bool = True) -> None:
         self._root, self._uploads = root, root / UPLOADS
-        self._under_way: set[str] = set()
-        """Uploads of this process, by the names of their temporary files. `sweep` spares them."""
         if not may_be_new and not self._uploads.is_dir():
             raise StoreUnavailable(f"{root} is not there")
         with _translated(str(root)):
@@ -87,14 +87,13 @@ class DirectoryBackend:
 
     def put(self, key: str, source: UploadSource, tags: Tags, *, if_absent: bool) -> None:
         temporary = self._uploads / secrets.token_hex(16)
-        self._under_way.add(temporary.name)
         with _translated(key, writing=True):
             try:
-                self._write(temporary, source, tags)
-                self._name(temporary, self._root / key, if_absent)
+                with self._created(temporary) as file:  # until it has its name
+                    self._write(file, temporary, source, tags)
+                    self._name(temporary, self._root / key, if_absent)
             finally:
                 temporary.unlink(missing_ok=True)
-                self._under_way.discard(temporary.name)
 
     def head(self, key: str) -> Head:
         path = self._root / key
@@ -135,32 +134,39 @@ class DirectoryBackend:
         swept = 0
         with _translated(UPLOADS):
             for path in list(self._uploads.iterdir()):
-                if path.name in self._under_way:
-                    continue
-                with contextlib.suppress(FileNotFoundError):
+                with contextlib.suppress(FileNotFoundError, BlockingIOError):
                     if path.stat().st_mtime_ns // 1_000_000 < before_ms:
-                        path.unlink()
+                        with path.open("rb") as file:
+                            _lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                            path.unlink()
                         swept += 1
         return swept
 
     def close(self) -> None:
         pass
 
-    def _write(self, path: Path, source: UploadSource, tags: Tags) -> None:
-        """Write and sync a file. If `.uploads` has gone (a disk not mounted), the store is down;
-        the folder is not created again."""
-        try:
-            file = path.open("xb")
-        except FileNotFoundError:
-            raise StoreUnavailable(f"{self._uploads} is gone") from None
-        with file:
-            for piece in source.pieces():
-                file.write(piece)
-            file.flush()
-            if self._has_attributes:
-                write_attribute(path, SUMS, tags.sums)
-                write_attribute(path, TOKEN, tags.token)
-            os.fsync(file.fileno())
+    def _created(self, path: Path) -> BinaryIO:
+        """A new file, locked while it is open: a sweep of this or another process spares it, and
+        takes it when its writer is gone. If `.uploads` has gone (a disk not mounted), the store is
+        down; the folder is not created again."""
+        while True:
+            try:
+                file = path.open("xb")
+            except FileNotFoundError:
+                raise StoreUnavailable(f"{self._uploads} is gone") from None
+            _lock(file, fcntl.LOCK_EX)
+            if os.fstat(file.fileno()).st_nlink:
+                return file
+            file.close()  # swept before it was locked
+
+    def _write(self, file: BinaryIO, path: Path, source: UploadSource, tags: Tags) -> None:
+        for piece in source.pieces():
+            file.write(piece)
+        file.flush()
+        if self._has_attributes:
+            write_attribute(path, SUMS, tags.sums)
+            write_attribute(path, TOKEN, tags.token)
+        os.fsync(file.fileno())
 
     def _name(self, temporary: Path, path: Path, if_absent: bool) -> None:
         """Give the file its name. Retried if the folder goes meanwhile: the thread that deletes
@@ -195,6 +201,17 @@ class DirectoryBackend:
                         modified_ms = status.st_mtime_ns // 1_000_000
                         entries.append(walk.Entry(one.name, is_folder, status.st_size, modified_ms))
         return entries
+
+
+def _lock(file: BinaryIO, kind: int) -> None:
+    """BlockingIOError if another has it and `kind` does not wait. Where a file system has no locks,
+    only the age of an upload says whether it is under way."""
+    try:
+        fcntl.flock(file, kind)
+    except BlockingIOError:
+        raise
+    except OSError:
+        pass
 
 
 def sync_folder(folder: Path) -> None:
