@@ -77,7 +77,7 @@ class Sources:
     history: Callable[[], MoverStatus | None]
 
 
-class Collector:
+class MetricsCollector:
     """`text` may be asked for at any time, also while the node starts or stops."""
 
     def __init__(self, sources: Sources) -> None:

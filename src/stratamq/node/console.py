@@ -41,7 +41,7 @@ class ConsoleFront:
         from importlib.metadata import version  # a start without it is quicker
 
         from stratamq.console.app import make_app
-        from stratamq.console.collector import Collector, Sources
+        from stratamq.console.collector import MetricsCollector, Sources
 
         core, kafka = self._core, self._kafka
         sources = Sources(
@@ -57,7 +57,7 @@ class ConsoleFront:
             groups=lambda: kafka.groups,
             history=core.tiering.status,
         )
-        return make_app(self._health, Collector(sources).text)
+        return make_app(self._health, MetricsCollector(sources).text)
 
     async def start(self) -> Address:
         host, port = self._config.text("console.host"), self._config.number("console.port")
