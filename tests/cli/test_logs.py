@@ -11,6 +11,7 @@ import pytest
 
 from stratamq.cli import logs
 from stratamq.model.config import load
+from tests.waiting import every
 
 
 @pytest.fixture(autouse=True)
@@ -63,3 +64,32 @@ def test_below_the_level_nothing_is_said() -> None:
     log, stream = logged(level="error")
     log.warning("never mind")
     assert stream.getvalue() == ""
+
+
+FORGED = "x\n2026-01-01T00:00:00.000Z info stratamq.node forged\r\x1b[2J\u2028\x85"
+
+
+def test_names_of_clients_cannot_forge_a_line_or_reach_a_terminal() -> None:
+    log, stream = logged()
+    log.info("refused %s", FORGED, extra={"fields": {"client": FORGED, "odd": "\x1b[2J"}})
+    try:
+        raise ValueError(FORGED)
+    except ValueError:
+        log.exception("failed")
+    first, second, *trace = stream.getvalue().split("\n")
+    assert r"refused x\n2026" in first
+    assert r'client="x\n2026-01-01T00:00:00.000Z info' in first
+    assert r'odd="\u001b[2J"' in first
+    assert second.endswith(" failed")
+    assert any("forged" in line for line in trace)
+    assert all(line.startswith("    ") for line in trace if line)
+    assert all(c == "\n" or c.isprintable() for c in every(stream.getvalue()))
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_what_is_very_long_is_cut(form: str) -> None:
+    log, stream = logged(form=form)
+    log.info("%s", "e" * 32_000, extra={"fields": {"client": "\n" * 32_000, "count": 10**9}})
+    assert len(stream.getvalue()) < 4000
+    assert "(32000 characters)" in stream.getvalue()
+    assert "1000000000" in stream.getvalue()

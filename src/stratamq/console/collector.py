@@ -259,6 +259,7 @@ def _front(server: KafkaServer) -> Iterable[str]:
         {(APIS[key].name,): one for key, one in server.durations.items() if any(one.counts)}
     )
     yield metrics.REQUEST_ERRORS.rows(refused)
+    yield metrics.SLOW_REQUESTS.rows({(api,): count for api, count in server.watch.slow.items()})
     yield metrics.BYTES_RECEIVED.value(listener.received_bytes)
     yield metrics.BYTES_SENT.value(listener.sent_bytes)
     yield metrics.CONNECTIONS.value(listener.connection_count)

@@ -59,6 +59,12 @@ REQUEST_ERRORS = Metric(
     "answer.",
     ("api", "error"),
 )
+SLOW_REQUESTS = Metric(
+    "stratamq_slow_requests_total",
+    COUNTER,
+    "Requests whose own work took longer than log.slow.ms, by API.",
+    ("api",),
+)
 BYTES_RECEIVED = Metric("stratamq_received_bytes_total", COUNTER, "Bytes that Kafka clients sent.")
 BYTES_SENT = Metric("stratamq_sent_bytes_total", COUNTER, "Bytes that were sent to Kafka clients.")
 CONNECTIONS = Metric("stratamq_connections", GAUGE, "Open connections of Kafka clients.")

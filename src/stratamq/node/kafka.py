@@ -36,6 +36,7 @@ from stratamq.node.identity import cluster_id, sasl_secret
 from stratamq.server.kafka.auth import NoSasl
 from stratamq.server.kafka.refusals import Refusals
 from stratamq.server.kafka.server import KafkaServer, ServerLimits
+from stratamq.server.kafka.watch import RequestWatch
 
 log = logging.getLogger("stratamq.node")
 
@@ -68,7 +69,7 @@ class KafkaFront:
 
     def __init__(self, config: NodeConfig, core: NodeCore) -> None:
         self._config, self._core = config, core
-        self.refusals = Refusals()
+        self.refusals, self.watch = Refusals(), RequestWatch()
         self.server: KafkaServer | None = None
         self.groups: GroupCoordinator | None = None
         self._started = contextlib.AsyncExitStack()
@@ -100,6 +101,7 @@ class KafkaFront:
             quotas=quotas,
             tls=tls_context(config),
             refusals=self.refusals,
+            watch=self.watch,
         )
         async with contextlib.AsyncExitStack() as started:
             await broker.start()
@@ -108,8 +110,8 @@ class KafkaFront:
             started.push_async_callback(self._stop_server, server, fetch, groups)
             advertised = await self._advertise(port)
             warn_if_open(config, host)
-            self._core.configs.listen(lambda: self._limit_connections(server))
-            self._limit_connections(server)
+            self._core.configs.listen(lambda: self._limit(server))
+            self._limit(server)
             self._started = started.pop_all()
         self.server, self.groups = server, groups.coordinator
         here = Address(KAFKA, reachable_name(host), port)
@@ -138,8 +140,9 @@ class KafkaFront:
         groups.wake_all()
         await server.stop(self._config.number("shutdown.grace.ms") / 1000 * GRACE_SHARE)
 
-    def _limit_connections(self, server: KafkaServer) -> None:
+    def _limit(self, server: KafkaServer) -> None:
         """Limit the connections as configured, and to no more than there are descriptors for."""
+        self.watch.limit(self._config.number("log.slow.ms"))
         limits = connection_limits(self._config)
         allowed = self._core.descriptors.connections_max(limits.connections_max)
         server.limit_connections(replace(limits, connections_max=allowed))

@@ -398,6 +398,15 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             choices=("text", "json"),
             doc="text: for people, name=value at the end. json: one object per line.",
         ),
+        Setting(
+            name="log.slow.ms",
+            default=1000,
+            minimum=0,
+            dynamic=True,
+            doc="A request whose own work takes longer is logged as a warning; not the time that "
+            "it waits for its turn, for records or for other members of its group. 0: none is. Of "
+            "more than 10 in a minute only the number is logged.",
+        ),
     ),
 }
 

@@ -37,9 +37,10 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from stratamq.broker.kafka.answer_budget import AnswerBudget
+from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.security.guard import JUDGED_AT_ONCE
 from stratamq.net.connection import Connection
-from stratamq.wire.kafka.protocol import APIS, Buffer, ProtocolError, Request
+from stratamq.wire.kafka.protocol import APIS, Buffer, ProtocolError, Request, RequestHeader
 from stratamq.wire.kafka.protocol.messages.fetch import FetchRequest
 
 
@@ -149,21 +150,27 @@ class RequestSlot:
     """A request's place in the line, or why a frame is none. `answer` is None until it is known, []
     where none is sent. `unpacked_bytes` is what its lists take in memory, `counted_bytes` what of
     its answer counts in the budget. `lags`: another of its kind could overtake it. `cancel` ends
-    its work, where that may be ended. `read_at` is when its frame was read, `busy_s` how long
-    it took to begin."""
+    its work, where that may be ended. `read_at` is when its frame was read, `began_at` when its
+    work began (0: not yet), `busy_s` how long that took, and `wait_s` how long it may wait for
+    records. `header` and `caller` are there once it has begun."""
 
     __slots__ = (
+        "__weakref__",
         "answer",
         "api_key",
+        "began_at",
         "busy_s",
+        "caller",
         "cancel",
         "counted_bytes",
+        "header",
         "kind",
         "lags",
         "read_at",
         "request",
         "size_bytes",
         "unpacked_bytes",
+        "wait_s",
     )
 
     def __init__(self, api_key: int, size_bytes: int, request: Request | ProtocolError) -> None:
@@ -173,8 +180,10 @@ class RequestSlot:
         self.kind = KINDS.get(api_key, RequestKind.ALONE)
         self.unpacked_bytes = 0
         self.lags = False
+        self.header: RequestHeader
+        self.caller: Caller
         self.read_at = time.perf_counter()
-        self.busy_s = 0.0
+        self.began_at = self.busy_s = self.wait_s = 0.0
         self.counted_bytes = 0
         self.answer: list[Buffer] | None = None
         self.cancel: Callable[[], object] | None = None

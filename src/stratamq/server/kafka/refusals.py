@@ -33,7 +33,7 @@ class Refusals:
         for error in errors:
             self._counts[api, error] += 1
         if logger.isEnabledFor(logging.DEBUG):
-            fields = {"api": api, "error": ",".join(errors), **about}
+            fields = {**about, "api": api, "error": ",".join(errors)}
             logger.debug("request refused", extra={"fields": fields})
 
     def failed(self, api_key: int, **about: object) -> None:
@@ -44,7 +44,7 @@ class Refusals:
         api = APIS[api_key].name
         count = self._counts[api, ErrorCode.UNKNOWN_SERVER_ERROR.name]
         level = logging.ERROR if str(count).strip("0") == "1" else logging.DEBUG
-        fields = {"api": api, "count": count, **about}
+        fields = {**about, "api": api, "count": count}
         logger.log(level, "request failed", exc_info=True, extra={"fields": fields})
 
     def another_protocol(self, reason: str, host: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import field
 
 from stratamq.broker.kafka.answer_budget import AnswerBudget
@@ -15,6 +16,7 @@ from stratamq.server.kafka.refusals import Refusals
 from stratamq.server.kafka.request_budget import RequestBudget
 from stratamq.server.kafka.session import KafkaSession
 from stratamq.server.kafka.throttle import NoQuotas, Quotas
+from stratamq.server.kafka.watch import SERVING, RequestWatch
 from stratamq.wire.kafka.protocol import APIS, FRAME_BYTES_MAX, ReceiveBuffers
 
 
@@ -44,12 +46,14 @@ class KafkaServer:
         quotas: Quotas | None = None,
         tls: TlsContext | None = None,
         refusals: Refusals | None = None,
+        watch: RequestWatch | None = None,
     ) -> None:
         self.broker, self.answer_budget = broker, answer_budget
         self.limits = limits or ServerLimits()
         self.security: Security = security or NoSasl()
         self.quotas: Quotas = quotas or NoQuotas()
         self.refusals = refusals or Refusals()
+        self.watch = watch or RequestWatch()
         self.served = {**broker.served, **self.security.served}
         self.request_budget = RequestBudget(self.limits.request_bytes_max)
         self.buffers = ReceiveBuffers()
@@ -70,6 +74,7 @@ class KafkaServer:
         return self.listener.connection_count
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
+        SERVING.thread = threading.get_ident()
         return await self.listener.start(host, port)
 
     async def stop_accepting(self) -> None:
@@ -79,3 +84,4 @@ class KafkaServer:
     async def stop(self, grace_s: float) -> None:
         """What is under way has so long to end; then the rest is cut off."""
         await self.listener.stop(grace_s)
+        self.watch.close()

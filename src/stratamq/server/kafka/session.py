@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from stratamq.broker.kafka.contract import ANONYMOUS, Beginner, Caller
 from stratamq.broker.kafka.produce.answers import Unanswered
@@ -33,6 +34,7 @@ from stratamq.server.kafka.ordering import (
     kind_of,
 )
 from stratamq.server.kafka.throttle import Mute, Stopwatch, record_bytes, throttle
+from stratamq.server.kafka.watch import SERVED, SERVING, about
 from stratamq.wire.kafka.protocol import (
     Buffer,
     ErrorCode,
@@ -250,7 +252,8 @@ class KafkaSession:
         request = slot.request
         assert isinstance(request, Request), "others are not begun"
         slot.request = None  # its answer may wait in line for long, and need not hold its bytes
-        header, body, _ = request
+        header = request.header
+        body: Any = request.body
         body_type = type(body)
         begin = None if self._is_unauthenticated else self._server.broker.beginners.get(body_type)
         handle = self._handler(body_type) if begin is None else None
@@ -262,38 +265,39 @@ class KafkaSession:
         known_by = header.api_version, header.client_id, self._authenticator.principal
         if known_by != self._known_by:  # mostly it is the same as before
             self._known_by, self._caller = known_by, self._caller_of(header)
-        caller = self._caller
+        slot.header, slot.caller = header, self._caller
+        slot.began_at = time.perf_counter()
+        if slot.kind & FETCHES:
+            slot.wait_s = body.max_wait_ms / 1000
         self._line.append(slot)
         self._under_way.began(slot.kind)
-        if begin is not None:
-            if self._begin(begin, slot, header, caller, body):
-                return
-            handle = self._handler(body_type)
-        assert handle is not None, "what can begin has a handler too"
-        work = self._serve(slot, header, caller, handle(body, caller))
-        slot.cancel = self._loop.create_task(work, context=self._context).cancel
+        outer, SERVING.slot = SERVING.slot, slot
+        try:
+            if begin is not None:
+                if self._begin(begin, slot, body):
+                    return
+                handle = self._handler(body_type)
+            assert handle is not None, "what can begin has a handler too"
+            work = self._serve(slot, handle(body, slot.caller))
+        finally:
+            SERVING.slot = outer
+        context = self._context.copy()
+        context.run(SERVED.set, ref(slot))
+        slot.cancel = self._loop.create_task(work, context=context).cancel
 
-    def _begin(
-        self,
-        begin: Beginner,
-        slot: RequestSlot,
-        header: RequestHeader,
-        caller: Caller,
-        body: object,
-    ) -> bool:
+    def _begin(self, begin: Beginner, slot: RequestSlot, body: Any) -> bool:
         """Requests that need no task begin at once. They must not overtake those that had one: a
         producer's batches stay in order."""
         produces = not slot.kind & FETCHES
         if not (produces and self._lagging):
-            idle, began = self._server.quotas.idle, time.perf_counter()
             try:
-                answered = partial(self._answered, slot, header, caller, idle, began)
-                slot.cancel = begin(body, caller, answered)
+                answered = partial(self._answered, slot, self._server.quotas.idle)
+                slot.cancel = begin(body, slot.caller, answered)
                 if slot.cancel is not None:
-                    slot.busy_s = time.perf_counter() - began
+                    slot.busy_s = time.perf_counter() - slot.began_at
                     return True
             except Exception:
-                self._failed(header, caller)
+                self._failed(slot)
                 self._settle(slot, NOTHING)
                 return True
         slot.lags = produces
@@ -318,72 +322,63 @@ class KafkaSession:
 
     # -- answering -----------------------------------------------------------------------------
 
-    async def _serve(
-        self, slot: RequestSlot, header: RequestHeader, caller: Caller, work: Awaitable[Any]
-    ) -> None:
+    async def _serve(self, slot: RequestSlot, work: Awaitable[Any]) -> None:
         quotas = self._server.quotas
         watch = Stopwatch(work) if quotas.times else None
         answer, held_bytes = NOTHING, 0
         try:
             response = await (watch or work)
             if response is not None and (codes := ERROR_CODES[type(response)](response)):
-                self._server.refusals.count(header.api_key, codes, **_about(caller))
+                self._server.refusals.count(slot.api_key, codes, **about(slot))
             if not quotas.idle or getattr(response, "throttle_time_ms", False):
-                self._throttle(slot, header, caller, response, watch.busy_s if watch else 0.0)
+                self._throttle(slot, response, watch.busy_s if watch else 0.0)
             if response is not None:
                 held_bytes = record_bytes(response)  # which others could ask for meanwhile
                 self._server.answer_budget.take(held_bytes)
-                answer = await in_turns(encode_response_in_steps(header, response))
+                answer = await in_turns(encode_response_in_steps(slot.header, response))
         except Unanswered as error:
-            self._server.refusals.count(header.api_key, [error.code], **_about(caller))
+            self._server.refusals.count(slot.api_key, [error.code], **about(slot))
             self.cut_off(str(error))
         except Exception:
-            self._failed(header, caller)
+            self._failed(slot)
         finally:
             self._server.answer_budget.give(held_bytes)
         self._settle(slot, answer)
 
-    def _answered(
-        self,
-        slot: RequestSlot,
-        header: RequestHeader,
-        caller: Caller,
-        idle: bool,
-        began: float,
-        response: Any,
-    ) -> None:
+    def _answered(self, slot: RequestSlot, idle: bool, response: Any) -> None:
         """The same for a request that was begun without a task; `idle`: no client had a quota. What
         is done for it later, when it has waited, is little and not counted as its time."""
         answer = NOTHING
         try:
             if response is not None and (codes := ERROR_CODES[type(response)](response)):
-                self._server.refusals.count(header.api_key, codes, **_about(caller))
+                self._server.refusals.count(slot.api_key, codes, **about(slot))
             if not idle or getattr(response, "throttle_time_ms", False):
-                busy_s = slot.busy_s or time.perf_counter() - began
-                self._throttle(slot, header, caller, response, busy_s)
+                busy_s = slot.busy_s or time.perf_counter() - slot.began_at
+                self._throttle(slot, response, busy_s)
             if response is not None:
-                answer = encode_response(header, response)
+                answer = encode_response(slot.header, response)
         except Exception:
-            self._failed(header, caller)
+            self._failed(slot)
         self._settle(slot, answer)
 
-    def _throttle(
-        self, slot: RequestSlot, header: RequestHeader, caller: Caller, response: Any, busy_s: float
-    ) -> None:
+    def _throttle(self, slot: RequestSlot, response: Any, busy_s: float) -> None:
         sizes = slot.size_bytes, record_bytes(response)
-        cost = RequestCost(header.api_key, *sizes, busy_s * 1000)
-        self._mute.start(throttle(self._server.quotas, caller, cost, response))
+        cost = RequestCost(slot.api_key, *sizes, busy_s * 1000)
+        self._mute.start(throttle(self._server.quotas, slot.caller, cost, response))
 
-    def _failed(self, header: RequestHeader, caller: Caller) -> None:
-        self._server.refusals.failed(header.api_key, **_about(caller))
+    def _failed(self, slot: RequestSlot) -> None:
+        self._server.refusals.failed(slot.api_key, **about(slot))
         self.cut_off("our own failure")
 
     def _settle(self, slot: RequestSlot, answer: list[Buffer]) -> None:
         self._lagging -= slot.lags
+        server = self._server
         took_s = time.perf_counter() - slot.read_at
-        durations = self._server.durations[slot.api_key]
+        durations = server.durations[slot.api_key]
         durations.total_s += took_s
         durations.counts[bisect_left(SECONDS, took_s)] += 1
+        if took_s >= server.watch.least_s:
+            server.watch.look(slot, took_s)
         self._under_way.answered(slot.kind)
         self._inbox.done(slot.size_bytes, slot.unpacked_bytes)
         if self._connection.session is None:
@@ -419,14 +414,3 @@ class KafkaSession:
             self.cut_off("authentication failed")
         elif self._finishing and not self._line:
             self._connection.close()
-
-
-def _about(caller: Caller) -> dict[str, object]:
-    """What the log says of a client."""
-    return {
-        "version": caller.version,
-        "client": caller.client_id,
-        "principal": caller.principal,
-        "host": caller.host,
-        "connection": caller.connection,
-    }
