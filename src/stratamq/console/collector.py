@@ -39,7 +39,7 @@ from stratamq.model.settings.topic import StorageType
 from stratamq.model.types import ShardName, TopicId
 from stratamq.server.kafka.server import KafkaServer
 from stratamq.tiering.mover.progress import MoverStatus
-from stratamq.wire.kafka.protocol import APIS, ErrorCode
+from stratamq.wire.kafka.protocol import APIS
 
 logger = logging.getLogger(__name__)
 
@@ -54,10 +54,6 @@ EMPTY = "Empty"
 """Kafka's name for the state of a group that all members have left; it is not in memory."""
 
 NO_TRAFFIC = TopicTraffic()
-LOGIN_ERRORS = (
-    ErrorCode.SASL_AUTHENTICATION_FAILED.name,
-    ErrorCode.UNSUPPORTED_SASL_MECHANISM.name,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,8 +262,7 @@ def _front(server: KafkaServer) -> Iterable[str]:
     yield metrics.CONNECTIONS_ACCEPTED.value(listener.accepted)
     yield metrics.CONNECTIONS_REFUSED.value(listener.refused)
     yield metrics.TLS_FAILURES.value(listener.handshake_failures)
-    logins = sum(count for (_, error), count in refused.items() if error in LOGIN_ERRORS)
-    yield metrics.AUTHENTICATION_FAILURES.value(logins)
+    yield metrics.AUTHENTICATION_FAILURES.value(server.logins.count)
 
 
 def _history(status: MoverStatus) -> Iterable[str]:

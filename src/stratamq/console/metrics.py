@@ -83,7 +83,7 @@ TLS_FAILURES = Metric(
 AUTHENTICATION_FAILURES = Metric(
     "stratamq_authentication_failures_total",
     COUNTER,
-    "Logins that were refused: wrong user, password or mechanism.",
+    "Logins that failed: wrong user, password, mechanism or certificate, or requests without one.",
 )
 
 # -- topics ----------------------------------------------------------------------------------------

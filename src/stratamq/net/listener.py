@@ -18,6 +18,8 @@ from typing import cast
 from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import CannotListen
 from stratamq.net.connection import Connection, Session, host_of
+from stratamq.net.log_limit import LogLimit
+from stratamq.net.tls import why_no_handshake
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +104,7 @@ class Listener:
         self.accepted = self.refused = self.handshake_failures = 0
         """Connections since the start. `handshake_failures` are of TLS."""
         self._handshakes: dict[asyncio.Task[None], None] = {}
+        self._handshake_lines = LogLimit(self._report_left_out)
         self._shared = memoryview(bytearray(READ_BYTES))
 
     def limit(self, limits: ConnectionLimits) -> None:
@@ -149,6 +152,7 @@ class Listener:
         for connection in list(self._connections):
             connection.abort()
         await self._empty.wait()
+        self._handshake_lines.close()
 
     # -- ConnectionGate ------------------------------------------------------------------------
 
@@ -230,9 +234,23 @@ class Listener:
             )
         except (OSError, asyncio.CancelledError) as error:  # those of TLS and time are OSErrors too
             self.handshake_failures += 1
-            logger.debug("no TLS", extra={"fields": {"host": connection.host, "reason": error}})
+            self._report_handshake(connection.host, error)
             plain.close()
             self.left(connection)
+
+    def _report_handshake(self, host: str, error: BaseException) -> None:
+        """A client whose TLS is set up wrong tries again and again: a few of its lines are
+        enough."""
+        reason = why_no_handshake(error)
+        if reason is None:
+            logger.debug("no TLS", extra={"fields": {"host": host, "reason": error}})
+        elif self._handshake_lines.admits(host):
+            fields = {"host": host, "reason": reason}
+            logger.warning("TLS handshake failed", extra={"fields": fields})
+
+    def _report_left_out(self, host: str, left_out: int) -> None:
+        fields = {"host": host, "left_out": left_out}
+        logger.warning("more failed TLS handshakes were not logged", extra={"fields": fields})
 
     # -- idle connections ----------------------------------------------------------------------
 

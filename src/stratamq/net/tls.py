@@ -92,3 +92,36 @@ def principal_of(certificate: Mapping[str, object] | None) -> str | None:
 
 def _escaped(value: str) -> str:
     return "".join(f"\\{char}" if char in _ESCAPED else char for char in value)
+
+
+# -- handshakes that fail --------------------------------------------------------------------------
+
+_OLD = "the client offers no version of TLS from 1.2 on"
+_DISTRUST = "the client does not accept the node's certificate"
+_WORDS = {
+    "HTTP_REQUEST": "HTTP on a port for TLS",
+    "WRONG_VERSION_NUMBER": "a client without TLS, or of another protocol, on a port for TLS",
+    "UNSUPPORTED_PROTOCOL": _OLD,
+    "VERSION_TOO_LOW": _OLD,
+    "NO_SHARED_CIPHER": "client and node have no cipher in common",
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client has no certificate, which is required",
+    "PROTOCOL_VERSION": "the client accepts no version of TLS that the node has",
+    "HANDSHAKE_FAILURE": "the client has no cipher or version in common with the node",
+    "UNKNOWN_CA": f"{_DISTRUST}: it does not know the authority that signed it",
+    "CERTIFICATE_EXPIRED": f"{_DISTRUST}: it has expired",
+    "BAD_CERTIFICATE": _DISTRUST,
+    "CERTIFICATE_UNKNOWN": _DISTRUST,
+}
+"""By OpenSSL's name of the failure; of an alert that the client sent, by what follows `ALERT_`."""
+
+
+def why_no_handshake(error: BaseException) -> str | None:
+    """In plain words. None: the connection was closed, as by a probe of the port."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the client's certificate is not accepted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        reason = error.reason or str(error)
+        return _WORDS.get(reason.rpartition("ALERT_")[2], reason.lower().replace("_", " "))
+    if isinstance(error, ConnectionAbortedError):  # by asyncio and uvloop alike
+        return "the client did not end the handshake in time"
+    return None

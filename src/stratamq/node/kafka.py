@@ -97,11 +97,12 @@ class KafkaFront:
             broker,
             services.answers,
             server_limits(config),
-            security=access.sasl or NoSasl(access.principals.principal),
+            security=access.sasl or NoSasl(access.principals.principal, access.logins),
             quotas=quotas,
             tls=tls_context(config),
             refusals=self.refusals,
             watch=self.watch,
+            logins=access.logins,
         )
         async with contextlib.AsyncExitStack() as started:
             await broker.start()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from stratamq.broker.kafka.contract import ANONYMOUS, Caller
+from stratamq.broker.kafka.security.logins import CERTIFICATE, FailedLogins
 from stratamq.wire.kafka.protocol import Served
 from stratamq.wire.kafka.protocol.messages.api_versions import ApiVersionsRequest
 from stratamq.wire.kafka.protocol.messages.sasl import (
@@ -65,14 +66,22 @@ class AsCertified:
 class NoSasl:
     """A listener without authentication beside TLS; `principal_of` maps certified names."""
 
-    def __init__(self, principal_of: Callable[[str], str | None] | None = None) -> None:
-        self._principal_of = principal_of
+    def __init__(
+        self,
+        principal_of: Callable[[str], str | None] | None = None,
+        logins: FailedLogins | None = None,
+    ) -> None:
+        self._principal_of, self._logins = principal_of, logins or FailedLogins()
 
     @property
     def served(self) -> Served:
         return {}
 
     def authenticator(self, host: str, certified: str | None) -> Authenticator:
-        if certified is not None and self._principal_of is not None:
-            return AsCertified(self._principal_of(certified))
-        return AsCertified(certified or ANONYMOUS)
+        if certified is None or self._principal_of is None:
+            return AsCertified(certified or ANONYMOUS)
+        principal = self._principal_of(certified)
+        if principal is None:
+            reason = "ssl.principal.mapping.rules has no name for it"
+            self._logins.failed(host, CERTIFICATE, reason, certified.removeprefix("User:"))
+        return AsCertified(principal)

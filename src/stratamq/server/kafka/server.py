@@ -7,6 +7,7 @@ from dataclasses import field
 
 from stratamq.broker.kafka.answer_budget import AnswerBudget
 from stratamq.broker.kafka.broker import KafkaBroker
+from stratamq.broker.kafka.security.logins import FailedLogins
 from stratamq.model.counters import Durations
 from stratamq.model.dataclass import dataclass
 from stratamq.net.listener import ConnectionLimits, Listener
@@ -47,6 +48,7 @@ class KafkaServer:
         tls: TlsContext | None = None,
         refusals: Refusals | None = None,
         watch: RequestWatch | None = None,
+        logins: FailedLogins | None = None,
     ) -> None:
         self.broker, self.answer_budget = broker, answer_budget
         self.limits = limits or ServerLimits()
@@ -54,6 +56,7 @@ class KafkaServer:
         self.quotas: Quotas = quotas or NoQuotas()
         self.refusals = refusals or Refusals()
         self.watch = watch or RequestWatch()
+        self.logins = logins or FailedLogins()
         self.served = {**broker.served, **self.security.served}
         self.request_budget = RequestBudget(self.limits.request_bytes_max)
         self.buffers = ReceiveBuffers()
@@ -85,3 +88,4 @@ class KafkaServer:
         """What is under way has so long to end; then the rest is cut off."""
         await self.listener.stop(grace_s)
         self.watch.close()
+        self.logins.close()

@@ -36,6 +36,7 @@ from stratamq.server.kafka.ordering import (
 from stratamq.server.kafka.throttle import Mute, Stopwatch, record_bytes, throttle
 from stratamq.server.kafka.watch import SERVED, SERVING, about
 from stratamq.wire.kafka.protocol import (
+    APIS,
     Buffer,
     ErrorCode,
     ProtocolError,
@@ -259,7 +260,9 @@ class KafkaSession:
         handle = self._handler(body_type) if begin is None else None
         if begin is None and handle is None:
             self._inbox.done(slot.size_bytes, slot.unpacked_bytes)
-            reason = f"API key {header.api_key} before authentication"
+            reason = f"{APIS[header.api_key].name} without a login, or after its session ended"
+            if self._server.security.served:  # otherwise only its certificate could be wrong
+                self._server.logins.failed(self._connection.host, "none", reason)
             self._refuse(header.api_key, ErrorCode.ILLEGAL_SASL_STATE, reason)
             return
         known_by = header.api_version, header.client_id, self._authenticator.principal

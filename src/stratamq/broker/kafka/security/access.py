@@ -9,6 +9,7 @@ from stratamq.broker.kafka.groups.consumer.members import Subscriber
 from stratamq.broker.kafka.security.acls import AclApi
 from stratamq.broker.kafka.security.authorizer import AclAuthorizer, AllowEverything, Authorizer
 from stratamq.broker.kafka.security.guard import Guard
+from stratamq.broker.kafka.security.logins import FailedLogins
 from stratamq.broker.kafka.security.principals import PrincipalRules
 from stratamq.broker.kafka.security.sasl import Sasl, SaslOptions, mechanisms_of
 from stratamq.broker.kafka.security.users_api import UsersApi
@@ -35,9 +36,10 @@ class Access(Family):
         self._acls = AclApi(services.meta, self.cache, enabled=enforces)
         self._users = UsersApi(services.meta, self.cache)
         self.principals = PrincipalRules(config.text("ssl.principal.mapping.rules"))
+        self.logins = FailedLogins()
         options = sasl_options(config)
         self.sasl = (
-            Sasl(options, self.cache.credential, secret, services.entropy)
+            Sasl(options, self.cache.credential, secret, self.logins, services.entropy)
             if options.mechanisms
             else None
         )

@@ -12,13 +12,13 @@ wrong.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections.abc import Callable
 from enum import StrEnum
 from typing import ClassVar
 
 from stratamq.broker.kafka.contract import Caller
+from stratamq.broker.kafka.security.logins import FailedLogins
 from stratamq.broker.kafka.security.scram import (
     AuthenticationFailed,
     ScramExchange,
@@ -38,8 +38,6 @@ from stratamq.wire.kafka.protocol.messages.sasl import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-
-logger = logging.getLogger(__name__)
 
 PLAIN = "PLAIN"
 MECHANISMS = (PLAIN, *Mechanism)
@@ -80,9 +78,14 @@ class Sasl:
     served: ClassVar[Served] = {17: Versions(1, 1), 36: Versions(0, 2)}
 
     def __init__(
-        self, options: SaslOptions, find: Find, secret: bytes, entropy: Entropy = os.urandom
+        self,
+        options: SaslOptions,
+        find: Find,
+        secret: bytes,
+        logins: FailedLogins,
+        entropy: Entropy = os.urandom,
     ) -> None:
-        self.options, self.entropy = options, entropy
+        self.options, self.logins, self.entropy = options, logins, entropy
         self._find, self._secret = find, secret
         self._hashing = asyncio.Semaphore(HASHES_AT_ONCE)
 
@@ -111,6 +114,8 @@ class SaslConnection:
         self._mechanism = ""
         self._exchange: ScramExchange | None = None
         self._user: str | None = None
+        self._claimed: str | None = None
+        """The name that the client gave last."""
         self._ends_at = float("inf")
         self._loop = asyncio.get_running_loop()
 
@@ -142,24 +147,31 @@ class SaslConnection:
             code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
         self._mechanism = request.mechanism
         self._state = SaslState.FAILED if code else SaslState.CHOSEN
+        if code:
+            offer = f"the mechanisms are {', '.join(offered)}"
+            unexpected = code is ErrorCode.ILLEGAL_SASL_STATE
+            self._failed("an unexpected handshake" if unexpected else offer)
         return SaslHandshakeResponse(error_code=code, mechanisms=list(offered))
 
     # -- tokens --------------------------------------------------------------------------------
 
     async def _authenticate(self, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
         if self._state not in (SaslState.CHOSEN, SaslState.CHALLENGED):
-            self._state = SaslState.FAILED
-            return _refused_token(ErrorCode.ILLEGAL_SASL_STATE, "a token without a handshake")
+            self._state, reason = SaslState.FAILED, "a token without a handshake"
+            self._failed(reason)
+            return _refused_token(ErrorCode.ILLEGAL_SASL_STATE, reason)
         try:
             token = await self._step(bytes(request.auth_bytes))
         except AuthenticationFailed as error:
-            fields = {"host": self._host, "mechanism": self._mechanism, "reason": str(error)}
-            logger.info("authentication failed", extra={"fields": fields})
+            self._failed(str(error))
             self._state, self._exchange = SaslState.FAILED, None
             await asyncio.sleep(self._sasl.options.failure_delay_s)
             return _refused_token(ErrorCode.SASL_AUTHENTICATION_FAILED, FAILED)
         session_ms = self._sasl.options.session_ms if self._is_done() else 0
         return SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=session_ms)
+
+    def _failed(self, reason: str) -> None:
+        self._sasl.logins.failed(self._host, self._mechanism, reason, self._claimed)
 
     def _is_done(self) -> bool:
         return self._state is SaslState.DONE
@@ -172,11 +184,13 @@ class SaslConnection:
             return answer
         if self._mechanism == PLAIN:
             user, password = read_plain(token)
+            self._claimed = user
             if not await self._sasl.is_password(user, password):
-                raise AuthenticationFailed(f"wrong password for {user!r}")
+                raise AuthenticationFailed("wrong password, or no such user")
             self._prove(user)
             return b""
         first = read_first(token)
+        self._claimed = first.user
         nonce = first.nonce + self._sasl.entropy(NONCE_BYTES).hex()
         credential = self._sasl.credential(first.user, Mechanism(self._mechanism))
         self._exchange = ScramExchange(first, nonce, credential)
@@ -186,7 +200,7 @@ class SaslConnection:
     def _prove(self, user: str) -> None:
         """A connection keeps its name: what was started under one does not end under another."""
         if self.failed or self._user not in (None, user):
-            raise AuthenticationFailed(f"{self._user!r} came back as {user!r}")
+            raise AuthenticationFailed(f"the connection is one of {self._user!r}")
         session_ms = self._sasl.options.session_ms
         self._user, self._state, self._exchange = user, SaslState.DONE, None
         if session_ms:

@@ -195,7 +195,7 @@ class ScramExchange:
             raise AuthenticationFailed("a proof of the wrong length")
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
         if not hmac.compare_digest(hashed(mechanism, client_key), stored_key):
-            raise AuthenticationFailed("wrong password")
+            raise AuthenticationFailed("wrong password, or no such user")
         server_key = bytes.fromhex(self.credential.server_key)
         return b"v=" + base64.b64encode(keyed(mechanism, server_key, said))
 

@@ -1,0 +1,35 @@
+"""Logins that failed, for the log and for metrics. Never a password, a proof or a token."""
+
+from __future__ import annotations
+
+import logging
+
+from stratamq.net.log_limit import LogLimit
+
+logger = logging.getLogger(__name__)
+
+CERTIFICATE = "certificate"
+"""In the place of a SASL mechanism."""
+
+
+class FailedLogins:
+    """One for a front. `count` is since the start. The log has ten lines of an address in a minute,
+    and how many more there were."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._lines = LogLimit(self._report)
+
+    def failed(self, host: str, mechanism: str, reason: str, user: str | None = None) -> None:
+        """`user` is the name that the client gave, where it came so far."""
+        self.count += 1
+        if self._lines.admits(host):
+            fields = {"user": user or "", "mechanism": mechanism, "host": host, "reason": reason}
+            logger.warning("login failed", extra={"fields": fields})
+
+    def close(self) -> None:
+        self._lines.close()
+
+    def _report(self, host: str, left_out: int) -> None:
+        fields = {"host": host, "left_out": left_out}
+        logger.warning("more failed logins were not logged", extra={"fields": fields})
