@@ -91,9 +91,10 @@ demo: setup-tests ## Show it: devices and orders, hot and cold, joined by Spark;
 	@$(BIN)/python -m demo $(ARGS)
 
 .PHONY: docs
-docs: setup-tests ## Write docs/configuration.md and docs/metrics.md from the tables in the code
+docs: setup-tests ## Write the pages on settings, metrics and compatibility from the tables in the code
 	@$(BIN)/python scripts/configuration_page.py
 	@$(BIN)/python scripts/metrics_page.py
+	@$(BIN)/python scripts/compatibility_page.py
 
 .PHONY: dist
 dist: setup-tests ## Build the source distribution and this machine's wheel in ./dist

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from stratamq.broker.kafka.admin.configs.entries import broker_name
 from stratamq.model.config import ALL_SETTINGS, env_name, flag_name
+from stratamq.model.settings.kafka_names import broker_name
 from stratamq.model.settings.node import GROUPS
 from stratamq.model.settings.setting import Setting
 from stratamq.model.settings.topic import TOPIC_SETTINGS

@@ -6,12 +6,12 @@ import pytest
 
 from stratamq.broker.kafka.admin.configs import entries
 from stratamq.broker.kafka.admin.configs.entries import (
-    KAFKA_NAMES,
     ConfigType,
     broker_entries,
     type_of,
 )
 from stratamq.model.config import ALL_SETTINGS, ConfigSource, NodeConfig, load
+from stratamq.model.settings.kafka_names import KAFKA_NAMES
 from stratamq.model.settings.setting import Setting
 
 SECRET = Setting(name="ssl.key.password", default="", doc="A secret.")

@@ -40,6 +40,23 @@ FINALIZED = [
     FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
     for name, level in FEATURES.items()
 ]
+NOT_SERVED: Mapping[str, str] = {
+    "share groups": "ShareGroupHeartbeat ShareGroupDescribe ShareFetch ShareAcknowledge "
+    "InitializeShareGroupState ReadShareGroupState WriteShareGroupState DeleteShareGroupState "
+    "ReadShareGroupStateSummary DescribeShareGroupOffsets AlterShareGroupOffsets "
+    "DeleteShareGroupOffsets",
+    "Kafka Streams' own group protocol; Streams uses consumer groups": "StreamsGroupHeartbeat "
+    "StreamsGroupDescribe",
+    "delegation tokens": "CreateDelegationToken RenewDelegationToken ExpireDelegationToken "
+    "DescribeDelegationToken",
+    "clients would send their own metrics, which nothing collects": "GetTelemetrySubscriptions "
+    "PushTelemetry",
+    "between Kafka's own brokers and controllers": "Vote BeginQuorumEpoch EndQuorumEpoch "
+    "AlterPartition Envelope FetchSnapshot BrokerRegistration BrokerHeartbeat AllocateProducerIds "
+    "ControllerRegistration AssignReplicasToDirs AddRaftVoter RemoveRaftVoter UpdateRaftVoter",
+}
+"""APIs of Apache Kafka 4.1 that are not served, by what they are for."""
+
 UPDATES_MAX = 100
 """Of one request. Above: INVALID_REQUEST."""
 

@@ -172,6 +172,7 @@ KAFKA_FRONT: tuple[Setting, ...] = (
             minimum=0,
             maximum=LONG_MAX,
             dynamic=True,
+            idle=True,
             doc="Accepted for Kafka's tools, without effect: replicas are not moved.",
         )
         for name in (

@@ -7,11 +7,12 @@ flags and Kafka's config APIs all give the same value and the same complaint.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from stratamq.model.dataclass import dataclass
 from stratamq.model.errors import InvalidConfig
+from stratamq.model.settings.kafka_names import explain
 
 Value = bool | int | str
 
@@ -28,7 +29,8 @@ class Setting:
 
     With `many`, the value is a list of choices with commas between. One that is `fixed` is said
     once, when its topic is created. One that is `dynamic` may change while a node runs: the
-    code that uses it reads it each time, or listens for changes.
+    code that uses it reads it each time, or listens for changes. One that is `idle` is accepted
+    for Kafka's tools and has no effect.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Setting:
     many: bool = False
     fixed: bool = False
     dynamic: bool = False
+    idle: bool = False
 
     def parse(self, raw: object) -> Value:
         """The value that `raw` (a number, a bool or text) stands for, else InvalidConfig."""
@@ -80,11 +83,13 @@ class Setting:
         return ",".join(one for one in self.choices if one in items) if self.many else text
 
 
-def unknown_name(name: str, known: Iterable[str]) -> InvalidConfig:
-    """The refusal of an unknown name, with the nearest known one."""
+def unknown_name(name: str, known: Collection[str]) -> InvalidConfig:
+    """The refusal of an unknown name: why, if Kafka has it, else with the nearest known one."""
     if len(name) > NAME_CHARS_MAX:  # to compare costs more than linear, and the name is a client's
         return InvalidConfig(f"unknown setting {name[:NAME_CHARS_MAX]!r}...")
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    if explained := explain(name, known):
+        return InvalidConfig(explained)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return InvalidConfig(f"unknown setting {name!r}{hint}")
 

@@ -49,6 +49,7 @@ from stratamq.wire.kafka.protocol.frames import (
     ReceiveBuffers,
 )
 from stratamq.wire.kafka.protocol.registry import (
+    ADVERTISED_FROM,
     ALL_VERSIONS,
     APIS,
     Api,
@@ -59,6 +60,7 @@ from stratamq.wire.kafka.protocol.runtime import ELEMENTS_MAX, RESPONSE_ELEMENTS
 from stratamq.wire.kafka.protocol.schema import NO_UUID, Buffer, Versions
 
 __all__ = [
+    "ADVERTISED_FROM",
     "ALL_VERSIONS",
     "APIS",
     "ELEMENTS_MAX",

@@ -58,7 +58,7 @@ _FAMILIES = (
     transactions_admin,
 )
 
-_ADVERTISED_FROM = {0: 0, 17: 0}
+ADVERTISED_FROM = {0: 0, 17: 0}
 """Produce is advertised from version 0, although served from 3: librdkafka before 2.11.1 looks at
 the lowest version to learn which compressions it may use, and silently uses none (KAFKA-18659).
 SaslHandshake likewise: older librdkafka does not log in at all where version 0 is not there."""
@@ -132,5 +132,5 @@ def api_versions_response(
 def _advertised(key: int, versions: Versions) -> ApiVersion:
     if not APIS[key].versions.covers(versions):
         raise ValueError(f"{APIS[key].name} is known in {APIS[key].versions}, not in {versions}")
-    first = _ADVERTISED_FROM.get(key, versions.first)
+    first = ADVERTISED_FROM.get(key, versions.first)
     return ApiVersion(api_key=key, min_version=first, max_version=versions.last)

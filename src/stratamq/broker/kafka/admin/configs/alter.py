@@ -10,7 +10,6 @@ from typing import NamedTuple
 from stratamq.broker.kafka.admin.configs.entries import (
     ConfigOperation,
     ConfigResourceType,
-    broker_name,
 )
 from stratamq.broker.kafka.contract import Caller, Services
 from stratamq.broker.kafka.errors import Refused, api_error, duplicate, duplicates
@@ -19,6 +18,7 @@ from stratamq.broker.kafka.turns import paced
 from stratamq.meta.configs import AlterResourceConfig, ConfigKind, ConfigScope
 from stratamq.model.config import ALL_SETTINGS, GROUP_SETTINGS, GroupConfig
 from stratamq.model.errors import InvalidConfig, StrataError
+from stratamq.model.settings.kafka_names import broker_name
 from stratamq.model.settings.setting import Setting, Value, unknown_name
 from stratamq.model.settings.topic import TOPIC_SETTINGS
 from stratamq.model.topic import TopicConfig
