@@ -97,7 +97,7 @@ docs: setup-tests ## Write the pages on settings, metrics and compatibility from
 	@$(BIN)/python scripts/compatibility_page.py
 
 .PHONY: dist
-dist: setup-tests ## Build the source distribution and this machine's wheel in ./dist
+dist: setup-tests ## Build the source distribution and this machine's wheels in ./dist
 	@$(BIN)/python scripts/dist.py
 
 .PHONY: constraints

@@ -1,4 +1,4 @@
-"""Build the source distribution, and from it the wheel of this machine: `dist.py [FOLDER]`.
+"""Build the source distribution, and from it both wheels of this machine: `dist.py [FOLDER]`.
 
 The checkout is copied first, without anything that was built in it, and the wheel is built from the
 unpacked source distribution: what is missing there does not go unnoticed.
@@ -12,6 +12,8 @@ import sys
 import tarfile
 import tempfile
 from pathlib import Path
+
+from client_wheel import client_wheel
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
@@ -33,6 +35,8 @@ def build(folder: Path) -> None:
         (source,) = unpacked.iterdir()
         options = ("--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder))
         run(sys.executable, "-m", "pip", "wheel", *options, ".", cwd=source)
+    (wheel,) = folder.glob("*.whl")
+    client_wheel(wheel, folder)
 
 
 def run(*command: str, cwd: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import stratamq
-from stratamq.cli import doctor
+from stratamq.cli import doctor_machine as doctor
 from stratamq.cli.findings import CheckResult
 from stratamq.cli.java import java_major, parse_java_version
 from stratamq.log.kv import RocksKV

@@ -1,20 +1,13 @@
 """`stratamq doctor`: is this machine fit to run the configured node? With `--server`: is that node?
 
-Each check looks at one thing and changes nothing. A `fail` means that the node would not start or
-would not keep its promises; a `warn` means that something will be missing or slow.
+A `fail` means that the node would not start or would not keep its promises; a `warn` means that
+something will be missing or slow.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import resource
-import shutil
-import stat
-import tempfile
-import time
-from collections.abc import Callable
-from pathlib import Path
 
 import typer
 
@@ -28,20 +21,9 @@ from stratamq.cli.command import (
     properties_of,
     show,
 )
-from stratamq.cli.findings import CheckResult, Finding, free_space
-from stratamq.cli.java import JAVA_MAJOR_MIN, java_major
+from stratamq.cli.findings import CheckResult
 from stratamq.cli.profiles import options_for
-from stratamq.engine.inspection import inspect, inspect_database
 from stratamq.model.config import NodeConfig
-from stratamq.node import descriptors
-from stratamq.node.data_dir import read_damage
-from stratamq.node.layout import META_FOLDER, OFFSETS_FOLDER, SECRET_FILE
-from stratamq.node.server import is_in_use
-
-OTHERS_BITS = stat.S_IRWXG | stat.S_IRWXO
-CLOCK_AHEAD_S_MAX = 60
-BORN_S = 1_735_689_600
-"""2025-01-01, before the first release: a clock that shows less is wrong."""
 
 
 def print_findings(
@@ -60,123 +42,11 @@ def print_findings(
             options = options_for(server, profile, properties_of(property or ()), os.environ)
             findings = asyncio.run(node_findings(options))
     else:
+        from stratamq.cli.doctor_machine import CHECKS  # needs what a node needs
+
         findings = [(name, check(config)) for name, check in CHECKS.items()]
     data = [{"check": name, "result": one.result, "text": one.text} for name, one in findings]
     lines = [f"{one.result:<5} {name}: {one.text}" for name, one in findings]
     show(Report({"checks": data}, lines), as_json=as_json)
     if any(finding.result is CheckResult.FAIL for _, finding in findings):
         raise typer.Exit(1)
-
-
-def check_data_dir(config: NodeConfig) -> Finding:
-    folder = config.data_dir
-    place = _nearest_existing(folder)
-    if not place.is_dir():
-        return Finding(CheckResult.FAIL, f"{place} is not a folder")
-    try:
-        with tempfile.TemporaryFile(dir=place) as probe:
-            probe.write(b"stratamq")
-            probe.flush()
-            os.fsync(probe.fileno())
-    except OSError as error:
-        return Finding(CheckResult.FAIL, f"{place} cannot be written ({error.strerror})")
-    note = "writable" if place == folder else f"not there yet; {place} is writable"
-    return Finding(CheckResult.OK, f"{folder} ({note})")
-
-
-def check_permissions(config: NodeConfig) -> Finding:
-    folder = config.data_dir
-    if not folder.is_dir():
-        return Finding(CheckResult.OK, "a new data folder is for its owner alone")
-    mode = stat.S_IMODE(folder.stat().st_mode)
-    if not mode & OTHERS_BITS:
-        return Finding(CheckResult.OK, "the data folder is for its owner alone")
-    open_files = [path.name for path in (folder / SECRET_FILE,) if _is_for_others(path)]
-    what = f"others may read {', '.join(open_files)} in" if open_files else "others may look into"
-    return Finding(CheckResult.WARN, f"{what} {folder}: chmod -R go-rwx {folder}")
-
-
-def check_lock(config: NodeConfig) -> Finding:
-    if is_in_use(config.data_dir):
-        return Finding(CheckResult.OK, f"a node is running on {config.data_dir}")
-    return Finding(CheckResult.OK, "no other node uses the data folder")
-
-
-def check_free_space(config: NodeConfig) -> Finding:
-    free = shutil.disk_usage(_nearest_existing(config.data_dir)).free
-    return free_space(free)
-
-
-def check_open_files(config: NodeConfig) -> Finding:
-    wanted = descriptors.wanted(config)
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard == resource.RLIM_INFINITY or hard >= wanted:
-        return Finding(CheckResult.OK, f"{wanted} wanted, allowed")
-    shares = descriptors.share_out(hard, config)
-    connections = shares.connections_max(config.number("kafka.connections.max"))
-    advice = f"raise `ulimit -Hn`, or {shares.files_max} files and {connections} connections it is"
-    return Finding(CheckResult.WARN, f"{wanted} wanted, {hard} allowed: {advice}")
-
-
-def check_clock(config: NodeConfig) -> Finding:
-    """Retention goes by the clock: a slow one keeps data longer, a fast one deletes too soon."""
-    now = time.time()
-    if now < BORN_S:
-        return Finding(CheckResult.FAIL, f"the clock shows {time.strftime('%Y-%m-%d')}")
-    newest = _newest_write(config.data_dir)
-    if newest > now + CLOCK_AHEAD_S_MAX:
-        late_s = int(newest - now)
-        return Finding(
-            CheckResult.WARN, f"the clock is {late_s} s behind the newest file of the node"
-        )
-    return Finding(CheckResult.OK, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)))
-
-
-def check_damage(config: NodeConfig) -> Finding:
-    """What a node has found since its last start, and what can be seen in its folders."""
-    folder, is_running = config.data_dir, is_in_use(config.data_dir)
-    found = [*read_damage(folder), *inspect(folder, is_running=is_running)]
-    for name in (META_FOLDER, OFFSETS_FOLDER):
-        found += inspect_database(folder / name, is_running=is_running, rows=True)
-    if not found:
-        return Finding(CheckResult.OK, "none known")
-    lines = "".join(f"\n        {text}" for text in dict.fromkeys(found))
-    return Finding(
-        CheckResult.FAIL, f"{len(dict.fromkeys(found))} found; see docs/damage.md{lines}"
-    )
-
-
-def check_java(config: NodeConfig) -> Finding:
-    major = java_major()
-    if major is None:
-        return Finding(CheckResult.WARN, f"not found; Spark pipelines need Java {JAVA_MAJOR_MIN}")
-    if major < JAVA_MAJOR_MIN:
-        return Finding(CheckResult.WARN, f"Java {major}; Spark pipelines need {JAVA_MAJOR_MIN}")
-    return Finding(CheckResult.OK, f"Java {major}")
-
-
-CHECKS: dict[str, Callable[[NodeConfig], Finding]] = {
-    "data folder": check_data_dir,
-    "permissions": check_permissions,
-    "lock": check_lock,
-    "free space": check_free_space,
-    "open files": check_open_files,
-    "clock": check_clock,
-    "stored data": check_damage,
-    "java": check_java,
-}
-
-
-def _is_for_others(path: Path) -> bool:
-    return path.exists() and bool(stat.S_IMODE(path.stat().st_mode) & OTHERS_BITS)
-
-
-def _nearest_existing(folder: Path) -> Path:
-    return next(each for each in (folder, *folder.absolute().parents) if each.exists())
-
-
-def _newest_write(folder: Path) -> float:
-    """The latest change of what lies directly in the data folder; 0 when there is nothing."""
-    if not folder.is_dir():
-        return 0
-    return max((each.lstat().st_mtime for each in folder.iterdir()), default=0)

@@ -19,12 +19,20 @@ FILE = "--config"
 
 def main() -> None:
     flags = plain_flags(sys.argv[1:])
-    if flags is None:
-        from stratamq.cli.main import app
+    try:
+        if flags is None:
+            from stratamq.cli.main import app
 
-        app(prog_name="stratamq")
-    else:
-        start(flags)
+            app(prog_name="stratamq")
+        else:
+            start(flags)
+    except ModuleNotFoundError as error:
+        from stratamq.cli.failing import fail, not_installed
+
+        refusal = not_installed(error)
+        if refusal is None:
+            raise
+        raise fail(refusal) from None
 
 
 def plain_flags(words: Sequence[str]) -> dict[str, str] | None:

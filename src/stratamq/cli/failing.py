@@ -40,6 +40,19 @@ ADVICE: dict[Exit, str] = {
 }
 
 
+SERVER_PACKAGES = frozenset({"rocksdict", "starlette", "uvicorn"})
+"""What a node needs and a command on a running node does not. `stratamq-client` brings none."""
+
+
+def not_installed(error: ModuleNotFoundError) -> errors.StrataError | None:
+    """What to install, where a command needs a package that only the full installation has."""
+    if error.name not in SERVER_PACKAGES:
+        return None
+    return errors.StrataError(
+        "this command needs the server, which is not installed: pip install stratamq"
+    )
+
+
 class UsageError(errors.StrataError):
     """The command line itself is wrong."""
 

@@ -13,8 +13,11 @@ from typing import Annotated
 
 import typer
 
+from stratamq.cli.failing import fail, not_installed
 from stratamq.cli.help import PlainCommand, PlainGroup
+from stratamq.model.version import own_version
 
+ANY_WORDS = {"allow_extra_args": True, "ignore_unknown_options": True}
 HELP = "A message queue whose storage is the product."
 
 
@@ -135,7 +138,8 @@ def add_version(app: typer.Typer) -> None:
         as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     ) -> None:
         """Print the version."""
-        typer.echo(f'{{"version": "{version()}"}}' if as_json else version())
+        version = own_version()
+        typer.echo(f'{{"version": "{version}"}}' if as_json else version)
 
 
 COMMANDS: dict[str, Callable[[typer.Typer], None]] = {
@@ -160,15 +164,9 @@ COMMANDS: dict[str, Callable[[typer.Typer], None]] = {
 }
 
 
-def version() -> str:
-    import importlib.metadata
-
-    return importlib.metadata.version("stratamq")
-
-
 def print_version_and_end(is_asked: bool) -> None:
     if is_asked:
-        typer.echo(version())
+        typer.echo(own_version())
         raise typer.Exit
 
 
@@ -195,8 +193,24 @@ def application(asked: str) -> typer.Typer:
     )
     app.callback(help=HELP)(top)  # a single command needs its name, too
     for name in [asked] if asked in COMMANDS else COMMANDS:
-        COMMANDS[name](app)
+        try:
+            COMMANDS[name](app)
+        except ModuleNotFoundError as error:
+            add_missing(app, name, error)
     return app
+
+
+def add_missing(app: typer.Typer, name: str, error: ModuleNotFoundError) -> None:
+    """A command whose packages are not installed stays in the help and says what to install."""
+    refusal = not_installed(error)
+    if refusal is None:
+        raise error
+
+    @app.command(name, cls=PlainCommand, add_help_option=False, context_settings=ANY_WORDS)
+    def say_it() -> None:
+        raise fail(refusal)
+
+    say_it.__doc__ = str(refusal)
 
 
 def asked_command(words: Sequence[str], env: Mapping[str, str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
@@ -11,6 +10,7 @@ from stratamq.client.failures import check
 from stratamq.client.options import ClientOptions, Server
 from stratamq.client.sasl import exchange
 from stratamq.model.errors import Closed, Denied, TimedOut, Unreachable, UnsupportedFormat
+from stratamq.model.version import own_version
 from stratamq.net.connection import Connection
 from stratamq.net.dial import dial
 from stratamq.net.tls import TlsContext
@@ -112,7 +112,7 @@ class NodeConnection:
     async def greet(self, timeout_s: float) -> None:
         """Learn what the node speaks. Nothing else can be asked before."""
         greeting = ApiVersionsRequest(
-            client_software_name="stratamq", client_software_version=_own_version()
+            client_software_name="stratamq", client_software_version=own_version()
         )
         reply = await self._ask(greeting, ApiVersionsResponse, API_VERSIONS_VERSION, timeout_s)
         self._offered = offered_by(reply)
@@ -192,13 +192,6 @@ class NodeConnection:
         for asked in list(self._asked.values()):
             if not asked.answer.done():
                 asked.answer.set_exception(Unreachable(reason))
-
-
-@functools.cache
-def _own_version() -> str:
-    from importlib.metadata import version  # slow: reads mail headers
-
-    return version("stratamq")
 
 
 async def connect(server: Server, options: ClientOptions, tls: TlsContext | None) -> NodeConnection:
