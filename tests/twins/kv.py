@@ -131,6 +131,10 @@ class SimKV:
         """The disk holds what was written; only what a sync promised is more than that."""
         self.on_reopen()
 
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
     def close(self) -> None:
         if not self._closed:
             self._closed = True

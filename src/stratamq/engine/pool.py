@@ -317,12 +317,16 @@ class IOPool:
         loop = self._loop
         assert loop is not None, "started first"
         while (first := lane.queue.get()) is not None:
-            drained = self._drain(lane, first) if lane.queue.qsize() else [first]
-            groups = self._serve(drained)
-            if isinstance(first, Rest):  # it comes to an idle worker, so it is the first
-                groups = [*first.groups, *groups]
-                drained = [*first.requests, *drained[1:]]
-            loop.call_soon_threadsafe(self._deliver, lane, drained, groups)
+            served, groups = self._turn(lane, first)
+            loop.call_soon_threadsafe(self._deliver, lane, served, groups)
+
+    def _turn(self, lane: Lane, first: Request) -> tuple[list[Request], list[Group]]:
+        """The first request and those queued after it, served; what `_deliver` is to be given."""
+        drained = self._drain(lane, first) if lane.queue.qsize() else [first]
+        groups = self._serve(drained)
+        if isinstance(first, Rest):  # it comes to an idle worker, so it is the first
+            return [*first.requests, *drained[1:]], [*first.groups, *groups]
+        return drained, groups
 
     def _drain(self, lane: Lane, first: Request) -> list[Request]:
         """The first request and those behind it. Only this thread takes out, so what `qsize` counts

@@ -115,13 +115,13 @@ class DamageFile(logging.Handler):
 
     def __init__(self, disk: Disk, data_dir: Path) -> None:
         super().__init__(logging.ERROR)
-        self._disk, self._path = disk, data_dir / DAMAGE_FILE
+        self.disk, self._path = disk, data_dir / DAMAGE_FILE
 
     def emit(self, record: logging.LogRecord) -> None:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="seconds")
         line = json.dumps({"at": at, "found": record.getMessage()})
         with suppress(OSError):
-            file = self._disk.open(self._path, create=True)
+            file = self.disk.open(self._path, create=True)
             if (end := file.size()) < DAMAGE_BYTES_MAX:
                 file.write([line.encode() + b"\n"], end)
 

@@ -77,14 +77,14 @@ class SegmentStorage:
     ) -> None:
         self._data_dir, self._root = data_dir, data_dir / SEGMENTS_FOLDER
         self._limits = limits
-        self._remover = FileRemover()
-        self._sync_threads = SyncThreads()
+        remover, sync_threads = FileRemover(), SyncThreads()
         self._stores: dict[ShardName, FileShardLog] = {}
         self._unsynced = UnsyncedFiles(limits, self._stores)
-        real = RealDisk(
-            limits.open_files_max, self._remover.free_later, self._sync_threads.run, self._unsynced
-        )
+        real = RealDisk(limits.open_files_max, remover.free_later, sync_threads.run, self._unsynced)
         self._disk: Disk = disk or real
+        self._threads: tuple[FileRemover | SyncThreads, ...]
+        self._threads = () if disk else (remover, sync_threads)
+        """Only the machine's own disk has work for them."""
         self._wave_max = min(WAVE_FILES_MAX, max(limits.open_files_max // 4, 1))
         self._open_kv = partial(open_kv, data_dir / INDEX_FOLDER, close_unused=real.close_unused)
         self._folders = ShardFolders(self._disk, self._root)
@@ -97,8 +97,8 @@ class SegmentStorage:
     def open(self) -> OpenedStorage:
         """The index is derived: one that is damaged is set aside and rebuilt from the logs. When it
         fails, nothing stays open."""
-        self._remover.start()
-        self._sync_threads.start()
+        for threads in self._threads:
+            threads.start()
         try:
             self._disk.make_folder(self._root)
             self._disk.sync_folder(self._data_dir)
@@ -110,8 +110,7 @@ class SegmentStorage:
                 opened = self._open_with_index()
             return opened
         except BaseException as error:
-            self._remover.close()
-            self._sync_threads.close()
+            self._end_threads()
             if isinstance(error, OSError):
                 raise StorageError(f"{self._root} cannot be read: {error}") from error
             raise
@@ -440,9 +439,12 @@ class SegmentStorage:
         try:
             each(stores, lambda store: store.close())
         finally:
-            self._remover.close()
-            self._sync_threads.close()
+            self._end_threads()
             self._kv.close()
+
+    def _end_threads(self) -> None:
+        for threads in self._threads:
+            threads.close()
 
     # -- opening -------------------------------------------------------------------------------
 
