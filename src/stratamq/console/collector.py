@@ -263,6 +263,8 @@ def _front(server: KafkaServer) -> Iterable[str]:
     yield metrics.CONNECTIONS_REFUSED.value(listener.refused)
     yield metrics.TLS_FAILURES.value(listener.handshake_failures)
     yield metrics.AUTHENTICATION_FAILURES.value(server.logins.count)
+    yield metrics.AUDIT_EVENTS.value(0 if server.audit is None else server.audit.written)
+    yield metrics.AUDIT_LOST.value(0 if server.audit is None else server.audit.lost)
 
 
 def _history(status: MoverStatus) -> Iterable[str]:

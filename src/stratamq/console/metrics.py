@@ -85,6 +85,14 @@ AUTHENTICATION_FAILURES = Metric(
     COUNTER,
     "Logins that failed: wrong user, password, mechanism or certificate, or requests without one.",
 )
+AUDIT_EVENTS = Metric(
+    "stratamq_audit_events_total", COUNTER, "Events that were written to the audit log."
+)
+AUDIT_LOST = Metric(
+    "stratamq_audit_events_lost_total",
+    COUNTER,
+    "Events of the audit log that were lost, because it could not be written.",
+)
 
 # -- topics ----------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from stratamq.broker.kafka.admin.family import Admin
 from stratamq.broker.kafka.answer_budget import AnswerBudget
@@ -37,6 +37,9 @@ from stratamq.server.kafka.auth import NoSasl
 from stratamq.server.kafka.refusals import Refusals
 from stratamq.server.kafka.server import KafkaServer, ServerLimits
 from stratamq.server.kafka.watch import RequestWatch
+
+if TYPE_CHECKING:
+    from stratamq.server.kafka.audit_log import AuditLog
 
 log = logging.getLogger("stratamq.node")
 
@@ -83,9 +86,11 @@ class KafkaFront:
             asyncio.to_thread(sasl_secret, config.data_dir, self._core.doors),
         )
         access = Access(services, secret)
+        audit = audit_log(config)
         groups = Groups(services, visibility=access)
         transactions = TransactionApis(services, groups)
-        data = [*families(services, name, transactions), LakeApis(services, self._core.tiering)]
+        metadata = Metadata(services, name, *([] if audit is None else [audit.created]))
+        data = [metadata, *families(services, transactions), LakeApis(services, self._core.tiering)]
         broker = KafkaBroker(
             [access, ClientQuotas(services.meta, access.cache), *data, groups, transactions, fetch],
             None if access.sasl is None else access.sasl.served,
@@ -103,8 +108,11 @@ class KafkaFront:
             refusals=self.refusals,
             watch=self.watch,
             logins=access.logins,
+            audit=audit,
         )
         async with contextlib.AsyncExitStack() as started:
+            if audit is not None:
+                started.push_async_callback(audit.close)
             await broker.start()
             started.push_async_callback(broker.stop)
             host, port = await server.start(config.text("host"), config.number("kafka.port"))
@@ -193,13 +201,20 @@ def services_of(core: NodeCore) -> Services:
     )
 
 
-def families(services: Services, cluster: str, transactions: TransactionApis) -> Sequence[Family]:
+def families(services: Services, transactions: TransactionApis) -> Sequence[Family]:
     return [
-        Metadata(services, cluster),
         Produce(services, transactions.verifier),
         LogOffsets(services),
         Admin(services),
     ]
+
+
+def audit_log(config: NodeConfig) -> AuditLog | None:
+    if (target := config.text("audit.log")) == "off":
+        return None
+    from stratamq.server.kafka.audit_log import AuditLog  # a start without it is quicker
+
+    return AuditLog(target)
 
 
 def server_limits(config: NodeConfig) -> ServerLimits:

@@ -4,7 +4,7 @@ partitions. A topic may be created by being asked for."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 
 from stratamq.broker.kafka.answer_budget import LongAnswer
 from stratamq.broker.kafka.cluster import (
@@ -62,9 +62,15 @@ BROKERS, CONTROLLERS = 1, 2
 """Kinds of endpoints that DescribeCluster may be asked for."""
 
 
+Created = Callable[[Caller, str], None]
+"""Takes who asked for a topic that was created because of it, and its name."""
+
+
 class Metadata(Family):
-    def __init__(self, services: Services, cluster_id: str) -> None:
-        self._services = services
+    def __init__(
+        self, services: Services, cluster_id: str, created: Created = lambda caller, name: None
+    ) -> None:
+        self._services, self._created = services, created
         self._cluster_id = cluster_id
         self._creations = asyncio.Semaphore(CREATIONS_AT_ONCE)
 
@@ -112,7 +118,7 @@ class Metadata(Family):
     ) -> MetadataResponseTopic:
         name = asked.name or ""
         try:
-            return await self._described(await self._found(name, asked.topic_id, create), answer)
+            return await self._described(await self._found(asked, create, caller), answer)
         except StrataError as error:
             unnamed = asked.name is None and caller.version >= NULL_NAME_SINCE
             return MetadataResponseTopic(
@@ -122,23 +128,26 @@ class Metadata(Family):
                 partitions=[],
             )
 
-    async def _found(self, name: str, topic_id: bytes, create: bool) -> Topic:
-        services, cache = self._services, self._services.broker_cache
+    async def _found(self, asked: MetadataRequestTopic, create: bool, caller: Caller) -> Topic:
+        services, cache, name = self._services, self._services.broker_cache, asked.name or ""
         try:
-            return find_topic(cache, name, topic_id)
+            return find_topic(cache, name, asked.topic_id)
         except TopicNotFound:
             check_topic_name(name)
             if not create:
                 raise
         async with self._creations:
             try:
-                return await services.topics.create(
+                topic = await services.topics.create(
                     name,
                     partitions=services.config.number("num.partitions"),
                     replicas=services.config.number("default.replication.factor"),
                 )
             except AlreadyExists:
                 pass
+            else:
+                self._created(caller, name)
+                return topic
         # Another request has created it, is about to, or has a topic whose name collides with it.
         like = services.meta.state.topic_like(name)
         if like is not None and like.topic.name != name:

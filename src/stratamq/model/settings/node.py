@@ -399,6 +399,14 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             doc="text: for people, name=value at the end. json: one object per line.",
         ),
         Setting(
+            name="audit.log",
+            default="off",
+            doc="Where it is written down who changed topics, configs, rules, users and the like, "
+            "and which requests were denied (docs/logs.md). off: nowhere. log: with the others. "
+            "Else the name of a file, with a JSON object per line. While that cannot be written, "
+            "events are lost, counted and warned of, and the node goes on.",
+        ),
+        Setting(
             name="log.slow.ms",
             default=1000,
             minimum=0,

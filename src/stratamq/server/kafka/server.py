@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from stratamq.broker.kafka.answer_budget import AnswerBudget
 from stratamq.broker.kafka.broker import KafkaBroker
@@ -19,6 +20,9 @@ from stratamq.server.kafka.session import KafkaSession
 from stratamq.server.kafka.throttle import NoQuotas, Quotas
 from stratamq.server.kafka.watch import SERVING, RequestWatch
 from stratamq.wire.kafka.protocol import APIS, FRAME_BYTES_MAX, ReceiveBuffers
+
+if TYPE_CHECKING:
+    from stratamq.server.kafka.audit_log import AuditLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +53,7 @@ class KafkaServer:
         refusals: Refusals | None = None,
         watch: RequestWatch | None = None,
         logins: FailedLogins | None = None,
+        audit: AuditLog | None = None,
     ) -> None:
         self.broker, self.answer_budget = broker, answer_budget
         self.limits = limits or ServerLimits()
@@ -57,6 +62,7 @@ class KafkaServer:
         self.refusals = refusals or Refusals()
         self.watch = watch or RequestWatch()
         self.logins = logins or FailedLogins()
+        self.audit = audit
         self.served = {**broker.served, **self.security.served}
         self.request_budget = RequestBudget(self.limits.request_bytes_max)
         self.buffers = ReceiveBuffers()

@@ -62,6 +62,8 @@ ELEMENT_BYTES = 384
 """What an element of a list in a request takes in memory, beside its bytes on the wire: about 130
 there, and twice that in the answer to it. What an answer says beyond that is counted by itself."""
 
+HOLDS_DATA = RequestKind.APPEND | FETCHES
+
 FEW_ELEMENTS = 8
 """So many are not counted: they are no more than what each request takes anyway."""
 
@@ -281,7 +283,9 @@ class KafkaSession:
                     return
                 handle = self._handler(body_type)
             assert handle is not None, "what can begin has a handler too"
-            work = self._serve(slot, handle(body, slot.caller))
+            # Requests of data are not kept until they are answered: their answers say enough.
+            kept = None if slot.kind & HOLDS_DATA else body
+            work = self._serve(slot, kept, handle(body, slot.caller))
         finally:
             SERVING.slot = outer
         context = self._context.copy()
@@ -325,14 +329,17 @@ class KafkaSession:
 
     # -- answering -----------------------------------------------------------------------------
 
-    async def _serve(self, slot: RequestSlot, work: Awaitable[Any]) -> None:
-        quotas = self._server.quotas
+    async def _serve(self, slot: RequestSlot, body: Any, work: Awaitable[Any]) -> None:
+        quotas, audit = self._server.quotas, self._server.audit
         watch = Stopwatch(work) if quotas.times else None
         answer, held_bytes = NOTHING, 0
         try:
             response = await (watch or work)
-            if response is not None and (codes := ERROR_CODES[type(response)](response)):
+            codes = () if response is None else ERROR_CODES[type(response)](response)
+            if codes:
                 self._server.refusals.count(slot.api_key, codes, **about(slot))
+            if audit is not None:
+                audit.served(slot, body, response, codes)
             if not quotas.idle or getattr(response, "throttle_time_ms", False):
                 self._throttle(slot, response, watch.busy_s if watch else 0.0)
             if response is not None:
@@ -344,6 +351,8 @@ class KafkaSession:
             self.cut_off(str(error))
         except Exception:
             self._failed(slot)
+            if audit is not None:
+                audit.failed(slot)
         finally:
             self._server.answer_budget.give(held_bytes)
         self._settle(slot, answer)

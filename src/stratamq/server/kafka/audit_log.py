@@ -1,0 +1,308 @@
+"""The audit log: who changed what, when and from where, a JSON object per line.
+
+Sessions hand over each request that changed something, or that was denied, when its answer is
+known. A thread of its own writes, so that neither a slow disk nor a long request holds up a client:
+
+| what happens                             | what the audit log does                              |
+|------------------------------------------|------------------------------------------------------|
+| the file was renamed or removed          | makes it again, with the next event                  |
+| the disk is full, or the file unwritable | drops events, counts them, warns once until it works |
+| events come faster than they are written | the same, above `PENDING_MAX`                        |
+| a client is denied again and again       | ten events in a minute, then their number            |
+| the node is killed                       | what was answered in its last moments may be missing |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import stat
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stratamq.broker.kafka.contract import Caller
+from stratamq.broker.kafka.security.audit import (
+    AUDITED,
+    DENIED,
+    READ_ONLY,
+    AuditedApi,
+    Change,
+    denied,
+    whole,
+)
+from stratamq.model.errors import InvalidConfig
+from stratamq.net.log_limit import LogLimit
+from stratamq.server.kafka.ordering import RequestSlot
+from stratamq.server.kafka.watch import about, request_fields
+from stratamq.wire.kafka.protocol import APIS, ErrorCode, error_of
+
+logger = logging.getLogger(__name__)
+events = logging.getLogger("stratamq.audit")
+
+TO_LOG = "log"
+
+PENDING_MAX = 10_000
+PENDING_BYTES_MAX = 64 << 20
+"""Requests that wait to be written, and their bytes. Above: they are dropped, and counted."""
+
+CHARS_MAX = 1000
+"""Of a name or value. Above: it is cut."""
+
+CLOSE_S = 5.0
+"""How long a stop waits for the disk."""
+
+_AUDITED = {api.key: AUDITED.get(api.name) for api in APIS.values()}
+_UNKNOWN = AuditedApi("request", whole("cluster"))
+for _api in APIS.values():  # an API that no table names is audited
+    if _api.name not in READ_ONLY and _AUDITED[_api.key] is None:
+        _AUDITED[_api.key] = _UNKNOWN
+
+
+class AuditEntry(NamedTuple):
+    """A request to be written down, with its answer. Both are left as they are from now on."""
+
+    at_s: float
+    client: dict[str, object]
+    api: AuditedApi | None
+    request: Any
+    response: Any
+    size_bytes: int = 0
+    shows_denied: bool = True
+    """Otherwise only what was not denied is written down: its client has had its share."""
+
+
+class AuditLog:
+    """`written` and `lost` count events since the start. All calls are made on the event loop."""
+
+    def __init__(self, target: str) -> None:
+        """`target` is `log`, or the name of a file; InvalidConfig if it cannot be written."""
+        self._file = None if target == TO_LOG else AuditFile(Path(target).expanduser())
+        self.written = self.lost = 0
+        self._pending: deque[AuditEntry] = deque()
+        self._pending_bytes = 0
+        self._lost_before = 0
+        self._trouble = ""
+        self._is_closed = False
+        self._thread = ThreadPoolExecutor(1, "audit")
+        self._writing: asyncio.Future[tuple[int, int, str]] | None = None
+        self._denials = LogLimit(self._left_out)
+
+    # -- what happened -------------------------------------------------------------------------
+
+    def served(self, slot: RequestSlot, request: Any, response: Any, codes: Iterable[int]) -> None:
+        """A request has its answer. `request` may be None for the APIs of data."""
+        api, is_denied = _AUDITED[slot.api_key], any(code in DENIED for code in codes)
+        if api is not None and not (is_denied or api.applies(request)):
+            return
+        if response is None or (api is None and not is_denied):
+            return
+        client, shows_denied = about(slot), True
+        if is_denied or (api is not None and api.frequent):
+            key = f"{client['principal']} at {client['host']}: {client['api']}"
+            shows_denied = self._denials.admits(key)
+            if not shows_denied and (api is None or api.frequent):
+                return
+        size = slot.size_bytes
+        self._add(AuditEntry(time.time(), client, api, request, response, size, shows_denied))
+
+    def failed(self, slot: RequestSlot) -> None:
+        """A request failed inside the node: what it changed is not known."""
+        api = _AUDITED[slot.api_key]
+        if api is not None:
+            self._note(about(slot), api.action, Change("", "", ErrorCode.UNKNOWN_SERVER_ERROR))
+
+    def created(self, caller: Caller, topic: str) -> None:
+        """Metadata created a topic, which its answer does not show."""
+        self.note(caller, "topic.create", Change("topic", topic))
+
+    def note(self, caller: Caller, action: str, change: Change) -> None:
+        """A change that no row of the table can find in a request and its answer."""
+        client = {"client": caller.client_id, "principal": caller.principal, "host": caller.host}
+        self._note({**client, **request_fields()}, action, change)
+
+    def _note(self, client: dict[str, object], action: str, change: Change) -> None:
+        api = AuditedApi(action, lambda request, response: [change])
+        self._add(AuditEntry(time.time(), client, api, None, None))
+
+    def _left_out(self, key: str, count: int) -> None:
+        self._note({}, "left out", Change("client", key, 0, {"left_out": count}))
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def _add(self, entry: AuditEntry) -> None:
+        if self._is_closed:
+            self._warn(0, 1, "the node has stopped")
+            return
+        too_large = self._pending_bytes + entry.size_bytes > PENDING_BYTES_MAX
+        if len(self._pending) >= PENDING_MAX or (too_large and self._pending):
+            self._warn(0, 1, "events come faster than they are written")
+            return
+        self._pending.append(entry)
+        self._pending_bytes += entry.size_bytes
+        if self._writing is None:
+            self._begin()
+
+    def _begin(self) -> None:
+        entries, self._pending = list(self._pending), deque()
+        self._pending_bytes = 0
+        loop = asyncio.get_running_loop()
+        try:
+            self._writing = loop.run_in_executor(self._thread, self._write, entries)
+        except RuntimeError as error:  # the system has no thread left
+            self._warn(0, len(entries), str(error))
+        else:
+            self._writing.add_done_callback(self._wrote)
+
+    def _write(self, entries: list[AuditEntry]) -> tuple[int, int, str]:
+        """On the thread. How many events were written and lost, and why."""
+        lines = [line for entry in entries for line in lines_of(entry)]
+        if self._file is None:
+            for line in lines:
+                events.info("audit", extra={"fields": line})
+            return len(lines), 0, ""
+        data = [json.dumps(line).encode() + b"\n" for line in lines]
+        try:
+            written = self._file.append(data)
+        except OSError as error:
+            return 0, len(lines), error.strerror or str(error)
+        return written, len(lines) - written, self._file.trouble
+
+    def _wrote(self, done: asyncio.Future[tuple[int, int, str]]) -> None:
+        self._writing = None
+        if not done.cancelled():
+            self._warn(*done.result())
+        if self._pending:
+            self._begin()
+
+    def _warn(self, written: int, lost: int, reason: str) -> None:
+        """Once when events begin to be lost, and once when they are written again."""
+        self.written += written
+        self.lost += lost
+        if lost and not self._trouble:
+            self._trouble, self._lost_before = reason, self.lost - lost
+            fields = {"reason": reason, "lost": lost}
+            logger.warning("the audit log cannot be written", extra={"fields": fields})
+        elif written and not lost and self._trouble:
+            fields = {"lost": self.lost - self._lost_before}
+            self._trouble = ""
+            logger.warning("the audit log is written again", extra={"fields": fields})
+
+    async def close(self) -> None:
+        """Write what is pending, unless the disk hangs. Called when no request is served."""
+        self._denials.close()
+        self._is_closed = True
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                while self._writing is not None:
+                    await asyncio.wait([self._writing])
+                    await asyncio.sleep(0)
+        except TimeoutError:
+            logger.warning("the audit log is not whole: its disk does not answer")
+        self._thread.shutdown(wait=False)
+        if self._file is not None and self._writing is None:
+            self._file.close()
+
+
+def lines_of(entry: AuditEntry) -> Iterator[dict[str, object]]:
+    """The events of a request: one for each thing that it changed."""
+    api = entry.api
+    try:
+        found = api.changes(entry.request, entry.response) if api else None
+        changes = list(denied(entry.request, entry.response) if found is None else found)
+    except Exception:  # a fault of ours must not hide that there was a change
+        logger.exception("an audited request could not be described")
+        changes = [Change("", "")]
+    at = datetime.fromtimestamp(entry.at_s, UTC).isoformat(timespec="milliseconds")
+    for change in changes:
+        if change.code in DENIED and not entry.shows_denied:
+            continue
+        line: dict[str, object] = {
+            "time": at.replace("+00:00", "Z"),
+            "action": api.action if api else "request",
+            "resource": change.resource,
+            "name": change.name[:CHARS_MAX],
+            "result": _result(change.code),
+        }
+        if change.code:
+            line["error"] = error_of(change.code).name
+        for name in ("principal", "host", "client", "request", "api"):
+            if name in entry.client:
+                line[name] = _cut(entry.client[name])
+        if change.details:
+            line["details"] = _cut(change.details)
+        yield line
+
+
+def _result(code: int) -> str:
+    if not code:
+        return "ok"
+    return "denied" if code in DENIED else "failed"
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, str):
+        return value[:CHARS_MAX]
+    if isinstance(value, dict):
+        return {name[:CHARS_MAX]: _cut(one) for name, one in value.items()}
+    return value
+
+
+class AuditFile:
+    """A file that lines are appended to, readable by its owner alone. One thread at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+        self._is_torn = False
+        self.trouble = ""
+        """Why the last lines were not written, if they were not."""
+        try:
+            self._open()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise InvalidConfig(f"audit.log: {path} cannot be written ({reason})") from None
+
+    def append(self, lines: list[bytes]) -> int:
+        """How many were written whole. OSError where the file cannot be opened."""
+        self.trouble = ""
+        descriptor = self._open()
+        data = b"\n" * self._is_torn + b"".join(lines)
+        done, begins = 0, int(self._is_torn)
+        try:
+            while done < len(data):
+                done += os.write(descriptor, memoryview(data)[done:])
+        except OSError as error:
+            self.trouble = error.strerror or str(error)
+        if done:
+            self._is_torn = data[done - 1 : done] != b"\n"
+        return data.count(b"\n", begins, done)
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _open(self) -> int:
+        """The file of that name: another one, if it was renamed or removed since."""
+        if self._descriptor is not None:
+            try:
+                if os.path.samestat(os.fstat(self._descriptor), self._path.stat()):
+                    return self._descriptor
+            except FileNotFoundError:
+                pass
+            self.close()
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+        descriptor = os.open(self._path, flags, 0o600)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # a pipe could block, or be read
+            os.close(descriptor)
+            raise OSError(0, "it is not a file")
+        os.fchmod(descriptor, 0o600)
+        self._descriptor, self._is_torn = descriptor, False
+        return descriptor
