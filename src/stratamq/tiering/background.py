@@ -1,7 +1,7 @@
 """Processes of ours next to the node, for work that would hold the node's GIL, and their priority.
 
 Such a process runs a module that reads lines and answers in lines, at the lowest priority of the
-machine. If it dies, the caller gets an error with the last lines of its stderr; the node goes on.
+machine unless a client waits for its work. If it dies, the caller gets an error with the last lines of its stderr; the node goes on.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -41,6 +41,18 @@ def let_compete(pid: int) -> None:
     if hasattr(os, "SCHED_IDLE"):
         with contextlib.suppress(OSError):
             os.sched_setscheduler(pid, os.SCHED_OTHER, os.sched_param(0))
+
+
+def compete(pid: int) -> bool:
+    """Give a process the priority of this one; False where the system does not allow it. Processes
+    of an ordinary user may become less important, and never more so."""
+    try:
+        if hasattr(os, "SCHED_IDLE"):
+            os.sched_setscheduler(pid, os.SCHED_OTHER, os.sched_param(0))
+        os.setpriority(os.PRIO_PROCESS, pid, os.getpriority(os.PRIO_PROCESS, 0))
+    except OSError:
+        return False
+    return True
 
 
 def make_way() -> None:
@@ -75,10 +87,23 @@ class Background:
         self._process: subprocess.Popen[bytes] | None = None
         self._words: BinaryIO | None = None
         self._killed = False
+        self._is_last = True
 
     @property
     def pid(self) -> int | None:
         return self._process.pid if self._process else None
+
+    def put_last(self) -> None:
+        """From now on at the lowest priority."""
+        if self.pid:
+            put_last(self.pid)
+        self._is_last = True
+
+    def compete(self) -> bool:
+        """From now on at the priority of the node, if the system allows it."""
+        if self._is_last and (self.pid is None or compete(self.pid)):
+            self._is_last = False
+        return not self._is_last
 
     def say(self, request: bytes) -> None:
         """StorageError when it is not there to hear it."""
@@ -130,7 +155,8 @@ class Background:
             stderr=self._words,
             env=environment(credentials=self._credentials),
         )
-        put_last(process.pid)
+        if self._is_last:
+            put_last(process.pid)
         return process
 
     def _end(self) -> StorageError:
@@ -154,6 +180,49 @@ class Background:
             file.seek(max(0, size - LAST_WORDS_BYTES))
             words = file.read().decode(errors="replace").strip()
         return f"{how}: {words}" if words else how
+
+
+class Urgency:
+    """Decides the priority of processes: the node's own while a client waits, the lowest otherwise.
+
+    A process that was put last may not be able to come back. It finishes its work as it is; for
+    the next work that a client waits for, `fits` says that another has to be started.
+    """
+
+    def __init__(self) -> None:
+        self._clients = 0
+        self._working: dict[Background, None] = {}
+
+    @contextlib.contextmanager
+    def awaited(self) -> Iterator[None]:
+        """A client waits for what is done meanwhile, and for work that was under way before."""
+        self._clients += 1
+        for process in self._working:
+            process.compete()
+        try:
+            yield
+        finally:
+            self._clients -= 1
+            if not self._clients:
+                for process in self._working:
+                    process.put_last()
+
+    @contextlib.contextmanager
+    def working(self, process: Background) -> Iterator[None]:
+        """A process works, at the priority of its work. It stays there while it is idle."""
+        self._working[process] = None
+        if self._clients:
+            process.compete()
+        else:
+            process.put_last()
+        try:
+            yield
+        finally:
+            del self._working[process]
+
+    def fits(self, process: Background) -> bool:
+        """Whether an idle process can have the priority that work has now."""
+        return not self._clients or process.compete()
 
 
 def environment(*, credentials: bool) -> dict[str, str]:

@@ -116,7 +116,8 @@ class TierService:
     async def flush(self, topic: Topic) -> Visible:
         """Make all that is decided visible in the topic's table; what became so."""
         assert self._tables is not None, "started"
-        return await self._tables.flush(topic)
+        with self.mover.converters.urgency.awaited():
+            return await self._tables.flush(topic)
 
     async def commit(self, file: TierFile, replaced: Replaced) -> None:
         """Put a file that was made elsewhere in place of others."""
@@ -127,9 +128,10 @@ class TierService:
     async def run(self, topic: Topic) -> tuple[int, int, int, int]:
         """Do what is due of the topic's history, and write its table when that changed it."""
         assert self._tables is not None, "started"
-        done = await self.mover.run_topic(topic)
-        if (done.segments or done.rewritten) and topic.config["tier.format"] != "log":
-            await self._tables.write(topic)
+        with self.mover.converters.urgency.awaited():
+            done = await self.mover.run_topic(topic)
+            if (done.segments or done.rewritten) and topic.config["tier.format"] != "log":
+                await self._tables.write(topic)
         return done.segments, done.log_bytes, done.freed_bytes, done.rewritten
 
     def waiting(self, shard: ShardName) -> tuple[int, int]:
@@ -168,7 +170,8 @@ class TierService:
             flights=mover.flights,
             merge_files=context.config.number("lake.merge.files"),
         )
-        writer = TableWriter(table_options(context.config))
+        urgency = mover.converters.urgency
+        writer = TableWriter(table_options(context.config), urgency=urgency)
         return TableUpdater(context.topics.topics, context.cache, early, writer)
 
     def _surroundings(self, store: Store, histories: Histories) -> Surroundings:

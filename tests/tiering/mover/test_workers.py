@@ -16,6 +16,7 @@ import pytest
 from stratamq.model.errors import Closed, CorruptBatch, InvalidConfig, StorageError
 from stratamq.model.record import Record
 from stratamq.model.types import Offset
+from stratamq.tiering import background
 from stratamq.tiering.converter import worker
 from stratamq.tiering.converter.convert import convert
 from stratamq.tiering.converter.processes import Converters
@@ -92,6 +93,52 @@ async def test_it_gives_way(converters: Converters, tmp_path: Path) -> None:
     limits = told_by_system(pid, "limits")
     (room,) = [line for line in limits.splitlines() if line.startswith("Max address space")]
     assert int(room.split()[3]) <= worker.MEMORY_BYTES_MAX
+
+
+def is_last(pid: int) -> bool:
+    """Whether it has the lowest priority; it has this process's own otherwise."""
+    found = os.sched_getscheduler(pid), os.getpriority(os.PRIO_PROCESS, pid)
+    if found == (os.SCHED_IDLE, 19):
+        return True
+    assert found == (os.SCHED_OTHER, os.getpriority(os.PRIO_PROCESS, 0))
+    return False
+
+
+async def test_what_a_client_waits_for_does_not_give_way(
+    converters: Converters, tmp_path: Path
+) -> None:
+    """Nor does the work that was under way when the client came: it may have to end first."""
+    task = asyncio.create_task(converters.convert(slow(tmp_path)))
+    await until(lambda: bool(converters.processes))
+    (before,) = converters.processes
+    await until(lambda: is_last(before))
+    with converters.urgency.awaited():
+        await until(lambda: not is_last(before))
+        await converters.convert(request(segment(tmp_path / "a.log"), tmp_path / "a"))
+        (other,) = set(converters.processes) - {before}
+        assert not is_last(other)
+    assert is_last(before)
+    await converters.convert(request(tmp_path / "a.log", tmp_path / "a"))
+    assert is_last(other), "it works in the background again"
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_where_none_may_become_more_important_another_is_started(
+    converters: Converters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the system has it for ordinary users."""
+    await converters.convert(request(segment(tmp_path / "a.log"), tmp_path / "a"))
+    (first,) = converters.processes
+    assert is_last(first)
+    monkeypatch.setattr(background, "compete", lambda pid: False)
+    with converters.urgency.awaited():
+        await converters.convert(request(tmp_path / "a.log", tmp_path / "a"))
+    (second,) = converters.processes
+    assert second != first
+    assert not is_last(second)
+    await until(lambda: not alive(first))
 
 
 async def test_no_credentials_go_along(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from stratamq.model.errors import Closed
-from stratamq.tiering.background import Background, as_error, let_compete, put_last
+from stratamq.tiering.background import Background, Urgency, as_error, let_compete
 from stratamq.tiering.converter.requests import (
     Conversion,
     ConversionFailure,
@@ -37,6 +37,7 @@ class Converters:
     def __init__(
         self, count: int, *, idle_s: float = IDLE_S, patience_s: float = PATIENCE_S
     ) -> None:
+        self.urgency = Urgency()
         self._idle_s, self._patience_s = idle_s, patience_s
         self._room = asyncio.Semaphore(count)
         self._threads = ThreadPoolExecutor(count, "tier-convert")
@@ -58,16 +59,15 @@ class Converters:
         async with self._room:
             if self._closed:
                 raise Closed("the converters are closed")
-            if self._idle:
-                process, timer = self._idle.pop()
-                timer.cancel()
-            else:
-                process = Background(NAME, MODULE)
+            process = self._take()
             loop = asyncio.get_running_loop()
             self._busy.add(process)
             patience = loop.call_later(self._patience_s, _hurry, process)
             try:
-                made = await loop.run_in_executor(self._threads, _run, process, work, on_progress)
+                with self.urgency.working(process):
+                    made = await loop.run_in_executor(
+                        self._threads, _run, process, work, on_progress
+                    )
             except BaseException:
                 process.kill()
                 raise
@@ -90,12 +90,19 @@ class Converters:
             process.kill()
         await asyncio.to_thread(self._threads.shutdown)
 
+    def _take(self) -> Background:
+        while self._idle:
+            process, timer = self._idle.pop()
+            timer.cancel()
+            if self.urgency.fits(process):
+                return process
+            self._threads.submit(process.kill)
+        return Background(NAME, MODULE)
+
     def _keep(self, process: Background) -> None:
         if self._closed:
             process.kill()
             return
-        if process.pid:
-            put_last(process.pid)  # again, if it had to compete
         timer = asyncio.get_running_loop().call_later(self._idle_s, self._retire, process)
         self._idle.append((process, timer))
 

@@ -17,7 +17,6 @@ import time
 from pathlib import Path
 from typing import BinaryIO
 
-from stratamq.tiering.background import put_last
 from stratamq.tiering.converter.requests import (
     Answer,
     Conversion,
@@ -45,10 +44,9 @@ def main() -> None:
 
 
 def give_way() -> None:
-    """Give way to all other processes, with processor and memory. The node ends this process, not a
-    key on a terminal."""
+    """Give way to all other processes when memory is short. The node sets the priority, and ends
+    this process, not a key on a terminal."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    put_last()
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
     _, most = resource.getrlimit(resource.RLIMIT_AS)

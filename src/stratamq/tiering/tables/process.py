@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from stratamq.lake.tables.errors import TableError
 from stratamq.model.errors import Closed, TimedOut
-from stratamq.tiering.background import Background, as_error
+from stratamq.tiering.background import Background, Urgency, as_error
 from stratamq.tiering.tables.requests import (
     NO_CATALOG,
     Request,
@@ -35,9 +35,14 @@ class TableWriter:
     """One request at a time; more wait. Use it from one event loop."""
 
     def __init__(
-        self, options: TableOptions, *, idle_s: float = IDLE_S, timeout_s: float = TIMEOUT_S
+        self,
+        options: TableOptions,
+        *,
+        urgency: Urgency | None = None,
+        idle_s: float = IDLE_S,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
-        self._options = options
+        self._options, self._urgency = options, urgency or Urgency()
         self._idle_s, self._timeout_s = idle_s, timeout_s
         self._turn = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, "tables")
@@ -77,6 +82,8 @@ class TableWriter:
         await asyncio.to_thread(self._thread.shutdown)
 
     async def _ask(self, request: Request) -> Written | TableFailure:
+        if self._process is not None and not self._urgency.fits(self._process):
+            self._retire()
         if self._process is None:  # with credentials: it talks to the store and to the catalog
             greeting = encode_options(self._options)
             self._process = Background(NAME, MODULE, credentials=True, greeting=greeting)
@@ -84,7 +91,8 @@ class TableWriter:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await loop.run_in_executor(self._thread, _run, process, request)
+                with self._urgency.working(process):
+                    return await loop.run_in_executor(self._thread, _run, process, request)
         except TimeoutError:
             self._end()
             raise TimedOut(f"{NAME} took more than {self._timeout_s:g} s") from None
