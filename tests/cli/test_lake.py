@@ -11,7 +11,7 @@ from stratamq.model.errors import NotFound
 from stratamq.wire.kafka.protocol.messages.lake import DescribedLake, LakeFile, LakePartition
 
 
-def file(base: int, end: int, *, final: bool = True) -> LakeFile:
+def file(base: int, end: int, *, final: bool = True, pending: bool = False) -> LakeFile:
     return LakeFile(
         base_offset=base,
         end_offset=end,
@@ -23,6 +23,7 @@ def file(base: int, end: int, *, final: bool = True) -> LakeFile:
         max_timestamp=1,
         log_bytes=1000,
         unparsed=2,
+        pending=pending,
     )
 
 
@@ -43,13 +44,37 @@ def lake(*files: LakeFile, **more: object) -> DescribedLake:
 def test_a_row_tells_where_a_topic_is() -> None:
     shown = row(lake(file(0, 100), file(100, 150, final=False)))
     assert shown == (
-        *("orders", "5.0 KB", "2.0 KB", "600 B", "0.30"),
-        *("2", "150", "4", "s.orders (75% of it)"),
+        *("orders", "5.0 KB", "1.0 KB", "600 B", "0.30"),
+        *("2", "150", "0", "4", "s.orders (75% of it)"),
     )
 
 
+def test_what_the_table_does_not_show_yet_is_pending() -> None:
+    written = lake(file(0, 100), file(100, 150, final=False, pending=True))
+    assert row(written)[4:] == ("0.30", "1", "100", "50", "4", "s.orders (50% of it)")
+    found = as_json(written)
+    assert (found["files"], found["rows"]) == (1, 100)
+    assert (found["pending_files"], found["pending_rows"]) == (1, 50)
+
+
+def test_status_and_cost_have_one_ratio() -> None:
+    early = LakeFile(
+        base_offset=100,
+        end_offset=150,
+        final=False,
+        parquet_key="e",
+        parquet_size=900,
+        rows=50,
+        min_timestamp=0,
+        max_timestamp=1,
+        log_bytes=1000,
+    )
+    written = lake(file(0, 100), early)
+    assert as_json(written)["ratio"] == packed([written]) == 0.3
+
+
 def test_an_empty_topic_has_a_row() -> None:
-    assert row(DescribedLake(name="new"))[4:] == ("-", "0", "0", "0", "- (empty)")
+    assert row(DescribedLake(name="new"))[4:] == ("-", "0", "0", "0", "0", "- (empty)")
 
 
 def test_the_compression_is_that_of_segments_that_were_moved() -> None:
@@ -68,8 +93,11 @@ def test_json_of_a_topic_has_a_stable_shape() -> None:
         "local_bytes": 5000,
         "moved_bytes": 1000,
         "stored_bytes": 300,
+        "ratio": 0.3,
         "files": 1,
         "rows": 100,
+        "pending_files": 0,
+        "pending_rows": 0,
         "unparsed": 2,
         "table": "s.orders",
         "trouble": None,

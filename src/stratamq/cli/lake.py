@@ -13,7 +13,7 @@ from stratamq.cli.tables import columns, sized
 from stratamq.client import Client
 from stratamq.lake.cost import GB, SEEDS_RATES, SEEDS_WORKLOAD, Rates, formula
 from stratamq.model.errors import NotFound
-from stratamq.wire.kafka.protocol.messages.lake import DescribedLake, LakePartition
+from stratamq.wire.kafka.protocol.messages.lake import DescribedLake, LakeFile, LakePartition
 
 lake_app = typer.Typer(
     help="History on object storage, and topics as tables.",
@@ -95,13 +95,18 @@ async def _lakes(client: Client, names: Iterable[str]) -> list[DescribedLake]:
 
 
 def packed(lakes: Iterable[DescribedLake]) -> float:
-    """Bytes in the store per byte of the log, of whole segments that were moved."""
-    files = [file for lake in lakes for part in lake.partitions for file in part.files]
-    moved = [file for file in files if file.final and file.log_bytes]
-    if not moved:
+    """As `ratio_of`, over several topics; NotFound when no segment of theirs has moved."""
+    ratio = ratio_of(file for lake in lakes for part in lake.partitions for file in part.files)
+    if ratio is None:
         raise NotFound("nothing of these topics is in the store yet: give --ratio")
+    return ratio
+
+
+def ratio_of(files: Iterable[LakeFile]) -> float | None:
+    """Bytes in the store per byte of the log, of whole segments that were moved."""
+    moved = [file for file in files if file.final and file.log_bytes]
     stored = sum(file.parquet_size + file.log_size for file in moved)
-    return stored / sum(file.log_bytes for file in moved)
+    return stored / sum(file.log_bytes for file in moved) if moved else None
 
 
 def underway(lakes: Sequence[DescribedLake]) -> list[str]:
@@ -116,50 +121,58 @@ def underway(lakes: Sequence[DescribedLake]) -> list[str]:
     return lines + [f"trouble: {text}" for text in {lake.trouble for lake in lakes} if text]
 
 
-class Row(NamedTuple):
-    topic: str
-    local: str
-    moved: str
-    stored: str
-    ratio: str
-    files: str
-    rows: str
-    unread: str
-    table: str
+class TopicTotals(NamedTuple):
+    """One topic's figures, for people and for JSON. `moved_bytes` and `ratio` are those of whole
+    segments, as in `lake cost`; `files` and `rows` are what the table shows, and `pending` ones
+    are stored and will be in the table when it is next written."""
+
+    local_bytes: int
+    moved_bytes: int
+    stored_bytes: int
+    ratio: float | None
+    files: int
+    rows: int
+    pending_files: int
+    pending_rows: int
+    unparsed: int
 
 
-TITLES = Row("topic", "local", "moved", "stored", "ratio", "files", "rows", "unparsed", "table")
-
-
-def row(lake: DescribedLake) -> Row:
-    """`moved` is what of the log is on object storage alone or as well, `stored` what it takes
-    there."""
+def totals(lake: DescribedLake) -> TopicTotals:
     files = [file for part in lake.partitions for file in part.files]
-    moved = sum(file.log_bytes for file in files)
-    stored = sum(file.parquet_size + file.log_size for file in files)
-    return Row(
-        lake.name,
-        sized(sum(part.local_bytes for part in lake.partitions)),
-        sized(moved),
-        sized(stored),
-        f"{stored / moved:.2f}" if moved else "-",
-        str(len(files)),
-        str(sum(file.rows for file in files)),
-        str(sum(file.unparsed for file in files)),
+    shown = [file for file in files if not file.pending]
+    return TopicTotals(
+        local_bytes=sum(part.local_bytes for part in lake.partitions),
+        moved_bytes=sum(file.log_bytes for file in files if file.final),
+        stored_bytes=sum(file.parquet_size + file.log_size for file in files),
+        ratio=ratio_of(files),
+        files=len(shown),
+        rows=sum(file.rows for file in shown),
+        pending_files=len(files) - len(shown),
+        pending_rows=sum(file.rows for file in files) - sum(file.rows for file in shown),
+        unparsed=sum(file.unparsed for file in files),
+    )
+
+
+TITLES = (
+    *("topic", "local", "moved", "stored", "ratio"),
+    *("files", "rows", "pending", "unparsed", "table"),
+)
+
+
+def row(lake: DescribedLake) -> tuple[str, ...]:
+    one = totals(lake)
+    return (
+        *(lake.name, sized(one.local_bytes), sized(one.moved_bytes), sized(one.stored_bytes)),
+        "-" if one.ratio is None else f"{one.ratio:.2f}",
+        *map(str, (one.files, one.rows, one.pending_rows, one.unparsed)),
         f"{lake.table or '-'} {visible(lake.partitions)}",
     )
 
 
 def as_json(lake: DescribedLake) -> dict[str, Any]:
-    files = [file for part in lake.partitions for file in part.files]
     return {
         "topic": lake.name,
-        "local_bytes": sum(part.local_bytes for part in lake.partitions),
-        "moved_bytes": sum(file.log_bytes for file in files),
-        "stored_bytes": sum(file.parquet_size + file.log_size for file in files),
-        "files": len(files),
-        "rows": sum(file.rows for file in files),
-        "unparsed": sum(file.unparsed for file in files),
+        **totals(lake)._asdict(),
         "table": lake.table or None,
         "trouble": lake.trouble or None,
         "moving": [
@@ -183,6 +196,6 @@ def visible(partitions: Iterable[LakePartition]) -> str:
         shown += sum(
             file.end_offset - max(file.base_offset, part.start_offset)
             for file in part.files
-            if file.parquet_key and file.end_offset > part.start_offset
+            if file.parquet_key and not file.pending and file.end_offset > part.start_offset
         )
     return f"({shown / decided:.0%} of it)" if decided else "(empty)"

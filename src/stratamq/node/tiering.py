@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -69,6 +69,9 @@ class Service(Protocol):
         """Segments that are due to move, and their bytes."""
 
     def table(self, topic: Topic) -> str | None: ...
+
+    def shown(self, topic: Topic) -> Collection[str]:
+        """The keys of the files that the topic's table shows."""
 
     def status(self) -> MoverStatus: ...
 
@@ -173,6 +176,9 @@ class Tiering:
 
     def table(self, topic: Topic) -> str | None:
         return None if self._service is None else self._service.table(topic)
+
+    def shown(self, topic: Topic) -> Collection[str]:
+        return () if self._service is None else self._service.shown(topic)
 
     def status(self) -> MoverStatus | None:
         """What the mover does; None where no topic has history."""

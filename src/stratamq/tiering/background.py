@@ -1,7 +1,8 @@
 """Processes of ours next to the node, for work that would hold the node's GIL, and their priority.
 
 Such a process runs a module that reads lines and answers in lines, at the lowest priority of the
-machine unless a client waits for its work. If it dies, the caller gets an error with the last lines of its stderr; the node goes on.
+machine unless a client waits for its work. If it dies, the caller gets an error with the last lines
+of its stderr; the node goes on.
 """
 
 from __future__ import annotations

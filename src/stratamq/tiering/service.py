@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Collection
 
 from stratamq.meta.tier.files import Replaced, TierFile
 from stratamq.model.errors import NotFound
@@ -141,6 +142,11 @@ class TierService:
     def table(self, topic: Topic) -> str | None:
         """The name of the topic's Iceberg table, if it is one."""
         return table_name(self._context.config, topic)
+
+    def shown(self, topic: Topic) -> Collection[str]:
+        """The keys of the files that the topic's table shows."""
+        assert self._tables is not None, "started"
+        return self._tables.shown(topic.topic_id)
 
     def status(self) -> MoverStatus:
         return self.mover.status()

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.cli.tool import Tool, requires
 from tests.clients.node import Node, running
 from tests.duck import asked
-from tests.tiering.node.users import ORDERS, RECORDS, SEGMENT_BYTES, create, lake, produce
+from tests.tiering.node.users import ORDERS, RECORDS, SEGMENT_BYTES, command, create, lake, produce
+from tests.waiting import wait_until
 
 HOUR_MS = "3600000"
 FLAGS = (
@@ -77,12 +82,54 @@ def test_who_waits_does_not_wait_for_an_idle_machine(node: Node, tool: Tool) -> 
     """A moved segment needs a converter, its table a writer: both run as important as the node."""
     tool.ok("tier", "run", "orders")
     tool.ok("lake", "flush", "orders")
-    helpers = Path(f"/proc/{node.process.pid}/task").glob("*/children")
-    pids = [int(pid) for each in helpers for pid in each.read_text().split()]
+    pids = children(node)
     assert len(pids) >= 2
     own = os.getpriority(os.PRIO_PROCESS, node.process.pid)
     assert {os.sched_getscheduler(pid) for pid in pids} == {os.SCHED_OTHER}
     assert {os.getpriority(os.PRIO_PROCESS, pid) for pid in pids} == {own}
+
+
+def children(node: Node) -> list[int]:
+    lists = Path(f"/proc/{node.process.pid}/task").glob("*/children")
+    return [int(pid) for each in lists for pid in each.read_text().split()]
+
+
+def table_writer(node: Node) -> int:
+    (pid,) = (
+        pid for pid in children(node) if "tables.worker" in Path(f"/proc/{pid}/cmdline").read_text()
+    )
+    return pid
+
+
+def in_catalog(node: Node) -> int:
+    """The rows that a reader of the Iceberg table finds."""
+    address = f"sqlite:///{node.data}/lake/catalog.sqlite"
+    with closing(SqlCatalog("stratamq", uri=address)) as catalog:
+        return int(catalog.load_table("stratamq.orders").scan().to_arrow().num_rows)
+
+
+def test_what_the_catalog_does_not_have_yet_is_pending(node: Node, tool: Tool) -> None:
+    """Files are stored, and the table is about to be written: status and catalog say the same."""
+    tool.ok("lake", "flush", "orders")
+
+    def figures() -> tuple[int, int]:
+        (found,) = tool.json("lake", "status", "orders")["topics"]
+        return found["rows"], found["pending_rows"]
+
+    assert figures() == (in_catalog(node), 0) == (RECORDS, 0)
+    writer = table_writer(node)
+    os.kill(writer, signal.SIGSTOP)
+    produce(node, "orders", range(RECORDS, RECORDS + 100))
+    with ThreadPoolExecutor(1) as pool:
+        flushed = pool.submit(command, "lake", "flush", "orders", "--servers", node.address)
+        try:
+            wait_until(lambda: figures() == (RECORDS, 100))
+            assert in_catalog(node) == RECORDS
+            assert "pending" in tool.ok("lake", "status").output.lower()
+        finally:
+            os.kill(writer, signal.SIGCONT)
+        flushed.result()
+    assert figures() == (in_catalog(node), 0) == (RECORDS + 100, 0)
 
 
 def test_deleted_records_leave_history_when_it_is_asked_for(node: Node, tool: Tool) -> None:

@@ -65,6 +65,19 @@ async def test_a_flush_shows_everything_at_once(rig: TableRig) -> None:
     assert await rig.updater.flush(topic) == Visible()
 
 
+async def test_a_file_is_shown_when_the_table_has_it(rig: TableRig) -> None:
+    """In between it is stored, and no reader of the table finds it."""
+    topic = await rig.create(ROOMY)
+    await rig.fill(10)
+    await rig.early.flush(topic, SHARD)
+    (file,) = rig.cache.files(SHARD)
+    assert file.parquet
+    assert file.parquet.key not in rig.updater.shown(topic.topic_id)
+    await rig.updater.write(topic)
+    assert set(rig.updater.shown(topic.topic_id)) == {file.parquet.key}
+    assert (await rig.table(topic)).rows == 10
+
+
 async def test_a_topic_without_tables_says_so(rig: TableRig) -> None:
     topic = await rig.create({**ROOMY, "tier.format": "log"})
     with pytest.raises(InvalidConfig, match=r"has no table: its tier\.format is log"):

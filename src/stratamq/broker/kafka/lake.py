@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from stratamq.broker.kafka.admin.task_pool import TaskPool
@@ -85,6 +85,9 @@ class Lake(Protocol):
 
     def table(self, topic: Topic) -> str | None:
         """The name of the topic's Iceberg table, if it is one."""
+
+    def shown(self, topic: Topic) -> Collection[str]:
+        """The keys of the files that the topic's table shows, as it was last written."""
 
     def moving(self, shard: ShardName) -> MovingSegment | None:
         """The segment of the shard that is being moved just now."""
@@ -186,7 +189,7 @@ class LakeApis(Family):
                 waiting_segments=waiting.segments,
                 waiting_bytes=waiting.size_bytes,
                 deleted=await driver.deleted(shard, start, cold_end),
-                files=_files(files),
+                files=_files(files, self._lake.shown(topic)),
             )
         except AnswerTooLarge:
             raise  # a topic is described whole, or refused
@@ -240,7 +243,7 @@ class LakeApis(Family):
         return CommittedLake(name=wanted.name)
 
 
-def _files(files: Sequence[TierFile]) -> list[LakeFile]:
+def _files(files: Sequence[TierFile], shown: Collection[str]) -> list[LakeFile]:
     return [
         LakeFile(
             base_offset=file.base_offset,
@@ -259,6 +262,7 @@ def _files(files: Sequence[TierFile]) -> list[LakeFile]:
             columns=file.columns,
             start=file.start,
             deleted=file.deleted,
+            pending=file.parquet is not None and file.parquet.key not in shown,
         )
         for file in files
     ]

@@ -63,6 +63,8 @@ class TableUpdater:
         self._limits = limits or UpdaterLimits()
         self._due: dict[TopicId, _Due] = {}
         self._names: dict[TopicId, str] = {}
+        self._shown: dict[TopicId, frozenset[str]] = {}
+        """Keys of the files of each table that was written since the start."""
         self._flushed_s: dict[TopicId, float] = {}
         self._unflushed: dict[TopicId, str] = {}
         self._changed = asyncio.Event()
@@ -112,10 +114,18 @@ class TableUpdater:
                 files=[file for shard in shards for file in self._cache.files(shard)],
                 revision=self._cache.revision,
             )
-            return await self._writer.ask(request)
+            written = await self._writer.ask(request)
         except BaseException:
             self._due.setdefault(topic.topic_id, due or _Due(self._now_s()))
             raise
+        keys = (file.parquet.key for file in request.files if file.parquet)
+        self._shown[topic.topic_id] = frozenset(keys)
+        return written
+
+    def shown(self, topic_id: TopicId) -> Collection[str]:
+        """The keys of the files that a table shows, as it was last written. Empty until it has been
+        checked after a start."""
+        return self._shown.get(topic_id, ())
 
     # -- writing tables ----------------------------------------------------------------------------
 
@@ -176,6 +186,7 @@ class TableUpdater:
             await self._writer.ask(DropTable(name=name, topic_id=topic_id))
         self._due.pop(topic_id, None)
         self._names.pop(topic_id, None)
+        self._shown.pop(topic_id, None)
         self._flushed_s.pop(topic_id, None)
         self._unflushed.pop(topic_id, None)
 

@@ -38,7 +38,8 @@ class DescribeLakeRequest:
 @struct
 class LakeFile:
     """Offsets base..end-1. One that is not final holds what the log still has. It was made without
-    records below `start`, and without `deleted` others."""
+    records below `start`, and without `deleted` others. `pending`: it is stored, and the topic's
+    table does not show it yet."""
 
     base_offset: int = wire(INT64)
     end_offset: int = wire(INT64)
@@ -56,6 +57,7 @@ class LakeFile:
     columns: str = wire(STRING, default="")
     start: int = wire(INT64, tag=0, default=0)
     deleted: int = wire(INT64, tag=1, default=0)
+    pending: bool = wire(BOOL, tag=2, default=False)
 
 
 @struct
