@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -304,6 +305,58 @@ async def test_a_reader_that_fails_sees_its_message_again(topic: Any) -> None:
         await work()
     await messages.aclose()
     assert [one.text async for one in topic.follow("g", stop_after=0)] == ["1", "2"]
+
+
+async def test_followers_of_one_group_divide_the_partitions(topic: Any) -> None:
+    for number in range(30):
+        await topic.produce(f"{number}", partition=number % 3)
+    seen: list[list[Any]] = [[], []]
+
+    async def work(mine: list[Any]) -> None:
+        async for message in topic.follow("g", stop_after=1):
+            mine.append(message)
+
+    await asyncio.gather(*map(work, seen))
+    numbers = [int(one.text) for mine in seen for one in mine]
+    assert sorted(numbers) == list(range(30)), "each message once"
+    assert await topic.committed("g") == {0: 10, 1: 10, 2: 10}
+
+
+async def test_a_partition_changes_hands_between_two_messages(tmp_path: Path) -> None:
+    """The first follower has both. The second gets its share when the first comes back, and the
+    first gets it again when the second has left."""
+    async with stratamq.aopen(tmp_path) as node:
+        topic = await node.create_topic("t", partitions=2, config={"flush": "os"})
+        for partition in (0, 1):
+            await topic.produce_many([f"{partition}.0", f"{partition}.1"], partition=partition)
+        first, second = topic.follower("g"), topic.follower("g")
+        peers = node.core.follow_groups.peers("t", "g")
+        batch = await first.next_batch()
+        assert [one.text for one in batch] == ["0.0", "0.1"]
+        waits = asyncio.ensure_future(second.next_batch())
+        await until(lambda: len(peers) == 2)
+        for message in batch:
+            first.done(message)
+        comes_back = asyncio.ensure_future(first.next_batch())
+        batch = await waits
+        assert [one.text for one in batch] == ["1.0", "1.1"]
+        second.done(batch[0])
+        await second.leave()
+        assert [one.text for one in await comes_back] == ["1.1"], "it was in work at the end"
+        assert await topic.committed("g") == {0: 2, 1: 1}
+
+
+async def test_more_followers_than_partitions_wait_for_one_that_leaves(node: Any) -> None:
+    topic = await node.create_topic("narrow", config={"flush": "os"})
+    await topic.produce_many(["0", "1"])
+    first, second = topic.follow("g", stop_after=5), topic.follow("g", stop_after=5)
+    assert (await first.__anext__()).text == "0"
+    waits = asyncio.ensure_future(second.__anext__())
+    await let_run(0.1)
+    assert not waits.done()
+    await first.aclose()
+    assert (await waits).text == "0", "not finished by the first"
+    await second.aclose()
 
 
 async def test_following_only_what_is_new(topic: Any) -> None:

@@ -126,7 +126,7 @@ def iterate(
                     follower.done(message)
         finally:
             with contextlib.suppress(Closed):
-                self._loop.run(follower.commit())
+                self._loop.run(follower.leave())
 
     return blocking
 

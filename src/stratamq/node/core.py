@@ -48,6 +48,7 @@ from stratamq.node import composition as make
 from stratamq.node.data_dir import damage_file
 from stratamq.node.descriptors import descriptors
 from stratamq.node.doors import Doors
+from stratamq.node.follow import FollowGroups
 from stratamq.node.identity import cluster_id
 from stratamq.node.layout import META_FOLDER
 from stratamq.node.metadata_check import MetaRevisionFile, report_unknown_shards
@@ -97,6 +98,7 @@ class NodeCore:
         self.housekeeper = Housekeeper(
             self.broker_cache, self.drivers, self.topics, interval_s=interval_s
         )
+        self.follow_groups = FollowGroups()
         self.tier_cache = TierCache(self.meta, reconcile_s=reconcile_s)
         self.tiering = Tiering(self._tier_service, self.broker_cache, self.tier_cache, config)
         self._started = contextlib.AsyncExitStack()

@@ -308,6 +308,7 @@ class AsyncTopic:
             self.name,
             lambda: range(self.partitions) if partitions is None else partitions,
             group=group,
+            peers=self._core.follow_groups.peers(self.name, group),
             start=OffsetStrategy.LATEST if latest else OffsetStrategy.EARLIEST,
             stop_after_s=stop_after,
         )
@@ -325,6 +326,10 @@ class AsyncTopic:
         With a group, it goes on where the group was, and a message is committed once the loop has
         come back for the next one. Without, or for a new group, it begins with the oldest message,
         or with those to come if `latest`.
+
+        Several loops over one group divide the partitions, as Kafka's consumers do; where there are
+        more loops than partitions, some wait. They have to be in this process: the folder of an
+        embedded node belongs to it.
         """
         follower = self.follower(group, partitions=partitions, latest=latest, stop_after=stop_after)
         try:
@@ -334,7 +339,7 @@ class AsyncTopic:
                     follower.done(message)
         finally:
             with contextlib.suppress(Closed):
-                await follower.commit()
+                await follower.leave()
 
     # -- groups --------------------------------------------------------------------------------
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from stratamq.adapter.drivers import StorageDriverManager
 from stratamq.engine.contract import OffsetStrategy, ReadLimit
@@ -17,6 +18,26 @@ PAUSE_S_MAX = 0.05
 BATCH = ReadLimit(records_max=1000, bytes_max=4 << 20)
 
 
+Peers = WeakKeyDictionary["Follower", None]
+"""The followers of one group in one topic, in the order in which they came."""
+
+
+class FollowGroups:
+    """The groups that follow topics of a node in its own process."""
+
+    def __init__(self) -> None:
+        self._peers: WeakValueDictionary[tuple[str, str], Peers] = WeakValueDictionary()
+
+    def peers(self, topic: str, group: str | None) -> Peers:
+        """A follower without a group is alone."""
+        if group is None:
+            return WeakKeyDictionary()
+        found = self._peers.get((topic, group))
+        if found is None:
+            found = self._peers[topic, group] = WeakKeyDictionary()
+        return found
+
+
 class Follower:
     """Gives batches of messages, each partition in order; waits for more where there is none.
 
@@ -24,15 +45,21 @@ class Follower:
     before the next batch and at the end. So a reader that dies sees the messages again that it had
     not finished, and never misses one. What is deleted, expired or trimmed after the last message
     that is done counts as done too: a group that has read everything has no lag.
+
+    Followers of one group divide the partitions. Each takes its share when it asks for a batch:
+    then it has finished the last one, so that a partition changes hands between two messages, with
+    the offset committed. A follower that is busy with a message holds its partitions; one that
+    leaves, or is forgotten by the program, gives them up.
     """
 
     def __init__(
         self,
         drivers: StorageDriverManager,
         topic: str,
-        partitions: Callable[[], Iterable[int]],
+        partitions: Callable[[], Collection[int]],
         *,
         group: str | None,
+        peers: Peers,
         start: OffsetStrategy,
         stop_after_s: float | None,
     ) -> None:
@@ -40,7 +67,8 @@ class Follower:
         self._topic = topic
         self._partitions = partitions
         self._turns: deque[int] = deque()
-        self._group = group
+        self._held: set[int] = set()
+        self._group, self._peers = group, peers
         self._start = start
         self._stop_after_s = stop_after_s
         self._next: dict[int, Offset] = {}
@@ -55,12 +83,12 @@ class Follower:
     async def next_batch(self) -> list[Message]:
         """At least one message; none when it has been quiet for `stop_after_s`."""
         await self.commit()
+        self._peers.setdefault(self)
         loop = asyncio.get_running_loop()
         deadline = None if self._stop_after_s is None else loop.time() + self._stop_after_s
         pause = PAUSE_S_MIN
         while True:
-            # A topic may have grown.
-            self._turns.extend(one for one in self._partitions() if one not in self._turns)
+            await self._take_share()
             for _ in range(len(self._turns)):
                 self._turns.rotate(-1)  # so that a busy partition does not starve the others
                 if batch := await self._read(self._turns[-1]):
@@ -70,6 +98,41 @@ class Follower:
                 return []
             await asyncio.sleep(pause)
             pause = min(pause * 2, PAUSE_S_MAX)
+
+    async def leave(self) -> None:
+        """Commit, and leave the partitions to others of the group."""
+        try:
+            await self.commit()
+        finally:
+            self._peers.pop(self, None)
+            self._held.clear()
+
+    async def _take_share(self) -> None:
+        """Give up partitions that others should have by now, and take those that nobody holds. The
+        topic may have grown, too."""
+        share = self._share()
+        if lost := self._held - share:
+            await self.commit()
+            self._held -= lost
+            self._turns = deque(one for one in self._turns if one not in lost)
+            for partition in lost:
+                self._next.pop(partition, None)
+        others = [one for one in self._peers if one is not self]
+        free = [
+            one for one in share - self._held if not any(one in other._held for other in others)
+        ]
+        self._held.update(free)
+        self._turns.extend(sorted(free))
+
+    def _share(self) -> set[int]:
+        """Each partition goes to one of the followers that want it."""
+        wanted = {one: one._partitions() for one in self._peers}
+        share = set()
+        for partition in self._partitions():
+            wanting = [one for one, some in wanted.items() if partition in some]
+            if wanting[partition % len(wanting)] is self:
+                share.add(partition)
+        return share
 
     async def commit(self) -> None:
         done, self._done = self._done, {}
