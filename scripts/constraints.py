@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BASE = "constraints.txt"
 RUN = "constraints-lake.txt"
-EXTRAS = ("cluster", "lake", "spark")
+EXTRAS = ("cluster", "lake", "otel", "spark")
 OPTIONS = (
     "--generate-hashes",
     "--allow-unsafe",

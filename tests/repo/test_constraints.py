@@ -18,6 +18,7 @@ FILES = {
     "constraints.txt": ("dev",),
     "constraints-cluster.txt": ("cluster",),
     "constraints-lake.txt": ("lake",),
+    "constraints-otel.txt": ("otel",),
     "constraints-spark.txt": ("spark",),
 }
 PIN = re.compile(r"([a-z0-9-]+)==(\S+) \\")

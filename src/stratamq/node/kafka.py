@@ -40,6 +40,7 @@ from stratamq.server.kafka.watch import RequestWatch
 
 if TYPE_CHECKING:
     from stratamq.server.kafka.audit_log import AuditLog
+    from stratamq.server.kafka.spans import RequestSpans
 
 log = logging.getLogger("stratamq.node")
 
@@ -78,15 +79,24 @@ class KafkaFront:
         self._started = contextlib.AsyncExitStack()
 
     async def start(self) -> Address:
-        config = self._config
-        services, now_s = services_of(self._core), self._core.doors.now_s
+        async with contextlib.AsyncExitStack() as started:
+            address = await self._start(started)
+            self._started = started.pop_all()
+        return address
+
+    async def _start(self, started: contextlib.AsyncExitStack) -> Address:
+        config, services = self._config, services_of(self._core)
         fetch = Fetch(services, services.answers)
         name, secret = await asyncio.gather(  # the first start syncs both
             asyncio.to_thread(cluster_id, config.data_dir, self._core.doors),
             asyncio.to_thread(sasl_secret, config.data_dir, self._core.doors),
         )
         access = Access(services, secret)
-        audit = audit_log(config)
+        audit, spans = audit_log(config), request_spans(config)
+        for observer in (audit, spans):
+            if observer is not None:
+                started.push_async_callback(observer.close)
+        self.watch = RequestWatch(spans)
         groups = Groups(services, visibility=access)
         transactions = TransactionApis(services, groups)
         metadata = Metadata(services, name, *([] if audit is None else [audit.created]))
@@ -96,9 +106,26 @@ class KafkaFront:
             None if access.sasl is None else access.sasl.served,
             guard=access.guard,
         )
+        server = self._make_server(broker, services, access, audit)
+        await broker.start()
+        started.push_async_callback(broker.stop)
+        host, port = await server.start(config.text("host"), config.number("kafka.port"))
+        started.push_async_callback(self._stop_server, server, fetch, groups)
+        advertised = await self._advertise(port)
+        warn_if_open(config, host)
+        self._core.configs.listen(lambda: self._limit(server))
+        self._limit(server)
+        self.server, self.groups = server, groups.coordinator
+        here = Address(KAFKA, reachable_name(host), port)
+        return here if here == advertised else here._replace(advertised=advertised)
+
+    def _make_server(
+        self, broker: KafkaBroker, services: Services, access: Access, audit: AuditLog | None
+    ) -> KafkaServer:
+        config, now_s = self._config, self._core.doors.now_s
         quotas = ClientQuotaManager(access.cache, quota_windows(config), lambda: now_s() * 1000)
         access.cache.listen_for_quotas(quotas.look)
-        server = KafkaServer(
+        return KafkaServer(
             broker,
             services.answers,
             server_limits(config),
@@ -110,21 +137,6 @@ class KafkaFront:
             logins=access.logins,
             audit=audit,
         )
-        async with contextlib.AsyncExitStack() as started:
-            if audit is not None:
-                started.push_async_callback(audit.close)
-            await broker.start()
-            started.push_async_callback(broker.stop)
-            host, port = await server.start(config.text("host"), config.number("kafka.port"))
-            started.push_async_callback(self._stop_server, server, fetch, groups)
-            advertised = await self._advertise(port)
-            warn_if_open(config, host)
-            self._core.configs.listen(lambda: self._limit(server))
-            self._limit(server)
-            self._started = started.pop_all()
-        self.server, self.groups = server, groups.coordinator
-        here = Address(KAFKA, reachable_name(host), port)
-        return here if here == advertised else here._replace(advertised=advertised)
 
     async def reload(self) -> None:
         """Read the files of TLS again, for connections from now on. Files that cannot be used
@@ -215,6 +227,27 @@ def audit_log(config: NodeConfig) -> AuditLog | None:
     from stratamq.server.kafka.audit_log import AuditLog  # a start without it is quicker
 
     return AuditLog(target)
+
+
+def request_spans(config: NodeConfig) -> RequestSpans | None:
+    if not (endpoint := config.text("otel.endpoint")):
+        return None
+    try:
+        ratio = float(text := config.text("otel.sample.ratio"))
+    except ValueError:
+        ratio = -1.0
+    if not 0 <= ratio <= 1:
+        raise InvalidConfig(f"otel.sample.ratio: {text!r} is not a number from 0 to 1")
+    if not endpoint.startswith(("http://", "https://")):
+        raise InvalidConfig(f"otel.endpoint: {endpoint!r} does not begin with http:// or https://")
+    try:
+        from stratamq.server.kafka.spans import RequestSpans
+    except ModuleNotFoundError:
+        raise InvalidConfig(
+            "otel.endpoint needs OpenTelemetry, which is not installed: "
+            "pip install 'stratamq[otel]'"
+        ) from None
+    return RequestSpans(endpoint, ratio, config.number("node.id"))
 
 
 def server_limits(config: NodeConfig) -> ServerLimits:

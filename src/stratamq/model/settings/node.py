@@ -415,6 +415,17 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             "it waits for its turn, for records or for other members of its group. 0: none is. Of "
             "more than 10 in a minute only the number is logged.",
         ),
+        Setting(
+            name="otel.endpoint",
+            default="",
+            doc="URL of a collector for OpenTelemetry, such as http://127.0.0.1:4318: requests are "
+            "sent to it as spans, by OTLP over HTTP. Needs `stratamq[otel]`. Empty: off.",
+        ),
+        Setting(
+            name="otel.sample.ratio",
+            default="0.01",
+            doc="Share of the requests that become spans, from 0 to 1.",
+        ),
     ),
 }
 

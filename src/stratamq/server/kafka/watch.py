@@ -6,11 +6,15 @@ import logging
 import threading
 from collections import Counter
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
 from weakref import ref
 
 from stratamq.net.log_limit import LogLimit
 from stratamq.server.kafka.ordering import RequestSlot
 from stratamq.wire.kafka.protocol import APIS
+
+if TYPE_CHECKING:
+    from stratamq.server.kafka.spans import RequestSpans
 
 logger = logging.getLogger(__name__)
 
@@ -68,25 +72,32 @@ def about(slot: RequestSlot) -> dict[str, object]:
 
 
 class RequestWatch:
-    """Looks at each request that took at least `least_s`, from its first byte to its answer."""
+    """Looks at each request that took at least `least_s`, from its first byte to its answer: at
+    those that could be slow, or at all where they become `spans`."""
 
-    def __init__(self) -> None:
-        self.least_s = float("inf")
+    def __init__(self, spans: RequestSpans | None = None) -> None:
+        self._spans = spans
+        self.limit(0)
         self.slow: Counter[str] = Counter()
         """Slow requests since the start, by API."""
         self._lines = LogLimit(self._report)
 
     def limit(self, slow_ms: int) -> None:
         """0: no request is slow."""
-        self.least_s = slow_ms / 1000 if slow_ms else float("inf")
+        self._slow_s = slow_ms / 1000 if slow_ms else float("inf")
+        self.least_s = self._slow_s if self._spans is None else 0.0
 
     def look(self, slot: RequestSlot, took_s: float) -> None:
         """Time in the queue is not the request's own work, nor is what a Fetch may wait for."""
-        if not slot.began_at or slot.api_key in WAIT_ON_PURPOSE:
+        if not slot.began_at:
+            return
+        if self._spans is not None:
+            self._spans.add(slot, took_s)
+        if slot.api_key in WAIT_ON_PURPOSE:
             return
         queue_s = slot.began_at - slot.read_at
         work_s = took_s - queue_s
-        if work_s - max(slot.wait_s, 0) < self.least_s:
+        if work_s - max(slot.wait_s, 0) < self._slow_s:
             return
         self.slow[APIS[slot.api_key].name] += 1
         if self._lines.admits():
