@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
 import signal
 from pathlib import Path
 
@@ -114,6 +115,15 @@ def test_where_to_begin_and_end(tool: Tool, topic: str) -> None:
         ("--to-time", "2023-11-14"): "",
     }.items():
         assert "".join(lines(tool, topic, *words)) == expected, words
+
+
+def test_by_a_key_that_is_no_text(tool: Tool, topic: str) -> None:
+    records = [{"key": {"base64": "/w=="}, "value": "1"}, {"key": "a", "value": "2"}]
+    tool.ok("produce", topic, "--json-lines", given="".join(f"{json.dumps(r)}\n" for r in records))
+    assert lines(tool, topic, "--key-base64", "/w==") == ["1"]
+    assert lines(tool, topic, "--key", os.fsdecode(b"\xff")) == ["1"], "as a shell gives it"
+    assert "is not base64" in tool.fails(2, "consume", topic, "--key-base64", "x")
+    assert "exclude" in tool.fails(2, "consume", topic, "--key-base64", "/w==", "--key", "a")
 
 
 def test_by_key_and_by_tag(tool: Tool, topic: str) -> None:

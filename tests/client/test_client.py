@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import uuid
 
@@ -67,6 +68,15 @@ async def test_topics_are_made_described_widened_and_deleted(client: Client) -> 
         await client.describe_topics([name])
 
 
+async def test_a_topic_that_is_not_there_is_said_at_once(options: ClientOptions) -> None:
+    """A client that tries for ever would not come back."""
+    async with Client(dataclasses.replace(options, retry_ms_max=3_600_000)) as client:
+        with pytest.raises(TopicNotFound, match="there is no topic 'none'"):
+            await client.delete_topic("none")
+        with pytest.raises(TopicNotFound, match="there is no topic 'none'"):
+            await client.add_partitions("none", 3)
+
+
 async def test_a_bad_config_is_named(client: Client) -> None:
     with pytest.raises(InvalidConfig, match=r"no\.such\.setting"):
         await client.create_topic("bad", configs={"no.such.setting": "1"})
@@ -96,8 +106,9 @@ async def test_offsets_by_name_and_by_time(client: Client, topic: str) -> None:
 async def test_an_offset_outside_the_log_says_where_the_log_is(client: Client, topic: str) -> None:
     place = TopicPartition(topic, 0)
     await (await client.sender()).send(place, records("a"))
-    with pytest.raises(OffsetOutOfRange, match=f"{topic}-0: offset 7"):
+    with pytest.raises(OffsetOutOfRange, match=f"{topic}-0: offset 7 is outside 0..1") as found:
         await client.fetch(place, 7, FetchLimits(wait_ms_max=0))
+    assert (found.value.start, found.value.end) == (0, 1)
 
 
 async def test_the_beginning_can_be_cut_off(client: Client, topic: str) -> None:

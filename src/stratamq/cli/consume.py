@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ import typer
 from stratamq.cli.command import Invocation
 from stratamq.cli.failing import UsageError
 from stratamq.cli.formats import Format, format_of
-from stratamq.cli.specs import offset_spec, time_ms
+from stratamq.cli.specs import key_of, offset_spec, time_ms
 from stratamq.cli.topic_reader import PartitionRange, TopicReader, partitions_of, ranges_of
 from stratamq.client import Client, TopicPartition
 from stratamq.client.admin.groups import GroupNotEmpty, describe_group, set_offsets
@@ -48,6 +49,10 @@ Partitions = Annotated[
 ]
 Key = Annotated[
     str | None, typer.Option("--key", help="Only records of this key.", show_default=False)
+]
+KeyBase64 = Annotated[
+    str | None,
+    typer.Option("--key-base64", help="The same, for a key that is no text.", metavar="BASE64"),
 ]
 Tag = Annotated[
     str | None, typer.Option("--tag", help="Only records with this tag.", show_default=False)
@@ -99,6 +104,7 @@ async def consume(
     offset: FirstOffset = None,
     partition: Partitions = None,
     key: Key = None,
+    key_base64: KeyBase64 = None,
     tag: Tag = None,
     from_time: FromTime = None,
     to_time: ToTime = None,
@@ -113,7 +119,7 @@ async def consume(
         raise UsageError("--offset and --from-time both say where to begin: give one of them")
     if follow and to_time is not None:
         raise UsageError("--follow waits for records to come and --to-time ends: give one of them")
-    chosen = record_filter(key, tag, from_time, to_time)
+    chosen = record_filter(key_of(key, key_base64), tag, from_time, to_time)
     start = offset_spec(offset or ("latest" if follow and not group else "earliest"))
     printer = RecordPrinter(format_of("json" if invocation.as_json else format), chosen, count)
     client, committed = invocation.client, not uncommitted
@@ -162,12 +168,12 @@ class RecordFilter(NamedTuple):
 
 
 def record_filter(
-    key: str | None, tag: str | None, from_time: str | None, to_time: str | None
+    key: bytes | None, tag: str | None, from_time: str | None, to_time: str | None
 ) -> RecordFilter:
     now_ms = time.time_ns() // 1_000_000
     return RecordFilter(
-        key=None if key is None else key.encode(),
-        tag=None if tag is None else tag.encode(),
+        key=key,
+        tag=None if tag is None else os.fsencode(tag),
         from_ms=None if from_time is None else time_ms(from_time, now_ms),
         to_ms=None if to_time is None else time_ms(to_time, now_ms),
     )

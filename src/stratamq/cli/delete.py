@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import os
 from typing import Annotated
 
 import typer
@@ -12,6 +9,7 @@ import typer
 from stratamq.cli.command import YES, Invocation, Report, confirm
 from stratamq.cli.failing import UsageError
 from stratamq.cli.formats import escaped
+from stratamq.cli.specs import key_of
 from stratamq.cli.tables import counted
 from stratamq.client import Client, TopicPartition
 from stratamq.client.admin.deleting import delete_by_key, delete_by_offset
@@ -77,14 +75,3 @@ async def _places(
         raise TopicNotFound(f"{topic!r} has {counted(count, 'partition')}, and no {partition}")
     numbers = range(count) if partition is None else [partition]
     return [TopicPartition(topic, number) for number in numbers]
-
-
-def key_of(key: str | None, key_base64: str | None) -> bytes | None:
-    if key is not None and key_base64 is not None:
-        raise UsageError("--key and --key-base64 exclude each other")
-    if key_base64 is None:
-        return None if key is None else os.fsencode(key)
-    try:
-        return base64.b64decode(key_base64, validate=True)
-    except (binascii.Error, ValueError):
-        raise UsageError(f"--key-base64 {key_base64!r} is not base64") from None

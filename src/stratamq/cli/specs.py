@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import os
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -79,3 +82,15 @@ def pairs(given: Iterable[str], flag: str) -> dict[str, str]:
             raise UsageError(f"{flag} takes name=value, not {text!r}")
         found[name] = value
     return found
+
+
+def key_of(key: str | None, key_base64: str | None) -> bytes | None:
+    """The bytes of a key. A shell may give bytes that are not UTF-8: they are taken as they are."""
+    if key is not None and key_base64 is not None:
+        raise UsageError("--key and --key-base64 exclude each other")
+    if key_base64 is None:
+        return None if key is None else os.fsencode(key)
+    try:
+        return base64.b64decode(key_base64, validate=True)
+    except (binascii.Error, ValueError):
+        raise UsageError(f"--key-base64 {key_base64!r} is not base64") from None

@@ -84,21 +84,19 @@ class TopicReader:
                 ):
                     position = read.next_offset
                     yield read
-            except OffsetOutOfRange:
-                position = await self._after_deletion(one.place, position)
+            except OffsetOutOfRange as error:
+                position = _after_deletion(error, position)
             else:
                 return
 
-    async def _after_deletion(self, place: TopicPartition, position: int) -> int:
-        """Where the log begins now; OffsetOutOfRange when that is not why reading stopped."""
-        start = (await self._client.list_offsets({place: EARLIEST}))[place]
-        if start <= position:
-            end = (await self._client.list_offsets({place: LATEST}))[place]
-            raise OffsetOutOfRange(str(place), position, start, end)
-        sys.stderr.write(
-            f"stratamq: {place}: offsets {position} to {start - 1} were deleted and are left out\n"
-        )
-        return start
+
+def _after_deletion(error: OffsetOutOfRange, position: int) -> int:
+    """Where the log begins now. The error is raised when that is not why reading stopped."""
+    if error.start <= position:
+        raise error
+    left_out = f"offsets {position} to {error.start - 1} were deleted and are left out"
+    sys.stderr.write(f"stratamq: {error.shard}: {left_out}\n")
+    return error.start
 
 
 async def partitions_of(

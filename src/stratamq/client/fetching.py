@@ -9,6 +9,7 @@ from typing import NamedTuple
 from stratamq.client.cluster import TopicPartition
 from stratamq.client.connection import FETCH_BY_ID_CAP, NodeConnection
 from stratamq.client.failures import check
+from stratamq.client.offsets import EARLIEST, LATEST, list_offsets
 from stratamq.client.router import Router
 from stratamq.model.errors import OffsetOutOfRange, TopicRecreated
 from stratamq.wire.kafka.protocol import NO_UUID, Buffer, ErrorCode
@@ -102,7 +103,11 @@ async def fetch(
 
     part = await router.on_leader(place, once)
     if part.error_code:
-        raise OffsetOutOfRange(str(place), offset, part.log_start_offset, part.high_watermark)
+        start, end = [
+            (await list_offsets(router, {place: at}, committed=committed))[place]
+            for at in (EARLIEST, LATEST)  # Kafka's answer does not say
+        ]
+        raise OffsetOutOfRange(str(place), offset, start, end)
     aborted = part.aborted_transactions or ()
     return Fetched(
         data=part.records or b"",
