@@ -232,6 +232,9 @@ class SimDisk:
             self.step("unlink", path)
             self._change_names(NameChange(path.parent, (path,)))
 
+    def link(self, source: Path, target: Path) -> None:
+        raise OSError(errno.EXDEV, "the target is on another file system", str(target))
+
     def make_folder(self, path: Path) -> None:
         for folder in (*reversed(path.parents), path):
             if folder not in self._names:

@@ -13,9 +13,10 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
+from pathlib import Path
 from random import Random
 
-from stratamq.log.kv import KVBatch
+from stratamq.log.kv import KVBatch, RocksKV
 from stratamq.model.errors import Closed
 
 Row = tuple[bytes, bytes]
@@ -126,6 +127,14 @@ class SimKV:
     def write_at_once(self, batch: KVBatch) -> bool:
         self.write(batch)
         return True
+
+    def copy_to(self, folder: Path) -> None:
+        """A backup is made of real files."""
+        kv = RocksKV(folder)
+        rows = kv.batch()
+        rows.put_all(self.rows().items())
+        kv.write(rows, sync=True)
+        kv.close()
 
     def reopen(self) -> None:
         """The disk holds what was written; only what a sync promised is more than that."""

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TypeVar
 
 from stratamq.adapter.offsets import OffsetManager
@@ -200,6 +201,10 @@ class OffsetCacheManager(OffsetManager):
                 for key, offset in taken.items():
                     if self._dirty[key] is offset:  # else it was committed again meanwhile
                         del self._dirty[key]
+
+    async def back_up(self, folder: Path) -> None:
+        await self.flush()
+        await self._in_thread(self._open_kv().copy_to, folder)
 
     async def _flush_forever(self) -> None:
         while True:

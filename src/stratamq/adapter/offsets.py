@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
 from stratamq.meta.client import MetaClient
 from stratamq.meta.groups import CommitOffset, CommitOffsets, DeleteGroup, DeleteOffsets, Offsets
@@ -53,6 +54,11 @@ class OffsetManager(ABC):
     async def forget(self, shards: Collection[ShardName]) -> None:
         """Forget every group's offsets in shards that are gone. Idempotent."""
 
+    @abstractmethod
+    async def back_up(self, folder: Path) -> None:
+        """Copy to a new folder, for a backup, everything that was committed, unless the Meta
+        Service has it."""
+
 
 class OffsetStorageManager(OffsetManager):
     def __init__(self, meta: MetaClient, clock: Clock) -> None:
@@ -86,3 +92,6 @@ class OffsetStorageManager(OffsetManager):
 
     async def forget(self, shards: Collection[ShardName]) -> None:
         """The Meta Service forgets them together with their topic."""
+
+    async def back_up(self, folder: Path) -> None:
+        """The Meta Service has them."""

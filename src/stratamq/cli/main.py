@@ -132,6 +132,19 @@ def add_segment(app: typer.Typer) -> None:
     app.add_typer(segment_app, name="segment", cls=PlainGroup)
 
 
+def add_backup(app: typer.Typer) -> None:
+    from stratamq.cli.backup import make_backup
+    from stratamq.cli.command import on_node
+
+    on_node(app, "backup")(make_backup)
+
+
+def add_restore(app: typer.Typer) -> None:
+    from stratamq.cli.restore import add_restore
+
+    add_restore(app)
+
+
 def add_version(app: typer.Typer) -> None:
     @app.command("version")
     def print_version(
@@ -158,6 +171,8 @@ COMMANDS: dict[str, Callable[[typer.Typer], None]] = {
     "lake": add_lake,
     "shard": add_shard,
     "segment": add_segment,
+    "backup": add_backup,
+    "restore": add_restore,
     "pipeline": add_pipeline,
     "spark": add_spark,
     "version": add_version,

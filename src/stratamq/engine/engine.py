@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from stratamq.engine import engine_shard, housekeeping, lookups, reads, tiering
+from stratamq.engine.backup import ShardCopier
 from stratamq.engine.commit import answer
 from stratamq.engine.contract import (
     AcceptedBatch,
@@ -48,6 +50,7 @@ from stratamq.engine.tiered import History, NeedsHistory
 from stratamq.engine.view import View
 from stratamq.log import epochs as epoch_history
 from stratamq.log.contract import EpochStart, SegmentInfo
+from stratamq.log.shard_copy import OnBytes
 from stratamq.model.clock import Clock
 from stratamq.model.counters import Durations
 from stratamq.model.errors import OffsetOutOfRange, ShardPoisoned, StrataError
@@ -85,6 +88,7 @@ class StorageEngine(
         self, storage: ShardStorage, executor: Executor, clock: Clock, limits: EngineLimits
     ) -> None:
         self.executor, self.clock, self.limits = executor, clock, limits
+        self._storage = storage
         producers = ProducerLimit(limits.producers_max, limits.aborted_transactions_max)
         self._registry = Registry(storage, executor, limits.checkpoint_ms, producers)
         self.traffic = self._registry.traffic
@@ -95,6 +99,9 @@ class StorageEngine(
         self._readers = Readers(executor, clock, limits, self._registry.index_is_damaged)
         self._scratch = Scratch()  # batches are looked at on the event loop, one at a time
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._backups = 0
+        self._no_backup = asyncio.Event()
+        self._no_backup.set()
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -440,6 +447,7 @@ class StorageEngine(
         )
 
     async def compact(self, shard: ShardName) -> int:
+        await self._no_backup.wait()
         target = self._shard(shard)
         deleted = await self._change(target, partial(housekeeping.to_be_taken_out, target))
         here = self._readers.view(target)._replace(store=target.store)
@@ -505,9 +513,45 @@ class StorageEngine(
         )
 
     async def offload(self, shard: ShardName, end: Offset) -> int:
+        await self._no_backup.wait()
         target = self._shard(shard)
         bound = min(end, target.last_stable())
         return await self._change(target, lambda: tiering.offload(target, bound))
+
+    # -- backup: see `stratamq.engine.backup` --------------------------------------------------
+
+    @contextmanager
+    def held_for_backup(self) -> Iterator[None]:
+        """Meanwhile no compaction begins, and no segment is offloaded."""
+        self._backups += 1
+        self._no_backup.clear()
+        try:
+            yield
+        finally:
+            self._backups -= 1
+            if not self._backups:
+                self._no_backup.set()
+
+    async def open_all(self) -> None:
+        for name in list(self._registry.unopened):
+            await self.open_shard(name)
+
+    def committed_ends(self) -> dict[ShardName, Offset]:
+        """Where each open shard ends for its readers: everything that was acknowledged is below."""
+        return {name: shard.committed() for name, shard in self._registry.opened.items()}
+
+    async def back_up(
+        self, target: Path, ends: Mapping[ShardName, Offset], on_bytes: OnBytes
+    ) -> set[ShardName]:
+        """Copy these shards, each up to its end, into a folder that becomes a data folder. Those
+        that were deleted meanwhile are returned."""
+        copier = ShardCopier(self._storage, self.executor, target, on_bytes)
+        for name, end in ends.items():
+            if (shard := self._registry.opened.get(name)) is not None:
+                with self._readers.reporting(shard):
+                    await copier.copy(shard, end)
+        await copier.copy_rest(ends)
+        return ends.keys() - self._registry.opened.keys() - self._registry.unavailable().keys()
 
     # -- tasks ---------------------------------------------------------------------------------
 

@@ -6,12 +6,14 @@ every worker of the I/O pool at once, each with its own shards."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, TypeVar
 
 from stratamq.engine.contract import ShardSpec
 from stratamq.engine.group import Group
 from stratamq.log.contract import ShardStore, Step
+from stratamq.log.shard_copy import OnBytes, ShardCopy
 from stratamq.model.types import Offset, ShardName
 
 T = TypeVar("T")
@@ -82,6 +84,13 @@ class ShardStorage(Protocol):
         What concerns one shard goes to its group's `error` and leaves the others alone; an
         exception fails them all. Without `waits`, on the event loop, a part that would have to wait
         is left out and returned, for a thread that may. Nothing is answered before it is done."""
+
+    def copy_of(self, store: ShardStore, target: Path, end: Offset) -> ShardCopy | None:
+        """How to copy a shard's own files to a backup; None where it has none."""
+
+    def copy_rest(self, target: Path, ends: Mapping[ShardName, Offset], on_bytes: OnBytes) -> None:
+        """Copy to a backup what is not in files of open shards. `ends` are the shards that the
+        backup has, and where the logs of those that are open end in it."""
 
     def save_high_watermarks(self, marks: Mapping[ShardName, Offset]) -> None: ...
 

@@ -106,6 +106,10 @@ class Disk(Protocol):
 
     def unlink(self, path: Path) -> None: ...
 
+    def link(self, source: Path, target: Path) -> None:
+        """Give a file that never changes again a second name, which may be outside of the data
+        folder. OSError where the file system of the target cannot."""
+
     def make_folder(self, path: Path) -> None: ...
 
     def remove_folder(self, path: Path) -> None:
@@ -308,6 +312,9 @@ class RealDisk:
             path.unlink(missing_ok=True)
         finally:
             self._removed(str(path), held)
+
+    def link(self, source: Path, target: Path) -> None:
+        target.hardlink_to(source)
 
     def _removed(self, path: str, held: int | None) -> None:
         """The file that a path meant has no name any more."""

@@ -18,6 +18,7 @@ from typing import Protocol, TypeVar
 
 from rocksdict import (
     AccessType,
+    Checkpoint,
     ColumnFamily,
     DBRecoveryMode,
     Options,
@@ -97,6 +98,9 @@ class KVStore(Protocol):
 
     def write_at_once(self, batch: KVBatch) -> bool:
         """As `write`, unless that would wait; whether it was written."""
+
+    def copy_to(self, folder: Path) -> None:
+        """The store as it is now, as a store of its own in a new folder, for a backup."""
 
     def reopen(self) -> None:
         """Open again what the disk holds. After a failed write nothing else helps."""
@@ -381,6 +385,18 @@ class RocksKV:
             return StorageError(f"{self._path}: written, but not synced: {error}")
         self._synced.note(number)
         return None
+
+    def copy_to(self, folder: Path) -> None:
+        """Tables are linked where the file system can. rocksdict holds the GIL while it makes the
+        copy: writes in memory are flushed first, by a call that releases it, so that little is
+        left."""
+        self._check_open()
+        try:
+            self._db.flush(True)
+            self._cf.flush(True)
+            Checkpoint(self._db).create_checkpoint(str(folder))
+        except Exception as error:
+            raise _translated(folder, error) from error
 
     def _reopen_if_due(self) -> None:
         if self._failure is not None and time.monotonic() < self._retry_at_s:

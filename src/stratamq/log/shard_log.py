@@ -52,6 +52,7 @@ from stratamq.log.sealed_segment import SealedSegment
 from stratamq.log.segment_list import SegmentList, offsets_by_key, offsets_by_tag
 from stratamq.log.segment_recovery import Indexing
 from stratamq.log.segment_writer import SegmentWriter
+from stratamq.log.shard_copy import ShardCopy
 from stratamq.log.sidecar import SPAN_MAX
 from stratamq.log.snapshots import FileSnapshots
 from stratamq.log.start_offsets import StartOffsets
@@ -214,6 +215,10 @@ class FileShardLog:
 
     def files_of(self, base_offset: Offset) -> tuple[Path, ...]:
         return self._segments.files_of(base_offset)
+
+    def copy_to(self, folder: Path, end: Offset) -> ShardCopy:
+        """A copy of the shard for a backup, whose log ends at `end`."""
+        return ShardCopy(self._disk, self._folder, self._segments, folder, end)
 
     # -- writing -------------------------------------------------------------------------------
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from itertools import chain
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -253,6 +254,28 @@ def restored(entities: Iterable[Entity], revision: int) -> MetaState:
         + sum(one.size_bytes for one in pending),
         transaction_shards=sum(len(one.shards) for one in transactions),
     )
+
+
+def entities(state: MetaState) -> Iterator[Entity]:
+    """Everything that `restored` needs to build the state again."""
+    yield from chain[Entity](
+        state.topics.values(),
+        state.shards.values(),
+        chain.from_iterable(state.segments.values()),
+        chain.from_iterable(state.files.values()),
+        state.retired.values(),
+        state.nodes.values(),
+        chain.from_iterable(offsets.values() for offsets in state.groups.values()),
+        state.members.values(),
+        chain.from_iterable(pending.values() for pending in state.pending.values()),
+        state.transactions.values(),
+        state.acls.values(),
+        state.credentials.values(),
+        state.quotas.values(),
+        state.configs.values(),
+    )
+    if state.next_producer_id:
+        yield ProducerIds(next_id=state.next_producer_id)
 
 
 def _by_key(entities: Iterable[Any]) -> PMap[Any, Any]:

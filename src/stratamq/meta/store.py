@@ -10,7 +10,7 @@ from typing import Protocol
 from stratamq.log.kv import KVStore, RocksKV, read_rows
 from stratamq.meta.access import ACCESS_ROWS
 from stratamq.meta.configs import CONFIG_ROWS
-from stratamq.meta.evolve import Entity, restored
+from stratamq.meta.evolve import Entity, entities, restored
 from stratamq.meta.groups import GROUP_ROWS
 from stratamq.meta.nodes import NODE_ROWS
 from stratamq.meta.rows import RowFormat, dump, parse
@@ -24,8 +24,12 @@ from stratamq.model.errors import Closed, InvalidInput, StorageError
 
 FORMAT_KEY = b"!format"
 REVISION_KEY = b"!revision"
+FORMAT_ROW = dump({"format": "stratamq meta"})
 _FIRST_ENTITY = b'"'
 """Keys of entities come after the two that begin with `!`."""
+
+ROWS_PER_WRITE = 1000
+"""A write holds the GIL."""
 
 FORMATS: dict[type, RowFormat] = {
     rows.kind: rows
@@ -92,7 +96,7 @@ class KVMetaStore:
         kv = self._kv = self._connect()
         if kv.get(FORMAT_KEY) is None:
             batch = kv.batch()
-            batch.put(FORMAT_KEY, dump({"format": "stratamq meta"}))
+            batch.put(FORMAT_KEY, FORMAT_ROW)
             kv.write(batch, sync=True)
         parse(FORMAT_KEY, kv.get(FORMAT_KEY) or b"")
         revision = kv.get(REVISION_KEY)
@@ -131,3 +135,20 @@ def read_state(path: Path) -> MetaState:
     revision = rows.pop(REVISION_KEY, None)
     at = int(parse(REVISION_KEY, revision)["revision"]) if revision else 0
     return restored((entity_of(*row) for row in rows.items()), at)
+
+
+def save_state(path: Path, state: MetaState) -> None:
+    """Write a state as the database of a RocksMetaStore, in a new folder."""
+    kv = RocksKV(path)
+    try:
+        batch = kv.batch()
+        batch.put(FORMAT_KEY, FORMAT_ROW)
+        batch.put(REVISION_KEY, dump({"revision": state.revision}))
+        for entity in entities(state):
+            batch.put(row_key(entity), row_value(entity))
+            if len(batch) >= ROWS_PER_WRITE:
+                kv.write(batch)
+                batch = kv.batch()
+        kv.write(batch, sync=True)
+    finally:
+        kv.close()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stratamq.broker.kafka.admin.family import Admin
 from stratamq.broker.kafka.answer_budget import AnswerBudget
+from stratamq.broker.kafka.backup import BackupApi, Backups
 from stratamq.broker.kafka.broker import KafkaBroker
 from stratamq.broker.kafka.contract import Family, Services
 from stratamq.broker.kafka.fetch import Fetch
@@ -100,7 +101,12 @@ class KafkaFront:
         groups = Groups(services, visibility=access)
         transactions = TransactionApis(services, groups)
         metadata = Metadata(services, name, *([] if audit is None else [audit.created]))
-        data = [metadata, *families(services, transactions), LakeApis(services, self._core.tiering)]
+        data = [
+            metadata,
+            *families(services, transactions),
+            LakeApis(services, self._core.tiering),
+            BackupApi(self._make_backups),
+        ]
         broker = KafkaBroker(
             [access, ClientQuotas(services.meta, access.cache), *data, groups, transactions, fetch],
             None if access.sasl is None else access.sasl.served,
@@ -137,6 +143,12 @@ class KafkaFront:
             logins=access.logins,
             audit=audit,
         )
+
+    def _make_backups(self) -> Backups:
+        """Imported when the first one is asked for: a start does not wait for it."""
+        from stratamq.node.backup import NodeBackups
+
+        return NodeBackups(self._core)
 
     async def reload(self) -> None:
         """Read the files of TLS again, for connections from now on. Files that cannot be used

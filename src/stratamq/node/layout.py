@@ -15,6 +15,8 @@ DAMAGE_FILE = "damage.jsonl"
 REVISION_FILE = "meta-revision"
 META_FOLDER = "meta"
 OFFSETS_FOLDER = "offsets"
+RESTORING_FOLDER = "restoring"
+"""Holds what a restore has copied so far: it is not a data folder yet."""
 
 OWN_NAMES = frozenset(
     {
@@ -43,6 +45,10 @@ def take_folder(data_dir: Path) -> None:
         raise StorageError(f"{data_dir} cannot be made: a part of it is a file") from None
     found = {path.name for path in data_dir.iterdir() if not path.name.startswith(".")}
     found -= SYSTEM_NAMES
+    if RESTORING_FOLDER in found:
+        raise StorageError(
+            f"{data_dir} holds a restore that was not finished: empty the folder and restore again"
+        )
     if found and not found & OWN_NAMES:
         what = f"holds {min(found)!r} and other files that are none of a node's"
         if found & KAFKA_NAMES:

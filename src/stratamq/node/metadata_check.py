@@ -108,8 +108,7 @@ class MetaRevisionFile:
     async def _write_while_it_moves(self) -> None:
         try:
             while (reached := self._reached) != self._noted:
-                line = f"revision {reached.revision} producer-id {reached.next_producer_id}"
-                content = encode_lines([line])
+                content = _encode(reached)
                 await asyncio.to_thread(replace_file, self._disk, self._path, content)
                 self._noted = reached
                 with suppress(TimeoutError):
@@ -125,6 +124,16 @@ class MetaRevisionFile:
         self._stopping.set()
         if self._writing is not None:
             await self._writing
+
+
+def revision_file(state: MetaState) -> bytes:
+    """The content of the file for metadata that is at this state."""
+    return _encode(_reached_by(state))
+
+
+def _encode(reached: Reached) -> bytes:
+    line = f"revision {reached.revision} producer-id {reached.next_producer_id}"
+    return encode_lines([line])
 
 
 def _reached_by(state: MetaState) -> Reached:

@@ -12,6 +12,7 @@ from stratamq.wire.kafka.protocol import NO_UUID, ErrorCode
 from stratamq.wire.kafka.protocol.messages import (
     acls,
     api_versions,
+    backup,
     cluster_admin,
     configs,
     consumer_groups,
@@ -432,6 +433,9 @@ SAMPLES: Mapping[type, Sample] = {
     cluster_admin.AlterReplicaLogDirsRequest: Sample(disks_altered, NO_CLUSTER),
     quorum.DescribeQuorumRequest: Sample(
         fixed(quorum.DescribeQuorumRequest(topics=[])), NO_CLUSTER
+    ),
+    backup.BackUpRequest: Sample(
+        fixed(backup.BackUpRequest(name="monday", begins=True)), NO_CLUSTER
     ),
     quorum.UnregisterBrokerRequest: Sample(
         fixed(quorum.UnregisterBrokerRequest(broker_id=1)), NO_CLUSTER

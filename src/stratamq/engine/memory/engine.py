@@ -25,6 +25,7 @@ from stratamq.engine.tiering import covered_to
 from stratamq.log.contract import ShardStore
 from stratamq.log.disk import Disk, RealDisk
 from stratamq.log.kv import OpenKV, RocksKV
+from stratamq.log.shard_copy import OnBytes, ShardCopy
 from stratamq.log.shard_log import FileShardLog
 from stratamq.model.clock import Clock, SystemClock
 from stratamq.model.errors import ShardUnavailable, StorageError, StrataError
@@ -156,6 +157,16 @@ class MemoryStorage:
                 if shard is not None:
                     shard.moved()
 
+    def copy_of(self, store: ShardStore, target: Path, end: Offset) -> ShardCopy | None:
+        """What is in memory alone is gone with the process, and not in a backup either."""
+        if not isinstance(store, PersistedShardStore):
+            return None
+        return self._disk.copy_of(store.disk, target / MEMORY_FOLDER, end)
+
+    def copy_rest(self, target: Path, ends: Mapping[ShardName, Offset], on_bytes: OnBytes) -> None:
+        if self._disk_is_open:
+            self._disk.copy_rest(target / MEMORY_FOLDER, ends, on_bytes)
+
     def save_high_watermarks(self, marks: Mapping[ShardName, Offset]) -> None:
         if self._disk_is_open:
             self._disk.save_high_watermarks(marks)
@@ -205,6 +216,13 @@ class EngineMemory(StorageEngine):
     async def persist(self) -> None:
         """Move to disk whatever is sealed and to be persisted."""
         await self._writer.persist()
+
+    async def back_up(
+        self, target: Path, ends: Mapping[ShardName, Offset], on_bytes: OnBytes
+    ) -> set[ShardName]:
+        """What is in memory goes to disk first, as at a clean stop."""
+        await self._writer.persist_all()
+        return await super().back_up(target, ends, on_bytes)
 
     def attach_history(self, shard: ShardName, history: History | None) -> None:
         """Memory that was lost with a process is empty: its log goes on behind what object storage

@@ -215,10 +215,14 @@ class MemoryExecutor:
             self._persister.poke(shard)
 
     async def drain(self) -> None:
-        """What is still in memory is sealed and moved, so that a clean stop loses nothing; a shard
-        that fails does not keep the others from it."""
+        """A clean stop loses nothing."""
         while self._tasks:
             await asyncio.wait(self._tasks)
+        await self.persist_all()
+
+    async def persist_all(self) -> None:
+        """Seal what is in memory and to be persisted, and move it to disk. A shard that fails does
+        not keep the others from it."""
         there = [shard for shard in self._persisted if not shard.gone]
         failures: list[Exception] = []
         for shard in there:

@@ -17,7 +17,9 @@ from stratamq.engine.rocksdb.store import RocksShardStore, Staged
 from stratamq.engine.rocksdb.table import ShardTable
 from stratamq.engine.storage import OpenedStorage, StoredShard
 from stratamq.log.contract import ShardStore
+from stratamq.log.disk import PRIVATE_FOLDER
 from stratamq.log.kv import KVStore, OpenKV, RocksKV, make_writable, sync_all
+from stratamq.log.shard_copy import OnBytes
 from stratamq.model.clock import Clock, SystemClock
 from stratamq.model.damage import report_damage
 from stratamq.model.errors import (
@@ -125,6 +127,26 @@ class RocksStorage:
         else:
             for _, store, stage in staged:
                 store.settle(stage)
+
+    def copy_of(self, store: ShardStore, target: Path, end: Offset) -> None:
+        return None  # its rows are in one store with those of all others
+
+    def copy_rest(self, target: Path, ends: Mapping[ShardName, Offset], on_bytes: OnBytes) -> None:
+        """The store as it is now; in the copy, what came after the ends is cut."""
+        folder = target / ROCKSDB_FOLDER
+        target.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        self._kv.copy_to(folder)
+        copy = RocksStorage(lambda: RocksKV(folder, COLUMN_FAMILY), self._clock)
+        found = copy.open()
+        try:
+            for spec, store, _ in found.kept:
+                on_bytes(0)
+                if spec.name not in ends:
+                    copy.destroy(spec, store)
+                elif store.end_offset > ends[spec.name]:
+                    store.truncate(ends[spec.name])
+        finally:
+            copy.close()
 
     def save_high_watermarks(self, marks: Mapping[ShardName, Offset]) -> None:
         self._table.save_watermarks(marks)

@@ -36,10 +36,11 @@ from stratamq.engine.segment.unsynced_files import UnsyncedFiles
 from stratamq.engine.storage import OpenedStorage, StoredShard, each
 from stratamq.log import names
 from stratamq.log.contract import ShardStore, Step
-from stratamq.log.disk import Disk, File, RealDisk, storage_error
+from stratamq.log.disk import PRIVATE_FOLDER, Disk, File, RealDisk, storage_error
 from stratamq.log.epochs import Unsaved, save_together
 from stratamq.log.index import IndexStore
 from stratamq.log.kv import KVBatch, KVStore, OpenKV, RocksKV, make_writable, patiently
+from stratamq.log.shard_copy import OnBytes, ShardCopy, copy_bytes
 from stratamq.log.shard_log import FileShardLog, delete_folder
 from stratamq.model.counters import SECONDS, Durations
 from stratamq.model.damage import report_damage
@@ -425,6 +426,22 @@ class SegmentStorage:
                 log.end_sync(error)
             except StrataError as failure:
                 group.error = failure
+
+    def copy_of(self, store: ShardStore, target: Path, end: Offset) -> ShardCopy:
+        log = _ours(store)
+        return log.copy_to(target / SEGMENTS_FOLDER / log.name, end)
+
+    def copy_rest(self, target: Path, ends: Mapping[ShardName, Offset], on_bytes: OnBytes) -> None:
+        """Shards that cannot be opened, as they are. The index is rebuilt from the logs."""
+        for name in ends:
+            folder = self._folders.of(name)
+            if name not in self._stores and self._disk.is_folder(folder):
+                copied = target / SEGMENTS_FOLDER / name
+                copied.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+                for file in self._disk.names(folder):
+                    if self._disk.is_file(folder / file):
+                        size = self._disk.size(folder / file)
+                        copy_bytes(self._disk.open(folder / file), size, copied / file, on_bytes)
 
     def save_high_watermarks(self, marks: Mapping[ShardName, Offset]) -> None:
         try:

@@ -86,6 +86,14 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             "counted by `stratamq_group_lag_omitted`.",
         ),
     ),
+    "Backup": (
+        Setting(
+            name="backup.folder",
+            default="",
+            doc="Folder on the node's machine that backups of the running node are written to, "
+            "each into a new folder in it (docs/backup.md). Empty: the node makes none.",
+        ),
+    ),
     "Kafka front": KAFKA_FRONT,
     "Security and quotas": SECURITY,
     "Writing": (

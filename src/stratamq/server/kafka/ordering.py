@@ -21,7 +21,7 @@ The tables say what passes what, and `UnderWay` counts. Answers leave in the ord
     CHANGE          both fetches: group, offset and transaction state is not part of their answers.
                     FLUSH
     FLUSH           READ, both fetches: it writes what they leave as it is. It may take minutes, and
-                    only the APIs of tables see its effect
+                    only the APIs of tables see its effect; a backup has none on a node
     ALONE           nothing, and nothing passes it. A Produce that lists much is one of them: its
                     caller's rights are judged in turns, before its batches get in line
 
@@ -87,7 +87,7 @@ NAMES: Mapping[int, tuple[str, ...]] = {
         *("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit"),
         *("EndTxn", "WriteTxnMarkers"),
     ),
-    RequestKind.FLUSH: ("FlushLake",),
+    RequestKind.FLUSH: ("FlushLake", "BackUp"),
     RequestKind.ALONE: (
         # A waiting fetch could fail because of them, or be answered with something else.
         *("CreateTopics", "DeleteTopics", "CreatePartitions"),

@@ -9,6 +9,7 @@ from stratamq.wire.kafka.protocol.errors import ErrorCode
 from stratamq.wire.kafka.protocol.messages import (
     acls,
     api_versions,
+    backup,
     cluster_admin,
     configs,
     consumer_groups,
@@ -38,6 +39,7 @@ from stratamq.wire.kafka.protocol.schema import MessageSpec, Role, Versions, dec
 _FAMILIES = (
     acls,
     api_versions,
+    backup,
     cluster_admin,
     configs,
     consumer_groups,

@@ -18,6 +18,7 @@ from stratamq.model.access import Operation, ResourceKind
 from stratamq.wire.kafka.protocol.messages import (
     acls,
     api_versions,
+    backup,
     cluster_admin,
     configs,
     consumer_groups,
@@ -366,6 +367,9 @@ ADMINISTRATION: Mapping[type, ApiRights] = {
     quorum.DescribeQuorumRequest: ApiRights(
         needs="DESCRIBE cluster",
         judge=whole(O.DESCRIBE, CLUSTER, error_in(quorum.DescribeQuorumResponse, topics=[])),
+    ),
+    backup.BackUpRequest: ApiRights(
+        needs="ALTER cluster", judge=whole(O.ALTER, CLUSTER, error_in(backup.BackUpResponse))
     ),
     quorum.UnregisterBrokerRequest: ApiRights(
         needs="ALTER cluster",
