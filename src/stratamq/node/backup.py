@@ -25,7 +25,7 @@ import asyncio
 import contextlib
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from stratamq.broker.kafka.backup import BackupProgress, FinishedBackup
@@ -80,6 +80,9 @@ from stratamq.wire.kafka.protocol import ErrorCode
 
 log = logging.getLogger(__name__)
 
+Ends = dict[ShardName, Offset]
+"""Where the logs of shards end in the backup."""
+
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 
 
@@ -128,9 +131,7 @@ class BackupRun:
             # The moment. Nothing is awaited from here to `ends`.
             taken_ms, state = core.doors.clock.now_ms(), core.meta.state
             ends = self._ends(state)
-            gone: set[ShardName] = set()
-            for kind, shards in ends.items():
-                gone |= await core.engines[kind].back_up(self._data, shards, self._on_bytes)
+            gone = await self._copy_shards(ends)
             await asyncio.to_thread(self._copy_own_files)
         self.step = "metadata"
         state = self._without(state, gone)
@@ -142,10 +143,17 @@ class BackupRun:
         ]
         return await asyncio.to_thread(self._finish, state, taken_ms, unavailable)
 
-    def _ends(self, state: MetaState) -> dict[StorageType, dict[ShardName, Offset]]:
+    async def _copy_shards(self, ends: Mapping[StorageType, Ends]) -> set[ShardName]:
+        """Those that were deleted meanwhile are returned."""
+        gone: set[ShardName] = set()
+        for kind, shards in ends.items():
+            gone |= await self._core.engines[kind].back_up(self._data, shards, self._on_bytes)
+        return gone
+
+    def _ends(self, state: MetaState) -> dict[StorageType, Ends]:
         """The shards of each engine that are in the backup, with their ends. One that cannot be
         opened has none: all its files are copied."""
-        ends: dict[StorageType, dict[ShardName, Offset]] = {}
+        ends: dict[StorageType, Ends] = {}
         known = {kind: engine.committed_ends() for kind, engine in self._core.engines.items()}
         for topic in ready_topics(state):
             if topic.config.storage_name in known:

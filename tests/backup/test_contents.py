@@ -1,0 +1,195 @@
+"""What a backup holds: the node as it was at one moment, whatever happens while it is copied."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from stratamq.model.errors import TopicNotFound
+from stratamq.node.data_dir import read_damage
+from stratamq.node.embedded import AsyncNode
+from tests.backup.embedded import SMALL, fill, numbers, restored
+from tests.waiting import every, let_run
+
+STORAGES = ("segment", "rocksdb", "memory")
+
+
+def config(storage: str) -> dict[str, object]:
+    return {**SMALL, "memory.persist": True} if storage == "memory" else dict(SMALL)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+async def test_records_after_the_moment_are_not_in_it(tmp_path: Path, storage: str) -> None:
+    """They roll segments, and the one that holds the end is sealed when it is copied."""
+    async with AsyncNode(tmp_path / "data") as node:
+        topic = await node.create_topic("t", storage=storage, config=config(storage))
+        await fill(topic, 0, 50)
+        await topic.commit("g", 0, 50)
+
+        async def meanwhile() -> None:
+            await fill(topic, 50, 100)
+            await topic.commit("g", 0, 150)
+
+        _, data = await restored(node, tmp_path, meanwhile)
+        assert await numbers(topic) == list(range(150))
+    async with AsyncNode(data) as node:
+        topic = await node.topic("t")
+        assert await numbers(topic) == list(range(50))
+        assert await topic.committed("g") == {0: 50}
+        assert {int(one.text) for one in await topic.read_by_tag("1", limit=1000)} == set(
+            range(1, 50, 3)
+        )
+        assert int((await topic.read_by_key("3"))[0].text) == 45
+        assert (await topic.produce("next")).offset == 50
+    assert read_damage(data) == []
+
+
+async def test_a_log_that_is_rolled_at_the_moment_goes_on_there(tmp_path: Path) -> None:
+    async with AsyncNode(tmp_path / "data") as node:
+        topic = await node.create_topic("t", config=SMALL)
+        await fill(topic, 0, 30)
+        [engine] = node.core.engines.values()
+        [shard] = engine.list_shards()
+        _, data = await restored(node, tmp_path, lambda: engine.roll(shard))
+    async with AsyncNode(data) as node:
+        topic = await node.topic("t")
+        assert await numbers(topic) == list(range(30))
+        assert (await topic.produce("next")).offset == 30
+    assert read_damage(data) == []
+
+
+async def test_a_log_that_is_trimmed_meanwhile_is_trimmed(tmp_path: Path) -> None:
+    async with AsyncNode(tmp_path / "data") as node:
+        topic = await node.create_topic("t", config=SMALL)
+        await fill(topic, 0, 30)
+        [engine] = node.core.engines.values()
+        [shard] = engine.list_shards()
+
+        async def meanwhile() -> None:
+            await fill(topic, 30, 100)
+            await engine.trim(shard, (await topic.offsets()).end)
+
+        _, data = await restored(node, tmp_path, meanwhile)
+    async with AsyncNode(data) as node:
+        topic = await node.topic("t")
+        assert await numbers(topic) == []
+        assert (await topic.produce("next")).offset == 130
+    assert read_damage(data) == []
+
+
+async def test_compaction_waits_for_the_copy(tmp_path: Path) -> None:
+    """It would take out records whose successors are not in the backup."""
+    settings = {**SMALL, "cleanup.policy": "compact"}
+    async with AsyncNode(tmp_path / "data") as node:
+        topic = await node.create_topic("t", config=settings)
+        await fill(topic, 0, 50)
+
+        async def meanwhile() -> None:
+            await fill(topic, 50, 100)
+            await let_run(0.2)  # housekeeping comes every 50 ms
+
+        node.core.housekeeper._interval_s = 0.05
+        _, data = await restored(node, tmp_path, meanwhile)
+        compacted = await node.core.housekeeper.run_once()
+        assert compacted.bytes_freed > 0
+    async with AsyncNode(data) as node:
+        topic = await node.topic("t")
+        newest = [int((await topic.read_by_key(f"{key}"))[0].text) for key in range(7)]
+        assert sorted(newest) == list(range(43, 50))
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+async def test_a_topic_that_is_deleted_meanwhile_is_deleted(tmp_path: Path, storage: str) -> None:
+    async with AsyncNode(tmp_path / "data") as node:
+        kept = await node.create_topic("kept", config=SMALL)
+        gone = await node.create_topic("gone", 2, storage=storage, config=config(storage))
+        await fill(kept, 0, 10)
+        await fill(gone, 0, 10)
+
+        async def meanwhile() -> None:
+            await node.delete_topic("gone")
+            again = await node.create_topic("gone", storage=storage)
+            await fill(again, 0, 5)
+            await node.create_topic("new", storage=storage)
+
+        _, data = await restored(node, tmp_path, meanwhile)
+    async with AsyncNode(data) as node:
+        assert [topic.name for topic in await node.topics()] == ["kept"]
+        assert await numbers(await node.topic("kept")) == list(range(10))
+        with pytest.raises(TopicNotFound):
+            await node.topic("gone")
+        assert len(node.core.meta.state.shards) == 1
+    assert read_damage(data) == []
+
+
+async def test_topics_in_memory_are_named(tmp_path: Path) -> None:
+    async with AsyncNode(tmp_path / "data") as node:
+        topic = await node.create_topic("volatile", storage="memory")
+        await fill(topic, 0, 10)
+        manifest, data = await restored(node, tmp_path)
+    assert manifest.without_records == ["volatile"]
+    async with AsyncNode(data) as node:
+        assert await numbers(await node.topic("volatile")) == []
+
+
+async def test_group_offsets_of_the_cache_are_there(tmp_path: Path) -> None:
+    settings = {"offset_store": "cache", "offset_flush_interval_ms": 3_600_000}
+    async with AsyncNode(tmp_path / "data", **settings) as node:
+        topic = await node.create_topic("t", config=SMALL)
+        await fill(topic, 0, 10)
+        await topic.commit("g", 0, 7)
+        _, data = await restored(node, tmp_path)
+    async with AsyncNode(data, **settings) as node:
+        assert await (await node.topic("t")).committed("g") == {0: 7}
+
+
+async def test_a_shard_that_is_unavailable_is_there_as_it_is(tmp_path: Path) -> None:
+    async with AsyncNode(tmp_path / "data") as node:
+        await fill(await node.create_topic("broken", config=SMALL), 0, 30)
+        await fill(await node.create_topic("whole", config=SMALL), 0, 30)
+        broken = f"{node.core.broker_cache.topic('broken').topic_id}_0"
+    spec = tmp_path / "data" / "segments" / broken / "shard.json"
+    content = spec.read_bytes()
+    spec.write_bytes(b"{}")
+    async with AsyncNode(tmp_path / "data") as node:
+        manifest, data = await restored(node, tmp_path)
+    assert manifest.unavailable == [broken]
+    (data / "segments" / broken / "shard.json").write_bytes(content)
+    async with AsyncNode(data) as node:
+        for name in every(["broken", "whole"]):
+            assert await numbers(await node.topic(name)) == list(range(30))
+
+
+async def test_shards_that_a_start_left_closed_are_there(tmp_path: Path) -> None:
+    async with AsyncNode(tmp_path / "data") as node:
+        await fill(await node.create_topic("t", 5, config=SMALL), 0, 30)
+    async with AsyncNode(tmp_path / "data", shards_opened_first_max=1) as node:
+        _, data = await restored(node, tmp_path)
+    async with AsyncNode(data) as node:
+        topic = await node.topic("t")
+        found = [one for part in range(5) for one in await numbers(topic, part)]
+        assert sorted(found) == list(range(30))
+
+
+async def test_full_segments_are_links_and_the_node_goes_on_without_touching_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR)
+    async with AsyncNode(tmp_path / "data") as node:
+        topic = await node.create_topic("t", config={**SMALL, "cleanup.policy": "compact"})
+        await fill(topic, 0, 100)
+        await restored(node, tmp_path)
+        backup = tmp_path / "monday" / "data" / "segments"
+        logs = sorted(backup.rglob("*.log"))
+        assert [path.stat().st_nlink for path in logs] == [2] * (len(logs) - 1) + [1]
+        content = {path: path.read_bytes() for path in backup.rglob("*") if path.is_file()}
+        await fill(topic, 100, 100)
+        [engine] = node.core.engines.values()
+        [shard] = engine.list_shards()
+        await engine.delete_by_key(shard, b"3")
+        assert await engine.compact(shard) > 0
+        await engine.trim(shard, (await topic.offsets()).end)
+    assert {path: path.read_bytes() for path in content} == content
+    assert caplog.records == []
