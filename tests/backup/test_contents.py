@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
 
 import pytest
 
 from stratamq.model.errors import TopicNotFound
+from stratamq.model.settings.topic import StorageType
+from stratamq.model.shard import shard_name
+from stratamq.model.types import Offset, ShardName
 from stratamq.node.data_dir import read_damage
 from stratamq.node.embedded import AsyncNode
 from tests.backup.embedded import SMALL, fill, numbers, restored
-from tests.waiting import every, let_run
+from tests.waiting import every, let_run, until
 
 STORAGES = ("segment", "rocksdb", "memory")
 
@@ -86,14 +90,17 @@ async def test_compaction_waits_for_the_copy(tmp_path: Path) -> None:
         topic = await node.create_topic("t", config=settings)
         await fill(topic, 0, 50)
 
+        [engine] = node.core.engines.values()
+        [shard] = engine.list_shards()
+        compactions: list[asyncio.Task[int]] = []
+
         async def meanwhile() -> None:
             await fill(topic, 50, 100)
-            await let_run(0.2)  # housekeeping comes every 50 ms
+            compactions.append(asyncio.create_task(engine.compact(shard)))
+            await let_run(0.2)
 
-        node.core.housekeeper._interval_s = 0.05
         _, data = await restored(node, tmp_path, meanwhile)
-        compacted = await node.core.housekeeper.run_once()
-        assert compacted.bytes_freed > 0
+        assert await compactions[0] > 0
     async with AsyncNode(data) as node:
         topic = await node.topic("t")
         newest = [int((await topic.read_by_key(f"{key}"))[0].text) for key in range(7)]
@@ -193,3 +200,57 @@ async def test_full_segments_are_links_and_the_node_goes_on_without_touching_the
         await engine.trim(shard, (await topic.offsets()).end)
     assert {path: path.read_bytes() for path in content} == content
     assert caplog.records == []
+
+
+TIERED = {**SMALL, "local.retention.ms": 0, "retention.ms": -1}
+
+
+async def tiered(node: AsyncNode) -> None:
+    """A topic whose history is in the store alone."""
+    topic = await node.create_topic("t", config=TIERED)
+    await fill(topic, 0, 100)
+    await node.core.tiering.run(node.core.broker_cache.topic("t"))
+    engine = node.core.engines[StorageType.SEGMENT]
+    await until(lambda: engine.local_start(shard_of(node)) > 0)
+
+
+def shard_of(node: AsyncNode) -> ShardName:
+    return shard_name(node.core.broker_cache.topic("t").topic_id, 0)
+
+
+async def test_a_store_inside_the_data_folder_is_in_it(tmp_path: Path) -> None:
+    async with AsyncNode(tmp_path / "data") as node:
+        await tiered(node)
+        manifest, data = await restored(node, tmp_path)
+    assert (manifest.objects, manifest.store) == (0, "")
+    async with AsyncNode(data) as node:
+        assert await numbers(await node.topic("t")) == list(range(100))
+    assert read_damage(data) == []
+
+
+async def test_objects_elsewhere_stay_there(tmp_path: Path) -> None:
+    store = (tmp_path / "store").as_uri()
+    async with AsyncNode(tmp_path / "data", store_url=store) as node:
+        await tiered(node)
+        manifest, data = await restored(node, tmp_path)
+        files = node.core.meta.state.files_of(shard_of(node))
+    assert (manifest.objects, manifest.store) == (len(files), store)
+    assert not (data / "cold").exists()
+    async with AsyncNode(data, store_url=store) as node:
+        assert await numbers(await node.topic("t")) == list(range(100))
+
+
+async def test_no_segment_leaves_for_the_store_meanwhile(tmp_path: Path) -> None:
+    """The metadata of the backup would not know that the store has it."""
+    async with AsyncNode(tmp_path / "data") as node:
+        await tiered(node)
+        engine = node.core.engines[StorageType.SEGMENT]
+        leaving: list[asyncio.Task[int]] = []
+
+        async def meanwhile() -> None:
+            leaving.append(asyncio.create_task(engine.offload(shard_of(node), Offset(100))))
+            await let_run(0.2)
+            assert not leaving[0].done()
+
+        await restored(node, tmp_path, meanwhile)
+        await leaving[0]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +15,7 @@ from stratamq.meta import access as a
 from stratamq.meta import configs as rc
 from stratamq.meta import transactions as x
 from stratamq.meta.apply import RULES, Command, apply
-from stratamq.meta.evolve import Entity, restored
+from stratamq.meta.evolve import entities, restored
 from stratamq.meta.groups import (
     AddPendingOffsets,
     CommitOffset,
@@ -36,7 +36,14 @@ from stratamq.meta.segments import (
 )
 from stratamq.meta.shards import CreateShard, DeleteShard, RemoveShard
 from stratamq.meta.state import MetaState, NodeLoad, collision_key
-from stratamq.meta.store import entity_of, row_key, row_value
+from stratamq.meta.store import (
+    RocksMetaStore,
+    entity_of,
+    read_state,
+    row_key,
+    row_value,
+    save_state,
+)
 from stratamq.meta.tier import files as tier
 from stratamq.meta.topics import (
     AddPartitions,
@@ -281,24 +288,10 @@ def check_segments(state: MetaState) -> None:
     assert state.loads == {node: NodeLoad(led[node], held[node]) for node in held}
 
 
-def entities(state: MetaState) -> Iterator[Entity]:
-    yield from state.topics.values()
-    yield from state.shards.values()
-    for several in state.segments.values():
-        yield from several
-    for some in state.files.values():
-        yield from some
-    yield from state.retired.values()
-    yield from state.nodes.values()
-    for offsets_of in state.groups.values():
-        yield from offsets_of.values()
-    yield from state.members.values()
-    for waiting in state.pending.values():
-        yield from waiting.values()
-    yield from state.transactions.values()
-    if state.next_producer_id:
-        yield x.ProducerIds(next_id=state.next_producer_id)
-    yield from state.acls.values()
-    yield from state.credentials.values()
-    yield from state.quotas.values()
-    yield from state.configs.values()
+def test_a_saved_state_is_read_back_whole(tmp_path: Path) -> None:
+    state = furnished()
+    save_state(tmp_path / "meta", state)
+    assert read_state(tmp_path / "meta") == state
+    store = RocksMetaStore(tmp_path / "meta")
+    assert store.open() == state
+    store.close()

@@ -137,6 +137,9 @@ class SimFile:
     def has_name(self) -> bool:
         return self._disk.names_file(self._inode)
 
+    def is_linked(self) -> bool:
+        return False
+
 
 class SimDisk:
     """See the module. Paths are absolute; the root is there."""

@@ -81,6 +81,9 @@ class File(Readable, Protocol):
     def has_name(self) -> bool:
         """Whether the file is still in a folder: otherwise it goes with its last holder."""
 
+    def is_linked(self) -> bool:
+        """Whether the file has a second name, as in a backup."""
+
 
 class Disk(Protocol):
     """A file system. Errors are OSError, as the operating system gives them."""
@@ -230,6 +233,9 @@ class RealFile:
 
     def has_name(self) -> bool:
         return os.fstat(self._fd).st_nlink > 0
+
+    def is_linked(self) -> bool:
+        return os.fstat(self._fd).st_nlink > 1
 
 
 def one_by_one(calls: Sequence[Callable[[], None]]) -> Sequence[OSError | None]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from stratamq.log import reader
 from stratamq.log.active_segment import ActiveSegment
 from stratamq.log.contract import PlacedBatch
+from stratamq.log.disk import temporary
 from stratamq.log.index import IndexState
 from stratamq.log.kv import KVBatch
 from stratamq.log.scan import Damage, Intact
@@ -25,6 +26,7 @@ from stratamq.model.types import NO_TIMESTAMP, Offset, Position, TimestampMs
 from stratamq.wire.kafka.records import EMPTY_SCAN, HEADER_BYTES, BatchScan, read_header
 
 ROWS_PER_WRITE = 1 << 15
+COPIED_BYTES = 1 << 20
 
 ScanBatch = Callable[[Intact], BatchScan]
 """Keys and tags of a stored batch, as they were indexed."""
@@ -65,12 +67,28 @@ class Cut:
         index.kv.write(rows, sync=True)
         for stale in self._stale_rows():
             index.kv.write(stale)
-        file = active.file()
-        file.truncate(active.size)
-        file.sync()
+        self._cut_file()
         state.synced_end, state.synced_position = active.end, Position(active.size)
         if isinstance(self.target, SealedSegment):
             self.target.unlink_sidecars()  # an active segment has its points in the store
+
+    def _cut_file(self) -> None:
+        """A sealed file that a backup has linked stays whole there: a copy of what is kept takes
+        its name here."""
+        active, disk = self.active, self.active.disk
+        file = active.file()
+        if not file.is_linked():
+            file.truncate(active.size)
+            file.sync()
+            return
+        copy = disk.open(temporary(active.path), create=True)
+        copy.truncate(0)
+        for position in range(0, active.size, COPIED_BYTES):
+            size = min(COPIED_BYTES, active.size - position)
+            copy.write([file.read(size, position)], position)
+        copy.sync()
+        disk.rename(temporary(active.path), active.path)
+        disk.sync_folder(active.folder)
 
     def _stale_rows(self) -> Iterator[KVBatch]:
         """Changes that take back the key and tag rows of what goes, in writes of bounded size.

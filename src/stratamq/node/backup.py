@@ -31,7 +31,7 @@ from pathlib import Path
 from stratamq.broker.kafka.backup import BackupProgress, FinishedBackup
 from stratamq.broker.kafka.errors import Refused
 from stratamq.log import names
-from stratamq.log.disk import PRIVATE_FOLDER, storage_error
+from stratamq.log.disk import RealDisk, replace_file, storage_error
 from stratamq.log.freeing import clear_away
 from stratamq.meta.apply import apply
 from stratamq.meta.state import MetaState
@@ -60,6 +60,7 @@ from stratamq.node.backup_folder import (
     copy_tree,
     describe,
     finish,
+    make_folders,
 )
 from stratamq.node.core import NodeCore
 from stratamq.node.data_dir import DataDirLock
@@ -107,7 +108,7 @@ class BackupRun:
     async def make(self) -> Manifest:
         """What was written of one that fails is removed."""
         try:
-            await asyncio.to_thread(self._data.mkdir, PRIVATE_FOLDER, parents=True)
+            await asyncio.to_thread(make_folders, self._partial)
             return await self._make()
         except OSError as error:
             await asyncio.to_thread(clear_away, self._partial)
@@ -183,7 +184,7 @@ class BackupRun:
 
     def _finish(self, state: MetaState, taken_ms: int, unavailable: list[ShardName]) -> Manifest:
         save_state(self._data / META_FOLDER, state)
-        (self._data / REVISION_FILE).write_bytes(revision_file(state))
+        replace_file(RealDisk(), self._data / REVISION_FILE, revision_file(state))
         self.step, self.done_bytes = "checksums", 0
         config, doors = self._core.config, self._core.doors
         cluster = cluster_id(config.data_dir, doors)
@@ -360,8 +361,7 @@ def back_up_stopped(
     lock = DataDirLock(config.data_dir)
     lock.acquire()
     try:
-        data = partial / DATA_FOLDER
-        data.mkdir(PRIVATE_FOLDER, parents=True)
+        data = make_folders(partial)
         for name in sorted(OWN_NAMES - LEFT_OUT):
             source = config.data_dir / name
             if source.is_dir():

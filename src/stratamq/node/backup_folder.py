@@ -121,6 +121,13 @@ def _checksum(fields: dict[str, Any]) -> str:
 # -- writing --------------------------------------------------------------------------------------
 
 
+def make_folders(partial: Path) -> Path:
+    """The folder of a backup, for its owner alone, and `data` in it, which is returned."""
+    for folder in (partial.parent, partial, partial / DATA_FOLDER):
+        folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=folder == partial.parent)
+    return partial / DATA_FOLDER
+
+
 def files_below(folder: Path) -> Iterator[Path]:
     """Files and folders, each folder before what is in it. Some may go meanwhile."""
     with suppress(FileNotFoundError):
