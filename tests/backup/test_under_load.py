@@ -53,7 +53,7 @@ def test_everything_acknowledged_before_is_there(tmp_path: Path) -> None:
             load.committing("segments", "keepers"),
         )
         try:
-            wait_until(lambda: len(load.acknowledged) > 20_000 and len(load.transactions) > 5)
+            wait_until(lambda: len(load.acknowledged) > 5000 and len(load.transactions) > 5)
             before, paid = dict(load.acknowledged), list(load.transactions)
             kept = load.committed[-1]
             tool.ok("topic", "create", "new-before")

@@ -50,9 +50,9 @@ def content(log: FileShardLog, end: Offset, start: Offset = Offset(0)) -> list[b
     return found
 
 
-def append(log: FileShardLog, batches: int) -> None:
+def append(log: FileShardLog, batches: int, seed: int = 0) -> None:
     for _ in range(batches):
-        log.append(batches_from(log.end_offset, [PER_BATCH]))
+        log.append(batches_from(log.end_offset, [PER_BATCH], seed=seed))
     log.sync()
     log.flush_index()
 
@@ -96,7 +96,7 @@ def test_truncating_the_log_leaves_the_copy_whole(log: FileShardLog, tmp_path: P
     cut = log.segments()[2]
     log.truncate(Offset(cut.base_offset + PER_BATCH))
     assert cut.base_offset < log.end_offset < cut.end_offset
-    append(log, 30)
+    append(log, 30, seed=1009)
     copy = opened(tmp_path / "copy")
     assert (copy.end_offset, copy.damage) == (end, [])
     assert content(copy, end) == whole

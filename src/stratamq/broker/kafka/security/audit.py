@@ -327,6 +327,11 @@ AUDITED: Mapping[str, AuditedApi] = {
     "AlterClientQuotas": AuditedApi("quota.alter", _quotas_altered),
     "FlushLake": AuditedApi("lake.flush", _flushed),
     "CommitLake": AuditedApi("lake.commit", _committed),
+    "BackUp": AuditedApi(
+        "backup.make",
+        whole("backup", lambda request: request.name),
+        lambda request: request.begins,
+    ),
     "ElectLeaders": AuditedApi(
         "leaders.elect", whole("topic", _names("topic_partitions", "topic"))
     ),
