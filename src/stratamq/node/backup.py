@@ -52,6 +52,7 @@ from stratamq.model.settings.topic import StorageType
 from stratamq.model.shard import shard_name, split_shard_name
 from stratamq.model.topic import Topic
 from stratamq.model.types import Offset, ShardName
+from stratamq.model.version import own_version
 from stratamq.node.backup_folder import (
     DATA_FOLDER,
     PARTIAL,
@@ -195,12 +196,6 @@ class BackupRun:
         return manifest
 
 
-def release() -> str:
-    from importlib.metadata import version  # it takes long to import
-
-    return version("stratamq")
-
-
 def ready_topics(state: MetaState) -> list[Topic]:
     return [one.topic for one in state.topics.values() if one.phase is TopicPhase.READY]
 
@@ -238,7 +233,7 @@ def manifest_of(
             for file in some
         )
     return Manifest(
-        version=release(),
+        version=own_version(),
         cluster_id=cluster,
         node_id=config.number("node.id"),
         taken_ms=taken_ms,
