@@ -100,6 +100,10 @@ docs: setup-tests ## Write the pages on settings, metrics and compatibility from
 dist: setup-tests ## Build the source distribution and this machine's wheels in ./dist
 	@$(BIN)/python scripts/dist.py
 
+.PHONY: proto
+proto: setup-tests ## Write the Python modules of the .proto files
+	@$(BIN)/python scripts/proto.py
+
 .PHONY: constraints
 constraints: setup-tests ## Pin the dependencies anew (UPGRADE=1: at their newest versions)
 	@$(BIN)/python scripts/constraints.py

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.meta.client import EVENTS_AT_ONCE, Watch
+from stratamq.meta.client import EVENTS_AT_ONCE, MetaClient, Watch
 from stratamq.meta.nodes import RegisterNode
+from stratamq.meta.rpc.client import MetaConnection
+from stratamq.meta.rpc.server import MetaServer
 from stratamq.meta.segments import CreateSegment, SealSegment
 from stratamq.meta.service import MetaService
 from stratamq.meta.shards import StorageCacheManager
@@ -52,17 +54,31 @@ async def service(tmp_path: Path) -> AsyncIterator[LossyService]:
     await service.close()
 
 
+@pytest.fixture(params=["in this process", "over gRPC"])
+async def client(
+    request: pytest.FixtureRequest, service: LossyService
+) -> AsyncIterator[MetaClient]:
+    if request.param == "in this process":
+        yield service
+        return
+    server = MetaServer(service)
+    connection = MetaConnection(f"127.0.0.1:{await server.start('127.0.0.1', 0)}")
+    yield connection  # type: ignore[misc]
+    await connection.close()
+    await server.stop()
+
+
 @pytest.fixture
-async def broker(service: MetaService) -> AsyncIterator[BrokerCacheManager]:
-    cache = BrokerCacheManager(service, reconcile_s=60)
+async def broker(client: MetaClient) -> AsyncIterator[BrokerCacheManager]:
+    cache = BrokerCacheManager(client, reconcile_s=60)
     await cache.start()
     yield cache
     await cache.stop()
 
 
 @pytest.fixture
-async def storage(service: MetaService) -> AsyncIterator[StorageCacheManager]:
-    cache = StorageCacheManager(service, reconcile_s=60)
+async def storage(client: MetaClient) -> AsyncIterator[StorageCacheManager]:
+    cache = StorageCacheManager(client, reconcile_s=60)
     await cache.start()
     yield cache
     await cache.stop()

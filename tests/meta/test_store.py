@@ -13,9 +13,8 @@ import pytest
 
 from stratamq.log.kv import KVBatch, KVStore, RocksKV
 from stratamq.meta.apply import Command, apply
-from stratamq.meta.groups import CommitOffset, CommitOffsets
 from stratamq.meta.rows import dump
-from stratamq.meta.state import MetaState, Put
+from stratamq.meta.state import MetaState
 from stratamq.meta.store import (
     FORMAT_KEY,
     KVMetaStore,
@@ -24,11 +23,8 @@ from stratamq.meta.store import (
     row_key,
     row_value,
 )
-from stratamq.meta.topics import DeleteTopic, RemoveTopic
-from stratamq.model.errors import Closed, StorageError
-from stratamq.model.shard import shard_name
-from stratamq.model.types import Offset
-from tests.meta.support import T1, creating, topic, with_topic
+from stratamq.model.errors import StorageError
+from tests.meta.support import T1, creating, topic
 
 
 class CountingKV:
@@ -63,33 +59,6 @@ def write(store: KVMetaStore, state: MetaState, *commands: Command) -> MetaState
         state, events = apply(state, command)
         store.write(events, state.revision)
     return state
-
-
-def test_everything_is_there_after_reopening(tmp_path: Path) -> None:
-    store = RocksMetaStore(tmp_path)
-    assert store.open() == MetaState()
-    state = with_topic(topic(partitions=3, retention_ms=5))
-    store.write([Put(one) for one in [*state.nodes.values(), *state.topics.values()]], 1)
-    store.write([Put(one) for one in state.shards.values()], 2)
-    store.write([Put(one[0]) for one in state.segments.values()], state.revision)
-    group = CommitOffsets(
-        group="g\x00/ü", offsets=(CommitOffset(shard=shard_name(T1, 2), offset=Offset(9)),)
-    )
-    state = write(store, state, group)
-    assert store.open() == state
-    store.close()
-    assert RocksMetaStore(tmp_path).open() == state
-
-
-def test_what_was_removed_stays_removed(tmp_path: Path) -> None:
-    store = RocksMetaStore(tmp_path)
-    state = write(store, store.open(), *creating(topic())[:2])
-    assert store.open() == state
-    state = write(store, state, DeleteTopic(topic_id=T1), RemoveTopic(topic_id=T1))
-    reread = store.open()
-    assert (dict(reread.topics), dict(reread.shards)) == ({}, {})
-    assert reread.revision == state.revision == 4
-    store.close()
 
 
 def test_each_write_is_one_synced_batch(tmp_path: Path) -> None:
@@ -133,12 +102,6 @@ def test_a_damaged_row_is_named(harm: object) -> None:
     assert entity_of(key, value) == entity
     with pytest.raises(StorageError, match=T1):
         entity_of(key, harm(value))  # type: ignore[operator]
-
-
-def test_a_closed_store_says_so(tmp_path: Path) -> None:
-    store = RocksMetaStore(tmp_path)
-    with pytest.raises(Closed):
-        store.write([], 0)
 
 
 CHILD = """

@@ -29,6 +29,9 @@ EVENTS_AT_ONCE = 1024
 """Events that a cache takes in before it lets other work on the event loop go on: the end of a
 topic of 10,000 partitions has 20,000."""
 
+RETRY_S = 0.5
+"""Until the next look of a cache that could not read a snapshot."""
+
 _REVISION = object()
 """The key of callers that wait for any change."""
 
@@ -95,6 +98,7 @@ class WatchedCache(ABC):
         self._client = client
         self._reconcile_s = reconcile_s
         self._revision = -1
+        self._is_behind = False
         self._waiters: dict[Hashable, dict[asyncio.Event, None]] = {}
         self._follower: asyncio.Task[None] | None = None
 
@@ -137,8 +141,9 @@ class WatchedCache(ABC):
     async def _follow(self, watch: Watch) -> None:
         try:
             while True:
+                wait_s = RETRY_S if self._is_behind else self._reconcile_s
                 try:
-                    async with asyncio.timeout(self._reconcile_s):
+                    async with asyncio.timeout(wait_s):
                         update = await watch.next()
                 except TimeoutError:
                     await self._reconcile()
@@ -153,7 +158,7 @@ class WatchedCache(ABC):
         if update.revision <= self._revision:
             return
         if update.previous > self._revision:
-            self._load(await self._client.snapshot())
+            await self._read_snapshot()
             return
         for number, event in enumerate(update.events, 1):
             self._wake(self._change(event))
@@ -164,13 +169,27 @@ class WatchedCache(ABC):
 
     async def _reconcile(self) -> None:
         try:
-            if await self._client.revision() != self._revision:
-                log.warning("%s: a push was lost; reading a snapshot", type(self).__name__)
-                self._load(await self._client.snapshot())
+            if await self._client.revision() == self._revision:
+                return
         except Closed:
             raise
         except StrataError as error:
             log.warning("%s: cannot reconcile: %s", type(self).__name__, error)
+            return
+        log.warning("%s: a push was lost; reading a snapshot", type(self).__name__)
+        await self._read_snapshot()
+
+    async def _read_snapshot(self) -> None:
+        """Where there is none to be had, the cache stays as it is and soon tries again."""
+        self._is_behind = True
+        try:
+            self._load(await self._client.snapshot())
+        except Closed:
+            raise
+        except StrataError as error:
+            log.warning("%s: cannot read a snapshot: %s", type(self).__name__, error)
+        else:
+            self._is_behind = False
 
     def _load(self, state: MetaState) -> None:
         self._replace(state)

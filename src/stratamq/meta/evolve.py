@@ -218,6 +218,20 @@ def _by_offset(files: Iterable[TierFile]) -> tuple[TierFile, ...]:
     return tuple(sorted(files, key=lambda file: file.base_offset))
 
 
+def entities_of(state: MetaState) -> Iterator[Entity]:
+    """All that can be watched. `restored` makes the state of them again."""
+    tables: tuple[Mapping[Any, Entity], ...] = (
+        *(state.topics, state.shards, state.nodes, state.retired),
+        *(state.acls, state.credentials, state.quotas, state.configs),
+    )
+    for table in tables:
+        yield from table.values()
+    for segments in state.segments.values():
+        yield from segments
+    for files in state.files.values():
+        yield from files
+
+
 def restored(entities: Iterable[Entity], revision: int) -> MetaState:
     """The state that holds these entities: what `evolve` would give step by step, at once."""
     kinds: dict[type, list[Any]] = defaultdict(list)

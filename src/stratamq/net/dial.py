@@ -59,6 +59,15 @@ async def dial(
     return connection
 
 
+def address_of(host: str) -> str:
+    """Its first IPv4 address; Unreachable where there is none."""
+    try:
+        found = socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)
+    except OSError as error:
+        raise Unreachable(f"{host} cannot be reached ({reason(error)})") from None
+    return str(found[0][4][0])
+
+
 def reason(error: OSError) -> str:
     """In the system's words, such as `Connection refused`, without the event loop's around them.
 
