@@ -82,7 +82,8 @@ class MovedTopic:
             for header, batch in visible_batches(answer.data, answer.aborted):
                 records = decode_batch(header, batch)
                 found |= {one.offset: one.value or b"" for one in records if one.offset >= offset}
-            offset = walk(answer.data)[-1].last_offset + 1
+            if batches := walk(answer.data):  # none: object storage has not answered yet
+                offset = batches[-1].last_offset + 1
         return found
 
     def united(self) -> Rows:
