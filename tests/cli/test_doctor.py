@@ -14,10 +14,10 @@ import pytest
 
 import stratamq
 from stratamq.cli import doctor_machine as doctor
-from stratamq.cli.findings import CheckResult
 from stratamq.cli.java import java_major, parse_java_version
 from stratamq.log.kv import RocksKV
 from stratamq.model.config import NodeConfig, load
+from stratamq.model.findings import CheckResult
 
 
 def config(folder: Path, **flags: object) -> NodeConfig:

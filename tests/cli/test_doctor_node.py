@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.cli import doctor_node, findings
+from stratamq.cli import doctor_node
+from stratamq.log.names import SPEC
+from stratamq.model import findings
 from tests.cli.tool import Tool, requires
 from tests.clients.node import Node, running
 
@@ -57,6 +59,26 @@ def test_a_full_disk_and_a_clock_that_is_off(node: Node, monkeypatch: pytest.Mon
     assert done.code == 1
     assert results(done.json)["free space"] == "fail"
     assert results(done.json)["clock"] == "warn"
+
+
+def test_what_only_the_node_s_machine_shows(tmp_path: Path) -> None:
+    """Permissions, descriptors and damage, of a node that runs: it looks itself."""
+    few = 512
+    with running(tmp_path, "--log-level", "warning", descriptors_max=few) as node:
+        Tool().ok("topic", "create", "hurt", "--server", node.address)
+        tmp_path.chmod(0o755)
+        (shard,) = (tmp_path / "segments").glob("*_0")
+        (shard / SPEC).write_bytes(b"what nobody wrote")
+        done = Tool().run("doctor", "--server", node.address, "--json")
+        tmp_path.chmod(0o700)
+    assert done.code == 1
+    found = {one["check"]: (one["result"], one["text"]) for one in done.json["checks"]}
+    assert found["permissions"][0] == "warn"
+    assert f"chmod -R go-rwx {tmp_path}" in found["permissions"][1]
+    assert found["open files"][0] == "warn"
+    assert f"{few} allowed" in found["open files"][1]
+    assert found["stored data"][0] == "fail"
+    assert str(shard / SPEC) in found["stored data"][1]
 
 
 def test_a_slip() -> None:

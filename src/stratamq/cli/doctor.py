@@ -21,9 +21,9 @@ from stratamq.cli.command import (
     properties_of,
     show,
 )
-from stratamq.cli.findings import CheckResult
 from stratamq.cli.profiles import options_for
 from stratamq.model.config import NodeConfig
+from stratamq.model.findings import CheckResult
 
 
 def print_findings(

@@ -6,24 +6,18 @@ Each check looks at one thing and changes nothing.
 from __future__ import annotations
 
 import os
-import resource
 import shutil
-import stat
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from stratamq.cli.findings import CheckResult, Finding, free_space
 from stratamq.cli.java import JAVA_MAJOR_MIN, java_major
-from stratamq.engine.inspection import inspect, inspect_database
 from stratamq.model.config import NodeConfig
-from stratamq.node import descriptors
-from stratamq.node.data_dir import read_damage
-from stratamq.node.layout import META_FOLDER, OFFSETS_FOLDER, SECRET_FILE
+from stratamq.model.findings import CheckResult, Finding, free_space
+from stratamq.node.machine_checks import check_damage, check_open_files, check_permissions
 from stratamq.node.server import is_in_use
 
-OTHERS_BITS = stat.S_IRWXG | stat.S_IRWXO
 CLOCK_AHEAD_S_MAX = 60
 BORN_S = 1_735_689_600
 """2025-01-01, before the first release: a clock that shows less is wrong."""
@@ -45,18 +39,6 @@ def check_data_dir(config: NodeConfig) -> Finding:
     return Finding(CheckResult.OK, f"{folder} ({note})")
 
 
-def check_permissions(config: NodeConfig) -> Finding:
-    folder = config.data_dir
-    if not folder.is_dir():
-        return Finding(CheckResult.OK, "a new data folder is for its owner alone")
-    mode = stat.S_IMODE(folder.stat().st_mode)
-    if not mode & OTHERS_BITS:
-        return Finding(CheckResult.OK, "the data folder is for its owner alone")
-    open_files = [path.name for path in (folder / SECRET_FILE,) if _is_for_others(path)]
-    what = f"others may read {', '.join(open_files)} in" if open_files else "others may look into"
-    return Finding(CheckResult.WARN, f"{what} {folder}: chmod -R go-rwx {folder}")
-
-
 def check_lock(config: NodeConfig) -> Finding:
     if is_in_use(config.data_dir):
         return Finding(CheckResult.OK, f"a node is running on {config.data_dir}")
@@ -66,17 +48,6 @@ def check_lock(config: NodeConfig) -> Finding:
 def check_free_space(config: NodeConfig) -> Finding:
     free = shutil.disk_usage(_nearest_existing(config.data_dir)).free
     return free_space(free)
-
-
-def check_open_files(config: NodeConfig) -> Finding:
-    wanted = descriptors.wanted(config)
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard == resource.RLIM_INFINITY or hard >= wanted:
-        return Finding(CheckResult.OK, f"{wanted} wanted, allowed")
-    shares = descriptors.share_out(hard, config)
-    connections = shares.connections_max(config.number("kafka.connections.max"))
-    advice = f"raise `ulimit -Hn`, or {shares.files_max} files and {connections} connections it is"
-    return Finding(CheckResult.WARN, f"{wanted} wanted, {hard} allowed: {advice}")
 
 
 def check_clock(config: NodeConfig) -> Finding:
@@ -91,20 +62,6 @@ def check_clock(config: NodeConfig) -> Finding:
             CheckResult.WARN, f"the clock is {late_s} s behind the newest file of the node"
         )
     return Finding(CheckResult.OK, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)))
-
-
-def check_damage(config: NodeConfig) -> Finding:
-    """What a node has found since its last start, and what can be seen in its folders."""
-    folder, is_running = config.data_dir, is_in_use(config.data_dir)
-    found = [*read_damage(folder), *inspect(folder, is_running=is_running)]
-    for name in (META_FOLDER, OFFSETS_FOLDER):
-        found += inspect_database(folder / name, is_running=is_running, rows=True)
-    if not found:
-        return Finding(CheckResult.OK, "none known")
-    lines = "".join(f"\n        {text}" for text in dict.fromkeys(found))
-    return Finding(
-        CheckResult.FAIL, f"{len(dict.fromkeys(found))} found; see docs/damage.md{lines}"
-    )
 
 
 def check_java(config: NodeConfig) -> Finding:
@@ -126,10 +83,6 @@ CHECKS: dict[str, Callable[[NodeConfig], Finding]] = {
     "stored data": check_damage,
     "java": check_java,
 }
-
-
-def _is_for_others(path: Path) -> bool:
-    return path.exists() and bool(stat.S_IMODE(path.stat().st_mode) & OTHERS_BITS)
 
 
 def _nearest_existing(folder: Path) -> Path:

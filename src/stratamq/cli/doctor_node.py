@@ -1,7 +1,6 @@
 """`stratamq doctor --server`: what can be seen of a running node from here, as its clients see it.
 
-Open files, Java and the files of the node are seen on its own machine only: `stratamq doctor
---data-dir` there.
+Open files, permissions and damage are seen on the node's own machine only: the node looks itself.
 """
 
 from __future__ import annotations
@@ -10,14 +9,15 @@ import time
 from collections.abc import Awaitable, Callable
 
 from stratamq.cli.failing import ADVICE, Exit, exit_of
-from stratamq.cli.findings import CheckResult, Finding, free_space
 from stratamq.cli.tables import counted
+from stratamq.client.admin.node_check import check_node
 from stratamq.client.admin.topics import log_folders
 from stratamq.client.client import Client
 from stratamq.client.failures import Refusal, as_ours
 from stratamq.client.lake import node_time_ms
 from stratamq.client.options import ClientOptions
-from stratamq.model.errors import Denied, StrataError
+from stratamq.model.errors import Denied, StrataError, UnsupportedFormat
+from stratamq.model.findings import CheckResult, Finding, free_space
 
 CLOCK_S_MAX = 5
 """More between two clocks shows in retention, in time-outs of transactions, and in certificates."""
@@ -115,10 +115,25 @@ async def check_store(client: Client) -> Finding:
     return Finding(CheckResult.OK, f"{lake.store_url}: no error")
 
 
+def check_machine(name: str) -> Callable[[Client], Awaitable[Finding]]:
+    """A check that the node makes itself."""
+
+    async def check(client: Client) -> Finding:
+        try:
+            return await check_node(client.router, name)
+        except UnsupportedFormat:
+            return Finding(CheckResult.WARN, "the node, of another version, does not say")
+
+    return check
+
+
 CHECKS: dict[str, Callable[[Client], Awaitable[Finding]]] = {
     "advertised address": check_advertised,
     "clock": check_clock,
     "free space": check_space,
     "partitions": check_partitions,
     "object store": check_store,
+    "permissions": check_machine("permissions"),
+    "open files": check_machine("open files"),
+    "stored data": check_machine("stored data"),
 }

@@ -21,6 +21,7 @@ from stratamq.broker.kafka.groups.family import Groups
 from stratamq.broker.kafka.lake import LakeApis
 from stratamq.broker.kafka.log_offsets import LogOffsets
 from stratamq.broker.kafka.metadata import Metadata
+from stratamq.broker.kafka.node_check import NodeCheckApi
 from stratamq.broker.kafka.partitions import Partitions
 from stratamq.broker.kafka.produce.api import Produce
 from stratamq.broker.kafka.quotas.api import ClientQuotas
@@ -30,6 +31,7 @@ from stratamq.broker.kafka.transactions.family import TransactionApis
 from stratamq.meta.nodes import RegisterNode
 from stratamq.model.config import NodeConfig
 from stratamq.model.errors import InvalidConfig
+from stratamq.model.findings import Finding
 from stratamq.net.listener import ConnectionLimits, is_loopback, reachable_name
 from stratamq.net.tls import ClientAuth, TlsContext, server_context
 from stratamq.node.core import NodeCore
@@ -106,6 +108,7 @@ class KafkaFront:
             *families(services, transactions),
             LakeApis(services, self._core.tiering),
             BackupApi(self._make_backups),
+            NodeCheckApi(self._machine_check),
         ]
         broker = KafkaBroker(
             [access, ClientQuotas(services.meta, access.cache), *data, groups, transactions, fetch],
@@ -149,6 +152,11 @@ class KafkaFront:
         from stratamq.node.backup import NodeBackups
 
         return NodeBackups(self._core)
+
+    def _machine_check(self, name: str) -> Finding:
+        from stratamq.node.machine_checks import machine_check  # few ask
+
+        return machine_check(self._config, name)
 
     async def reload(self) -> None:
         """Read the files of TLS again, for connections from now on. Files that cannot be used

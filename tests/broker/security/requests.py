@@ -23,6 +23,7 @@ from stratamq.wire.kafka.protocol.messages import (
     lake,
     log_offsets,
     metadata,
+    node_check,
     produce,
     quorum,
     quotas,
@@ -433,6 +434,9 @@ SAMPLES: Mapping[type, Sample] = {
     cluster_admin.AlterReplicaLogDirsRequest: Sample(disks_altered, NO_CLUSTER),
     quorum.DescribeQuorumRequest: Sample(
         fixed(quorum.DescribeQuorumRequest(topics=[])), NO_CLUSTER
+    ),
+    node_check.CheckNodeRequest: Sample(
+        fixed(node_check.CheckNodeRequest(name="open files")), NO_CLUSTER
     ),
     backup.BackUpRequest: Sample(
         fixed(backup.BackUpRequest(name="monday", begins=True)), NO_CLUSTER

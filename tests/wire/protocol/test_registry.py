@@ -41,7 +41,7 @@ KAFKA_4 = """
 
 OURS = """
 32000 DescribeLake 0 0+ | 32001 FlushLake 0 0+ | 32002 CommitLake 0 0+
-32003 DeleteSelectedRecords 0 0+ | 32004 BackUp 0 0+
+32003 DeleteSelectedRecords 0 0+ | 32004 BackUp 0 0+ | 32005 CheckNode 0 0+
 """
 
 

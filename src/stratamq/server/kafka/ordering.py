@@ -79,6 +79,7 @@ NAMES: Mapping[int, tuple[str, ...]] = {
         *("DescribeConfigs", "ListConfigResources", "ListPartitionReassignments"),
         *("DescribeAcls", "DescribeClientQuotas", "DescribeUserScramCredentials"),
         *("DescribeProducers", "DescribeTransactions", "ListTransactions", "DescribeQuorum"),
+        "CheckNode",
     ),
     RequestKind.CHANGE: (
         "Metadata",  # it may create topics

@@ -29,6 +29,7 @@ from stratamq.wire.kafka.protocol.messages import (
     lake,
     log_offsets,
     metadata,
+    node_check,
     produce,
     quorum,
     quotas,
@@ -367,6 +368,10 @@ ADMINISTRATION: Mapping[type, ApiRights] = {
     quorum.DescribeQuorumRequest: ApiRights(
         needs="DESCRIBE cluster",
         judge=whole(O.DESCRIBE, CLUSTER, error_in(quorum.DescribeQuorumResponse, topics=[])),
+    ),
+    node_check.CheckNodeRequest: ApiRights(
+        needs="DESCRIBE cluster",
+        judge=whole(O.DESCRIBE, CLUSTER, error_in(node_check.CheckNodeResponse)),
     ),
     backup.BackUpRequest: ApiRights(
         needs="ALTER cluster", judge=whole(O.ALTER, CLUSTER, error_in(backup.BackUpResponse))
