@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import stratamq
-from stratamq.model.errors import InvalidConfig, StorageError
+from stratamq.model.errors import InvalidConfig, OffsetOutOfRange, StorageError
 from tests.clients.node import running
 
 
@@ -92,6 +92,16 @@ def test_a_number_of_partitions_is_a_number(tmp_path: Path) -> None:
         pytest.raises(InvalidConfig, match="partitions: '3' is no whole number"),
     ):
         node.create_topic("orders", partitions="3")  # type: ignore[arg-type]
+
+
+def test_errors_name_topics_and_partitions_and_no_ids(tmp_path: Path) -> None:
+    with stratamq.open(tmp_path) as node:
+        orders = node.create_topic("orders", partitions=2)
+        orders.produce("a", partition=1)
+        with pytest.raises(OffsetOutOfRange, match=r"^orders-1: offset 7 is outside 0\.\.1$"):
+            orders.read(7, partition=1)
+        with pytest.raises(OffsetOutOfRange, match=r"^orders-1: offset 9 is outside 0\.\.1$"):
+            orders.trim(9, partition=1)
 
 
 def test_a_node_is_not_used_by_a_forked_child(tmp_path: Path) -> None:

@@ -52,12 +52,9 @@ def server_context(
         raise InvalidConfig("client certificates need a file of authorities to check them with")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(certificate, key)
-        if client_authorities is not None:
-            context.load_verify_locations(client_authorities)
-    except (OSError, ssl.SSLError) as error:
-        raise InvalidConfig(f"TLS: {certificate} and {key} cannot be used ({error})") from None
+    _load_own(context, certificate, key)
+    if client_authorities is not None:
+        _load_authorities(context, client_authorities)
     context.verify_mode = _VERIFY[client_auth]
     return context
 
@@ -66,15 +63,45 @@ def client_context(
     *, authorities: Path | None = None, certificate: Path | None = None, key: Path | None = None
 ) -> ssl.SSLContext:
     """For connections that we make. Without `authorities`, those that the system trusts."""
-    try:
-        context = ssl.create_default_context(cafile=authorities)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        if certificate is not None:
-            context.load_cert_chain(certificate, key)
-    except (OSError, ssl.SSLError) as error:
-        named = ", ".join(str(file) for file in (authorities, certificate, key) if file)
-        raise InvalidConfig(f"TLS: {named} cannot be used ({error})") from None
+    if authorities is not None:
+        _load_authorities(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), authorities)
+    context = ssl.create_default_context(cafile=authorities)  # it takes those alone, if there are
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if certificate is not None:
+        _load_own(context, certificate, key or certificate)
     return context
+
+
+def _load_own(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
+    """OpenSSL says neither which file is wrong nor how, so they are looked at one by one."""
+    _check_pem(certificate, "CERTIFICATE", "certificate")
+    _check_pem(key, "PRIVATE KEY", "private key")
+    try:
+        context.load_cert_chain(certificate, key, password="")  # without one, OpenSSL would ask
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise InvalidConfig(f"TLS: {key} is not the key of {certificate}") from None
+        raise InvalidConfig(
+            f"TLS: {certificate} and {key} cannot be used: a part is damaged, or the key has a "
+            "password"
+        ) from None
+
+
+def _load_authorities(context: ssl.SSLContext, authorities: Path) -> None:
+    _check_pem(authorities, "CERTIFICATE", "certificate")
+    try:
+        context.load_verify_locations(authorities)
+    except ssl.SSLError:
+        raise InvalidConfig(f"TLS: {authorities} cannot be used: a part is damaged") from None
+
+
+def _check_pem(file: Path, mark: str, what: str) -> None:
+    try:
+        text = file.read_bytes()
+    except OSError as error:
+        raise InvalidConfig(f"TLS: {file} cannot be read: {error.strerror}") from None
+    if f"{mark}-----".encode() not in text:
+        raise InvalidConfig(f"TLS: {file} holds no {what} in PEM form")
 
 
 def principal_of(certificate: Mapping[str, object] | None) -> str | None:

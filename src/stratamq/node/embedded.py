@@ -10,15 +10,27 @@ async with stratamq.aopen("data") as node:
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Collection, Generator, Iterable, Mapping, Sequence
+import functools
+import re
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Generator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from stratamq.adapter.drivers import DriverFactory
 from stratamq.adapter.partitions import PartialWrite, Placed
 from stratamq.engine.contract import OffsetStrategy, ReadLimit
 from stratamq.model.config import ALL_SETTINGS, NodeConfig, load
-from stratamq.model.errors import AlreadyExists, Closed, InvalidConfig, StrataError
+from stratamq.model.errors import AlreadyExists, Closed, InvalidConfig, StrataError, TopicNotFound
 from stratamq.model.settings.setting import unknown_name
 from stratamq.model.settings.topic import StorageType
 from stratamq.model.shard import ShardOffsets, shard_name
@@ -158,6 +170,32 @@ class AsyncNode:
         await self._core.groups.delete_group(group)
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+TopicMethod = Callable[Concatenate["AsyncTopic", P], Awaitable[R]]
+
+
+def by_name(
+    method: TopicMethod[P, R],
+) -> Callable[Concatenate[AsyncTopic, P], Coroutine[Any, Any, R]]:
+    """Errors name the topic and partition instead of the id of a shard, which users do not know."""
+
+    @functools.wraps(method)
+    async def named(self: AsyncTopic, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return await method(self, *args, **kwargs)
+        except StrataError as error:
+            with contextlib.suppress(TopicNotFound):  # deleted meanwhile
+                shard = re.compile(rf"{self.info.topic_id}_(\d+)")
+                error.args = tuple(
+                    shard.sub(rf"{self.name}-\1", one) if isinstance(one, str) else one
+                    for one in error.args
+                )
+            raise
+
+    return named
+
+
 class AsyncTopic:
     """A topic by name. It holds nothing: a topic created again under the same name is found as
     well."""
@@ -188,6 +226,7 @@ class AsyncTopic:
 
     # -- writing -------------------------------------------------------------------------------
 
+    @by_name
     async def produce(
         self,
         value: Text | None,
@@ -205,6 +244,7 @@ class AsyncTopic:
         record = record_of(value, key, headers, tags, timestamp)
         return await self._drivers.write(self.name, record, partition=partition)
 
+    @by_name
     async def produce_many(
         self, records: Iterable[object], *, partition: int | None = None
     ) -> list[Placed]:
@@ -228,6 +268,7 @@ class AsyncTopic:
 
     # -- reading -------------------------------------------------------------------------------
 
+    @by_name
     async def read(
         self, offset: int | None = None, *, partition: int = 0, limit: int = 100
     ) -> list[Message]:
@@ -240,6 +281,7 @@ class AsyncTopic:
         )
         return [message_of(partition, record) for record in records]
 
+    @by_name
     async def read_by_key(
         self,
         key: Text,
@@ -260,6 +302,7 @@ class AsyncTopic:
         )
         return [message_of(*one) for one in found]
 
+    @by_name
     async def read_by_tag(
         self,
         tag: Text,
@@ -278,12 +321,14 @@ class AsyncTopic:
         )
         return [message_of(*one) for one in found]
 
+    @by_name
     async def offset_at(self, timestamp: Timestamp, *, partition: int = 0) -> Offset:
         """Offset of the first message at or after a time; the end when there is none."""
         return await self._drivers.get_offset_by_timestamp(
             self.name, partition, timestamp_of(timestamp), OffsetStrategy.LATEST
         )
 
+    @by_name
     async def read_from_time(
         self, timestamp: Timestamp, *, partition: int = 0, limit: int = 100
     ) -> list[Message]:
@@ -291,6 +336,7 @@ class AsyncTopic:
         offset = await self.offset_at(timestamp, partition=partition)
         return await self.read(offset, partition=partition, limit=limit)
 
+    @by_name
     async def offsets(self, partition: int = 0) -> ShardOffsets:
         """Return where the partition starts and ends: `start`, `high_watermark`, `end`."""
         return await self._drivers.offsets(self.name, partition)
@@ -343,6 +389,7 @@ class AsyncTopic:
 
     # -- groups --------------------------------------------------------------------------------
 
+    @by_name
     async def commit(self, group: str, partition: int, offset: int) -> None:
         """`offset` is the next message the group wants."""
         await self._drivers.commit_offset(self.name, group, {partition: Offset(offset)})
@@ -359,23 +406,28 @@ class AsyncTopic:
 
     # -- deleting and changing -----------------------------------------------------------------
 
+    @by_name
     async def delete_by_key(self, key: Text, *, partition: int | None = None) -> int:
         """Delete every message of the key there is now; how many there were."""
         return await self._drivers.delete_by_key(self.name, some_bytes(key), partition=partition)
 
+    @by_name
     async def delete_by_offset(self, offset: int, *, partition: int = 0) -> bool:
         """Delete one message; False when there was none."""
         return await self._drivers.delete_by_offset(self.name, partition, Offset(offset))
 
+    @by_name
     async def trim(self, offset: int, *, partition: int = 0) -> Offset:
         """Delete everything before `offset`; the new start."""
         return await self._drivers.trim(self.name, partition, Offset(offset))
 
+    @by_name
     async def add_partitions(self, partitions: int) -> None:
         """Make it `partitions` in all. Keys will be spread differently; old messages stay where
         they are."""
         await self._core.topics.add_partitions(self.name, partitions)
 
+    @by_name
     async def alter_config(
         self, config: Mapping[str, object] | None = None, *, reset: Sequence[str] = ()
     ) -> None:
