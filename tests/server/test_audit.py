@@ -8,6 +8,7 @@ import logging
 import os
 import resource
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 from stratamq.broker.kafka.cluster import uuid_of
 from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.security.audit import AUDITED, READ_ONLY, Change
+from stratamq.model.access import Operation, ResourceKind
 from stratamq.model.errors import InvalidConfig
 from stratamq.server.kafka import audit_log
 from stratamq.server.kafka.audit_log import AuditFile, AuditLog
@@ -26,13 +28,14 @@ from stratamq.wire.kafka.protocol.messages import (
     configs,
     group_offsets,
     lake,
+    log_offsets,
     metadata,
     sasl,
     topics,
 )
 from stratamq.wire.kafka.protocol.schema import message_of
 from tests.broker.security.requests import SAMPLES, TOPIC
-from tests.broker.security.support import Client, Front, client, front
+from tests.broker.security.support import Client, Front, client, front, rule
 from tests.waiting import every, until
 
 CALLER = Caller(version=1, client_id="tool", principal="User:root", host="10.0.0.7")
@@ -188,14 +191,22 @@ async def test_a_flood_of_denials_is_limited_and_hides_no_change(tmp_path: Path)
     path = tmp_path / "audit.jsonl"
     settings = {"authorizer": "acl", "audit_log": path}
     async with front(tmp_path / "data", **settings) as door, client(door.port) as peer:
-        await door.core.topics.create(TOPIC, partitions=1, replicas=1)
+        for name in (TOPIC, "mine"):
+            await door.core.topics.create(name, partitions=1, replicas=1)
+        await door.allow(rule(Operation.DELETE, ResourceKind.TOPIC, "mine"))
         for _ in range(30):
             await asked(door, peer, metadata.DescribeTopicPartitionsRequest)
-            await asked(door, peer, topics.DeleteTopicsRequest)
+            await asked(door, peer, log_offsets.DeleteRecordsRequest)
+        both = topics.DeleteTopicsRequest(topic_names=[TOPIC, "mine"], timeout_ms=1000)
+        for _ in range(12):
+            await peer.ask(both, 5)
     found = events(path)
-    assert sum(one.get("api") == "DescribeTopicPartitions" for one in found) == 10
+    denied = Counter(one["api"] for one in found if one["result"] == "denied")
+    assert denied == dict.fromkeys(("DescribeTopicPartitions", "DeleteRecords", "DeleteTopics"), 10)
+    mine = [one["result"] for one in found if one["name"] == "mine"]
+    assert mine == ["ok", *["failed"] * 11], "it is not there any more"
     left_out = [one["details"]["left_out"] for one in found if one["action"] == "left out"]
-    assert left_out == [20, 20]
+    assert left_out == [20, 20, 2]
 
 
 async def test_with_the_other_logs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -223,7 +234,9 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 def test_a_full_disk_tears_no_later_line(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
+    path.touch(0o644)
     file = AuditFile(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert file.append([b"1\n"]) == 1
     with files_of_at_most(5):
         assert file.append([b"2\n", b"333\n", b"4\n"]) == 1

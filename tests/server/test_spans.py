@@ -20,6 +20,7 @@ from stratamq.model.config import load
 from stratamq.model.errors import InvalidConfig
 from stratamq.model.record import Record
 from stratamq.node.kafka import request_spans
+from stratamq.server.kafka.spans import Collector
 from stratamq.wire.kafka.records import encode_batch
 from tests.clients.node import Node, running
 
@@ -29,11 +30,12 @@ NOW_MS = 1_700_000_000_000
 
 class Receiver(BaseHTTPRequestHandler):
     received: list[tuple[str, bytes]]
+    statuses: list[int]
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.received.append((self.path, body))
-        self.send_response(200)
+        self.send_response(self.statuses.pop() if self.statuses else 200)
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
@@ -41,9 +43,10 @@ class Receiver(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def receiving() -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
+def receiving(*statuses: int) -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
+    """Answers with these, and then well."""
     received: list[tuple[str, bytes]] = []
-    handler = type("Handler", (Receiver,), {"received": received})
+    handler = type("Handler", (Receiver,), {"received": received, "statuses": [*statuses]})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -109,6 +112,16 @@ async def test_a_collector_that_is_not_there_changes_nothing(tmp_path: Path) -> 
     with running(tmp_path, *flags) as node:
         assert TRACEPARENT in await produce(node)
         assert node.end() == 0
+
+
+def test_a_lost_collector_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    with receiving(400, 400, 400) as (url, received):
+        collector = Collector(url)
+        for _ in range(5):
+            collector.export([])
+    assert len(received) == 5
+    said = [one.message for one in caplog.records if one.name.startswith("stratamq")]
+    assert said == [f"spans are lost: {url}", f"spans are sent again: {url}"]
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,13 @@ import asyncio
 import logging
 import random
 import time
+from collections.abc import Sequence
 
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 from opentelemetry.trace import SpanKind
 
 from stratamq.server.kafka.ordering import RequestSlot
@@ -27,7 +28,6 @@ logger = logging.getLogger(__name__)
 
 PATH = "/v1/traces"
 EXPORT_TIMEOUT_S = 5
-CLOSE_S = 10.0
 NS = 1_000_000_000
 
 ATTRIBUTES = {
@@ -41,6 +41,24 @@ ATTRIBUTES = {
 """The names of the log's fields in a span."""
 
 
+class Collector(OTLPSpanExporter):
+    """Says once that spans cannot be sent, and once that they can again: the SDK would say it every
+    second."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(endpoint=url, timeout=EXPORT_TIMEOUT_S)
+        self._url, self.is_lost = url, False
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        result = super().export(spans)
+        is_lost = result is not SpanExportResult.SUCCESS
+        if is_lost is not self.is_lost:
+            event = "spans are lost: %s" if is_lost else "spans are sent again: %s"
+            logger.warning(event, self._url)
+        self.is_lost = is_lost
+        return result
+
+
 class RequestSpans:
     """`ratio` of all requests become spans, chosen at random."""
 
@@ -48,8 +66,9 @@ class RequestSpans:
         url = endpoint.rstrip("/").removesuffix(PATH) + PATH
         about_us = {"service.name": "stratamq", "service.instance.id": str(node_id)}
         self._provider = TracerProvider(resource=Resource.create(about_us))
-        exporter = OTLPSpanExporter(endpoint=url, timeout=EXPORT_TIMEOUT_S)
-        self._provider.add_span_processor(BatchSpanProcessor(exporter))
+        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
+        self._collector = Collector(url)
+        self._provider.add_span_processor(BatchSpanProcessor(self._collector))
         self._tracer = self._provider.get_tracer("stratamq")
         self._ratio = ratio
 
@@ -74,8 +93,11 @@ class RequestSpans:
 
     async def close(self) -> None:
         """Send what is left, unless the collector does not answer."""
-        try:
-            async with asyncio.timeout(CLOSE_S):
-                await asyncio.to_thread(self._provider.shutdown)
-        except TimeoutError:
-            logger.warning("the last spans were not sent: the collector does not answer")
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        if not self._collector.is_lost:
+            self._provider.force_flush()
+        # What is not sent by now is dropped, and not tried again.
+        self._collector.shutdown()  # type: ignore[no-untyped-call]
+        self._provider.shutdown()
