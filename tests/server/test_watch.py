@@ -125,6 +125,34 @@ async def test_requests_that_are_served_together_keep_their_own_names(lines: io.
     }
 
 
+async def test_a_request_that_has_its_answer_is_not_named_any_more(lines: io.StringIO) -> None:
+    """Also while its answer waits for those before it."""
+    first, answered = asyncio.Event(), asyncio.Event()
+    children = []
+
+    async def live_on() -> None:
+        await answered.wait()
+        log.info("later")
+
+    async def handle(request: Any, caller: Caller) -> Any:
+        if request.timeout_ms:
+            children.append(asyncio.create_task(live_on()))
+        else:
+            await first.wait()
+        return echo(request)
+
+    async with serving({ProduceRequest: handle}) as (server, port), connected(port) as peer:
+        for number in range(2):
+            peer.send(numbered(number), VERSION)
+        await until(lambda: sum(server.durations[0].counts) == 1)
+        answered.set()
+        await children[0]
+        first.set()
+        assert [await peer.echoed() for _ in range(2)] == [0, 1]
+    (line,) = events(lines, "later")
+    assert "request" not in line
+
+
 async def test_a_slow_request_is_logged_once_with_its_times(lines: io.StringIO) -> None:
     async def slow(request: Any, caller: Caller) -> Any:
         await let_run(0.05)
