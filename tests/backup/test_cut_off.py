@@ -75,7 +75,7 @@ async def test_one_that_fails_is_removed(tmp_path: Path, monkeypatch: pytest.Mon
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(backup, "save_state", full)
+    monkeypatch.setattr(backup, "write_rows", full)
     async with AsyncNode(tmp_path / "data") as node:
         await fill(await node.create_topic("t", config=SMALL), 0, 50)
         with pytest.raises(DiskFull):

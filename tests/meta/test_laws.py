@@ -39,10 +39,11 @@ from stratamq.meta.state import MetaState, NodeLoad, collision_key
 from stratamq.meta.store import (
     RocksMetaStore,
     entity_of,
+    make_store,
     read_state,
     row_key,
     row_value,
-    save_state,
+    write_rows,
 )
 from stratamq.meta.tier import files as tier
 from stratamq.meta.topics import (
@@ -290,7 +291,8 @@ def check_segments(state: MetaState) -> None:
 
 def test_a_saved_state_is_read_back_whole(tmp_path: Path) -> None:
     state = furnished()
-    save_state(tmp_path / "meta", state)
+    write_rows(tmp_path / "rows", state)
+    make_store(tmp_path / "rows", tmp_path / "meta")
     assert read_state(tmp_path / "meta") == state
     store = RocksMetaStore(tmp_path / "meta")
     assert store.open() == state

@@ -4,8 +4,8 @@
 |-----------|----------------------------|----------------------------|-------------------------|
 | a shard   | links and copies of its    | nothing                    | persisted whole, then   |
 |           | files                      |                            | as EngineSegment        |
-| the rest  | files of shards that are   | the store is copied, and   | as EngineSegment        |
-|           | unavailable                | cut in the copy            |                         |
+| the rest  | files of shards that are   | the store is copied; a     | as EngineSegment        |
+|           | unavailable                | restore cuts it            |                         |
 
 From before the ends are taken until everything is copied, no compaction begins: it would take out
 records whose successors are not in the copy. And no segment is offloaded: the metadata of the

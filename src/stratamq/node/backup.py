@@ -10,7 +10,7 @@ A running node's backup goes in these steps; until the last one, its folder is c
 |            | ends for its readers. From before until after the next step, no compaction begins |
 |            | and nothing is offloaded                                                          |
 | records    | each shard is copied up to its end (`stratamq.engine.backup`)                     |
-| metadata   | the state is written as a store of its own. Topics whose shards were deleted      |
+| metadata   | the state is written as rows in a file. Topics whose shards were deleted          |
 |            | meanwhile are on their way out in it, and the first start finishes that           |
 | checksums  | every file is read and synced; the manifest is written, and the folder renamed    |
 
@@ -35,7 +35,7 @@ from stratamq.log.disk import RealDisk, replace_file, storage_error
 from stratamq.log.freeing import clear_away
 from stratamq.meta.apply import apply
 from stratamq.meta.state import MetaState
-from stratamq.meta.store import read_state, save_state
+from stratamq.meta.store import read_state, write_rows
 from stratamq.meta.topics import DeleteTopic, TopicPhase
 from stratamq.model.config import NodeConfig
 from stratamq.model.errors import (
@@ -55,6 +55,7 @@ from stratamq.model.types import Offset, ShardName
 from stratamq.model.version import own_version
 from stratamq.node.backup_folder import (
     DATA_FOLDER,
+    META_ROWS_FILE,
     PARTIAL,
     Manifest,
     copy_file,
@@ -184,7 +185,7 @@ class BackupRun:
         return state
 
     def _finish(self, state: MetaState, taken_ms: int, unavailable: list[ShardName]) -> Manifest:
-        save_state(self._data / META_FOLDER, state)
+        write_rows(self._data / META_ROWS_FILE, state)
         replace_file(RealDisk(), self._data / REVISION_FILE, revision_file(state))
         self.step, self.done_bytes = "checksums", 0
         config, doors = self._core.config, self._core.doors

@@ -3,7 +3,10 @@
     NAME.partial/data/...        while it is written
     NAME.partial/manifest.json   last, when everything else is synced; then the folder is renamed
     NAME/manifest.json
-    NAME/data/...                a node's data folder
+    NAME/data/...                the files of a node's data folder
+
+Of a running node, the metadata is a file of rows (`meta.rows`), and `rocksdb-ends.json` says where
+the logs in `rocksdb/` are to end: a restore makes stores of them.
 
 The manifest is JSON:
 
@@ -44,6 +47,9 @@ FORMAT = 1
 MANIFEST_FILE = "manifest.json"
 DATA_FOLDER = "data"
 PARTIAL = ".partial"
+
+META_ROWS_FILE = "meta.rows"
+"""The metadata in the backup of a running node. A restore makes a store of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

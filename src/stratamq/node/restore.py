@@ -1,8 +1,8 @@
 """Restoring a backup into an empty folder.
 
-Files are copied to `restoring/` in the target, each compared with its checksum on the way. When all
-of them are there and synced, they are moved up, and `restoring/` is removed. A node does not start
-on a folder that has one.
+Files are copied to `restoring/` in the target, each compared with its checksum on the way. What a
+running node has left to the restore is done there. Then everything is synced and moved up, and
+`restoring/` is removed. A node does not start on a folder that has one.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from stratamq.engine.rocksdb.engine import ENDS_FILE, cut_copy
 from stratamq.log.disk import PRIVATE_FILE, PRIVATE_FOLDER, RealDisk, storage_error
 from stratamq.log.freeing import clear_away
 from stratamq.log.shard_copy import OnBytes
+from stratamq.meta.store import make_store
 from stratamq.model.errors import StorageError
 from stratamq.node.backup_folder import (
+    META_ROWS_FILE,
     BackupFile,
     Manifest,
     check_sizes,
@@ -22,7 +25,7 @@ from stratamq.node.backup_folder import (
     read_checked,
     read_manifest,
 )
-from stratamq.node.layout import RESTORING_FOLDER, SYSTEM_NAMES
+from stratamq.node.layout import META_FOLDER, RESTORING_FOLDER, SYSTEM_NAMES
 
 
 def restore(backup: Path, data_dir: Path, on_bytes: OnBytes) -> Manifest:
@@ -41,6 +44,7 @@ def restore(backup: Path, data_dir: Path, on_bytes: OnBytes) -> Manifest:
     try:
         restoring.mkdir(PRIVATE_FOLDER)
         _copy_all(backup, manifest, restoring, on_bytes)
+        _finish_stores(restoring)
     except OSError as error:
         clear_away(restoring)
         raise storage_error(f"{restoring}", error) from error
@@ -52,6 +56,16 @@ def restore(backup: Path, data_dir: Path, on_bytes: OnBytes) -> Manifest:
     restoring.rmdir()
     RealDisk().sync_folder(data_dir)
     return manifest
+
+
+def _finish_stores(target: Path) -> None:
+    """What a running node leaves to its restore."""
+    rows = target / META_ROWS_FILE
+    if rows.exists():
+        make_store(rows, target / META_FOLDER)
+        rows.unlink()
+    if (target / ENDS_FILE).exists():
+        cut_copy(target)
 
 
 def _copy_all(backup: Path, manifest: Manifest, target: Path, on_bytes: OnBytes) -> None:

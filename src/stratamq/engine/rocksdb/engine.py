@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from stratamq.engine.rocksdb.store import RocksShardStore, Staged
 from stratamq.engine.rocksdb.table import ShardTable
 from stratamq.engine.storage import OpenedStorage, StoredShard
 from stratamq.log.contract import ShardStore
-from stratamq.log.disk import PRIVATE_FOLDER
+from stratamq.log.disk import PRIVATE_FOLDER, RealDisk, write_new
 from stratamq.log.kv import KVStore, OpenKV, RocksKV, make_writable, sync_all
 from stratamq.log.shard_copy import OnBytes
 from stratamq.model.clock import Clock, SystemClock
@@ -32,6 +33,9 @@ from stratamq.model.errors import (
 from stratamq.model.types import Offset, ShardName
 
 COLUMN_FAMILY = "broker"
+
+ENDS_FILE = "rocksdb-ends.json"
+"""In a backup: where the logs of the copied store are to end."""
 
 
 class RocksStorage:
@@ -132,21 +136,11 @@ class RocksStorage:
         return None  # its rows are in one store with those of all others
 
     def copy_rest(self, target: Path, ends: Mapping[ShardName, Offset], on_bytes: OnBytes) -> None:
-        """The store as it is now; in the copy, what came after the ends is cut."""
-        folder = target / ROCKSDB_FOLDER
+        """The store as it is now, and the ends beside it: `cut_copy` does the rest. Opening the
+        copy here would hold the GIL for tens of milliseconds."""
         target.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
-        self._kv.copy_to(folder)
-        copy = RocksStorage(lambda: RocksKV(folder, COLUMN_FAMILY), self._clock)
-        found = copy.open()
-        try:
-            for spec, store, _ in found.kept:
-                on_bytes(0)
-                if spec.name not in ends:
-                    copy.destroy(spec, store)
-                elif store.end_offset > ends[spec.name]:
-                    store.truncate(ends[spec.name])
-        finally:
-            copy.close()
+        write_new(RealDisk(), target / ENDS_FILE, json.dumps(dict(ends)).encode())
+        self._kv.copy_to(target / ROCKSDB_FOLDER)
 
     def save_high_watermarks(self, marks: Mapping[ShardName, Offset]) -> None:
         self._table.save_watermarks(marks)
@@ -156,6 +150,23 @@ class RocksStorage:
             sync_all(self._kv)
         finally:
             self._kv.close()
+
+
+def cut_copy(data_dir: Path) -> None:
+    """Cut the logs of a copied store that a backup has where they are to end, and remove shards
+    that the backup does not have."""
+    ends: Mapping[ShardName, Offset] = json.loads((data_dir / ENDS_FILE).read_bytes())
+    copy = RocksStorage(lambda: RocksKV(data_dir / ROCKSDB_FOLDER, COLUMN_FAMILY), SystemClock())
+    found = copy.open()
+    try:
+        for spec, store, _ in found.kept:
+            if spec.name not in ends:
+                copy.destroy(spec, store)
+            elif store.end_offset > ends[spec.name]:
+                store.truncate(ends[spec.name])
+    finally:
+        copy.close()
+    (data_dir / ENDS_FILE).unlink()
 
 
 class EngineRocksDB(StorageEngine):
