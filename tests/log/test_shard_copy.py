@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from stratamq.log.disk import RealDisk
-from stratamq.log.kv import RocksKV
 from stratamq.log.shard_log import FileShardLog
 from stratamq.model.types import Offset
 from stratamq.wire.kafka.records import iter_batches
@@ -110,19 +109,3 @@ def test_where_the_file_system_cannot_link_all_is_copied(tmp_path: Path) -> None
     copy = opened(copied(log, tmp_path / "copy", log.end_offset))
     assert copy.damage == []
     assert content(copy, log.end_offset) == content(log, log.end_offset)
-
-
-def test_a_copy_of_a_store_is_a_store(tmp_path: Path) -> None:
-    kv = RocksKV(tmp_path / "kv", "broker")
-    for number in range(10):
-        rows = kv.batch()
-        rows.put(b"%d" % number, b"x")
-        kv.write(rows, sync=bool(number % 2))
-    kv.copy_to(tmp_path / "copy")
-    rows = kv.batch()
-    rows.delete_range(b"", b"\xff")
-    kv.write(rows, sync=True)
-    kv.close()
-    copy = RocksKV(tmp_path / "copy", "broker", check_rows=True)
-    assert [key for key, _ in copy.scan(b"", b"\xff")] == [b"%d" % number for number in range(10)]
-    copy.close()

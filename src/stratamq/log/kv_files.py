@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import zlib
 from contextlib import suppress
 from pathlib import Path
 
-from stratamq.log.disk import RealDisk, replace_file
+from stratamq.log.disk import PRIVATE_FOLDER, RealDisk, replace_file
 from stratamq.model.damage import report_damage
 from stratamq.model.errors import KVDamaged
 
@@ -33,6 +34,12 @@ _SYNCED_LINE = re.compile(rb"(\d{20}) ([0-9a-f]{8})\n")
 DATABASE_FILES = re.compile(r"(MANIFEST-|IDENTITY|OPTIONS-|CURRENT).*|\d+\.(sst|log)")
 """Names of what a RocksDB cannot be without: its tables end with `.sst`, its write-ahead logs with
 `.log`."""
+
+OTHER_FILES = re.compile(r"(IDENTITY|OPTIONS-|CURRENT).*|\d+\.log|rocksdict-config\.json")
+"""What is copied with the tables and the MANIFEST."""
+
+COPY_ATTEMPTS_MAX = 50
+"""Of a database whose tables change all the time."""
 
 
 def check_files(path: Path) -> None:
@@ -81,6 +88,58 @@ def read_synced(path: Path) -> int:
         report_damage(f"{path / SYNCED_NOTE}: damaged; writes that were lost cannot be noticed")
         return 0
     return int(note[1])
+
+
+def copy_live(source: Path, target: Path) -> bool:
+    """Copy a database that is open and written to into a new folder, with links to its tables.
+
+    RocksDB changes which tables and write-ahead logs count by appending to its MANIFEST, and
+    removes files only after that. So a copy is whole if the MANIFEST was the same before and after
+    it; what the write-ahead log got meanwhile does no harm, and neither do tables that do not count
+    yet or any more. Until then it is tried again, with few new tables to link each time. False when
+    that does not end.
+    """
+    target.mkdir(PRIVATE_FOLDER)
+    for _ in range(COPY_ATTEMPTS_MAX):
+        with suppress(FileNotFoundError):  # removed meanwhile
+            _copy_tables(source, target)
+            before = _manifest(source)
+            _copy_tables(source, target)
+            _copy_others(source, target, *before)
+            if _manifest(source) == before:
+                return True
+    return False
+
+
+def _manifest(path: Path) -> tuple[str, int]:
+    name = (path / "CURRENT").read_text().strip()
+    return name, (path / name).stat().st_size
+
+
+def _copy_tables(source: Path, target: Path) -> None:
+    """A table may still be written: a link shows all of it in the end, a copy is made again."""
+    for path in source.glob("*.sst"):
+        copy = target / path.name
+        if not copy.exists():
+            try:
+                copy.hardlink_to(path)
+            except FileNotFoundError:
+                raise
+            except OSError:  # another file system, or one that cannot
+                shutil.copyfile(path, copy)
+        elif copy.stat().st_size != path.stat().st_size:
+            shutil.copyfile(path, copy)
+
+
+def _copy_others(source: Path, target: Path, manifest: str, size: int) -> None:
+    for path in target.iterdir():
+        if path.suffix != ".sst":
+            path.unlink()
+    with (source / manifest).open("rb") as file:
+        (target / manifest).write_bytes(file.read(size))
+    for path in source.iterdir():
+        if OTHER_FILES.fullmatch(path.name):
+            shutil.copyfile(path, target / path.name)
 
 
 class SyncedWrites:
