@@ -193,6 +193,7 @@ def served(api: str, queue_s: float, wait_s: float) -> RequestSlot:
         ("JoinGroup", 0.0, 60.0, 0.0, False),
         ("SyncGroup", 0.0, 60.0, 0.0, False),
         ("FlushLake", 0.0, 60.0, 0.0, False),
+        ("BackUp", 0.0, 60.0, 0.0, False),
     ],
 )
 async def test_only_own_work_is_slow(

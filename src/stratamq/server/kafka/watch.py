@@ -25,6 +25,7 @@ WAIT_ON_PURPOSE = frozenset(
     in (
         *("JoinGroup", "SyncGroup"),  # for other members
         "FlushLake",  # until tables are written, which may take minutes
+        "BackUp",  # as long as its client wants to
         "SaslAuthenticate",  # a wrong password is answered late
     )
 )

@@ -355,6 +355,7 @@ READ_ONLY = frozenset(
         *("DescribeConfigs", "ListConfigResources", "ListPartitionReassignments"),
         *("DescribeAcls", "DescribeClientQuotas", "DescribeUserScramCredentials"),
         *("DescribeProducers", "DescribeTransactions", "ListTransactions", "DescribeLake"),
+        "CheckNode",
         # The work of producers and consumers.
         *("Produce", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn"),
         *("TxnOffsetCommit", "EndTxn"),
