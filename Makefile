@@ -76,6 +76,10 @@ bench-kafka: setup-tests ## Measure beside Apache Kafka itself, for an hour (ARG
 	@scripts/ensure java mvn
 	@$(BIN)/python -m benchmarks.kafka $(ARGS)
 
+.PHONY: bench-tools
+bench-tools: setup-tests ## Measure what running a node and looking at it costs
+	@$(BIN)/python -m benchmarks.tools $(ARGS)
+
 .PHONY: bench-tier
 bench-tier: setup-tests ## Measure history: segments to Parquet and back, size, first byte
 	@$(BIN)/python -m benchmarks.lake $(ARGS)
