@@ -35,7 +35,15 @@ from stratamq.wire.kafka.protocol.messages import (
 )
 from stratamq.wire.kafka.protocol.schema import message_of
 from tests.broker.security.requests import SAMPLES, TOPIC
-from tests.broker.security.support import Client, Front, client, front, rule
+from tests.broker.security.support import (
+    WITH_SASL,
+    Client,
+    Front,
+    client,
+    front,
+    log_in,
+    rule,
+)
 from tests.waiting import every, until
 
 CALLER = Caller(version=1, client_id="tool", principal="User:root", host="10.0.0.7")
@@ -207,6 +215,22 @@ async def test_a_flood_of_denials_is_limited_and_hides_no_change(tmp_path: Path)
     assert mine == ["ok", *["failed"] * 11], "it is not there any more"
     left_out = [one["details"]["left_out"] for one in found if one["action"] == "left out"]
     assert left_out == [20, 20, 2]
+
+
+async def test_failed_logins_within_their_limit(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    async with front(tmp_path / "data", **WITH_SASL, audit_log=path) as door:
+        for _ in range(12):
+            async with client(door.port) as peer:
+                await log_in(peer, "mallory", b"wrong-password")
+    *failed, rest = events(path)
+    assert len(failed) == 10
+    for event in every(failed):
+        assert (event["action"], event["name"], event["result"]) == ("login", "mallory", "denied")
+        assert event["details"]["mechanism"] == "PLAIN"
+        assert event["host"] == "127.0.0.1"
+    assert (rest["action"], rest["details"]) == ("left out", {"left_out": 2})
+    assert "wrong-password" not in path.read_text()
 
 
 async def test_with_the_other_logs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

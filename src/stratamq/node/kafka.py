@@ -96,6 +96,7 @@ class KafkaFront:
         )
         access = Access(services, secret)
         audit, spans = audit_log(config), request_spans(config)
+        access.logins.audit = audit
         for observer in (audit, spans):
             if observer is not None:
                 started.push_async_callback(observer.close)

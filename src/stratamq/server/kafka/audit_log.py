@@ -47,6 +47,7 @@ logger = logging.getLogger(__name__)
 events = logging.getLogger("stratamq.audit")
 
 TO_LOG = "log"
+NO_LOGIN = ErrorCode.SASL_AUTHENTICATION_FAILED
 
 PENDING_MAX = 10_000
 PENDING_BYTES_MAX = 64 << 20
@@ -92,7 +93,7 @@ class AuditLog:
         self._is_closed = False
         self._thread = ThreadPoolExecutor(1, "audit")
         self._writing: asyncio.Future[tuple[int, int, str]] | None = None
-        self._denials = LogLimit(self._left_out)
+        self._denials = LogLimit(self.left_out)
 
     # -- what happened -------------------------------------------------------------------------
 
@@ -122,6 +123,15 @@ class AuditLog:
         """Metadata created a topic, which its answer does not show."""
         self.note(caller, "topic.create", Change("topic", topic))
 
+    def login_failed(self, host: str, mechanism: str, reason: str, user: str) -> None:
+        details = {"mechanism": mechanism, "reason": reason}
+        change = Change("user", user, NO_LOGIN, details)
+        self._note({**request_fields(), "host": host}, "login", change)
+
+    def left_out(self, whose: str, count: int) -> None:
+        """So many events of a client were above its limit."""
+        self._note({}, "left out", Change("client", whose, 0, {"left_out": count}))
+
     def note(self, caller: Caller, action: str, change: Change) -> None:
         """A change that no row of the table can find in a request and its answer."""
         client = {"client": caller.client_id, "principal": caller.principal, "host": caller.host}
@@ -130,9 +140,6 @@ class AuditLog:
     def _note(self, client: dict[str, object], action: str, change: Change) -> None:
         api = AuditedApi(action, lambda request, response: [change])
         self._add(AuditEntry(time.time(), client, api, None, None))
-
-    def _left_out(self, key: str, count: int) -> None:
-        self._note({}, "left out", Change("client", key, 0, {"left_out": count}))
 
     # -- writing -------------------------------------------------------------------------------
 
@@ -243,7 +250,7 @@ def lines_of(entry: AuditEntry) -> Iterator[dict[str, object]]:
 def _result(code: int) -> str:
     if not code:
         return "ok"
-    return "denied" if code in DENIED else "failed"
+    return "denied" if code in DENIED or code == NO_LOGIN else "failed"
 
 
 def _cut(value: Any) -> Any:

@@ -360,7 +360,7 @@ READ_ONLY = frozenset(
         *("Produce", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn"),
         *("TxnOffsetCommit", "EndTxn"),
         *("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "ConsumerGroupHeartbeat"),
-        # Failed logins are in the log, and topics that Metadata creates are reported by it.
+        # Failed logins, and topics that Metadata creates, are reported where they happen.
         *("SaslHandshake", "SaslAuthenticate", "Metadata"),
     }
 )
