@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from stratamq.model.errors import TopicNotFound
+from stratamq.log.index import IndexStore
+from stratamq.log.kv import RocksKV
+from stratamq.model.errors import StorageError, TopicNotFound
 from stratamq.model.settings.topic import StorageType
 from stratamq.model.shard import shard_name
 from stratamq.model.types import Offset, ShardName
@@ -47,6 +49,40 @@ async def test_records_after_the_moment_are_not_in_it(tmp_path: Path, storage: s
         )
         assert int((await topic.read_by_key("3"))[0].text) == 45
         assert (await topic.produce("next")).offset == 50
+    assert read_damage(data) == []
+
+
+async def test_the_index_is_there(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It is not ahead of the logs, and what it lacks is read from them."""
+    caplog.set_level(logging.WARNING)
+    async with AsyncNode(tmp_path / "data") as node:
+        topic = await node.create_topic("t", config=SMALL)
+        await fill(topic, 0, 100)
+        _, data = await restored(node, tmp_path, lambda: fill(topic, 100, 50))
+    kv = RocksKV(data / "index")
+    index = IndexStore(kv)
+    [name] = index.names()
+    state = index.known_state(name)
+    kv.close()
+    assert state is not None
+    assert state.indexed_end == 100
+    assert caplog.records == []
+
+
+async def test_without_the_index_it_is_rebuilt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise StorageError("it cannot be copied")
+
+    monkeypatch.setattr(RocksKV, "copy_to", fail)
+    async with AsyncNode(tmp_path / "data") as node:
+        await fill(await node.create_topic("t", config=SMALL), 0, 100)
+        _, data = await restored(node, tmp_path)
+    assert not (data / "index").exists()
+    async with AsyncNode(data) as node:
+        found = await (await node.topic("t")).read_by_key("3", history=True)
+        assert [int(one.text) for one in found] == list(range(94, 0, -7))
     assert read_damage(data) == []
 
 

@@ -2,12 +2,14 @@
 
 | part      | EngineSegment              | EngineRocksDB              | EngineMemory            |
 |-----------|----------------------------|----------------------------|-------------------------|
+| the index | copied before the ends are | none                       | as EngineSegment        |
+|           | taken                      |                            |                         |
 | a shard   | links and copies of its    | nothing                    | persisted whole, then   |
 |           | files                      |                            | as EngineSegment        |
 | the rest  | files of shards that are   | the store is copied; a     | as EngineSegment        |
 |           | unavailable                | restore cuts it            |                         |
 
-From before the ends are taken until everything is copied, no compaction begins: it would take out
+From the turn in which the ends are taken until everything is copied, no compaction begins: it would take out
 records whose successors are not in the copy. And no segment is offloaded: the metadata of the
 backup may not know yet that object storage has it.
 """

@@ -536,6 +536,14 @@ class StorageEngine(
         for name in list(self._registry.unopened):
             await self.open_shard(name)
 
+    async def copy_index(self, target: Path) -> None:
+        """Copy the index before the ends are taken: it may be short of the logs, and must not be
+        ahead of them. So whatever it knows of is known to the event loop on return: each writer
+        does a task after its commits, and is answered after them."""
+        await asyncio.to_thread(self._storage.copy_index, target)
+        writers = {shard.lane: shard for shard in self._registry.opened.values()}
+        await asyncio.gather(*(self.executor.run(one, lambda: None) for one in writers.values()))
+
     def committed_ends(self) -> dict[ShardName, Offset]:
         """Where each open shard ends for its readers: everything that was acknowledged is below."""
         return {name: shard.committed() for name, shard in self._registry.opened.items()}

@@ -85,6 +85,10 @@ class ShardStorage(Protocol):
         exception fails them all. Without `waits`, on the event loop, a part that would have to wait
         is left out and returned, for a thread that may. Nothing is answered before it is done."""
 
+    def copy_index(self, target: Path) -> None:
+        """Copy an index that is derived from the logs to a backup. One that cannot be copied is
+        left out, and rebuilt from the logs."""
+
     def copy_of(self, store: ShardStore, target: Path, end: Offset) -> ShardCopy | None:
         """How to copy a shard's own files to a backup; None where it has none."""
 

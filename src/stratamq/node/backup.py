@@ -6,8 +6,9 @@ A running node's backup goes in these steps; until the last one, its folder is c
 |------------|-----------------------------------------------------------------------------------|
 | opening    | storages and shards that a start has left closed are opened                       |
 | offsets    | with `offset.store=cache`, group offsets are stored and copied                    |
+| index      | the index of keys and tags is copied; recovery adds what the logs have besides    |
 | the moment | in one turn of the event loop: the state of the metadata, and where each shard    |
-|            | ends for its readers. From before until after the next step, no compaction begins |
+|            | ends for its readers. From then until after the next step, no compaction begins   |
 |            | and nothing is offloaded                                                          |
 | records    | each shard is copied up to its end (`stratamq.engine.backup`)                     |
 | metadata   | the state is written as rows in a file. Topics whose shards were deleted          |
@@ -127,11 +128,14 @@ class BackupRun:
             await engine.open_all()
         self.step = "offsets"
         await core.groups.back_up(self._data / OFFSETS_FOLDER)
+        self.step = "index"
+        for engine in list(core.engines.values()):
+            await engine.copy_index(self._data)
         self.step = "records"
         with contextlib.ExitStack() as held:
-            for engine in list(core.engines.values()):
-                held.enter_context(engine.held_for_backup())
             # The moment. Nothing is awaited from here to `ends`.
+            for engine in core.engines.values():
+                held.enter_context(engine.held_for_backup())
             taken_ms, state = core.doors.clock.now_ms(), core.meta.state
             ends = self._ends(state)
             gone = await self._copy_shards(ends)

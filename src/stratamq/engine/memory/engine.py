@@ -157,6 +157,10 @@ class MemoryStorage:
                 if shard is not None:
                     shard.moved()
 
+    def copy_index(self, target: Path) -> None:
+        if self._disk_is_open:
+            self._disk.copy_index(target / MEMORY_FOLDER)
+
     def copy_of(self, store: ShardStore, target: Path, end: Offset) -> ShardCopy | None:
         """What is in memory alone is gone with the process, and not in a backup either."""
         if not isinstance(store, PersistedShardStore):

@@ -38,6 +38,7 @@ from stratamq.log import names
 from stratamq.log.contract import ShardStore, Step
 from stratamq.log.disk import PRIVATE_FOLDER, Disk, File, RealDisk, storage_error
 from stratamq.log.epochs import Unsaved, save_together
+from stratamq.log.freeing import remove_tree
 from stratamq.log.index import IndexStore
 from stratamq.log.kv import KVBatch, KVStore, OpenKV, RocksKV, make_writable, patiently
 from stratamq.log.shard_copy import OnBytes, ShardCopy, copy_bytes
@@ -427,12 +428,20 @@ class SegmentStorage:
             except StrataError as failure:
                 group.error = failure
 
+    def copy_index(self, target: Path) -> None:
+        try:
+            target.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+            self._kv.copy_to(target / INDEX_FOLDER)
+        except (OSError, StrataError) as error:
+            logger.warning("the index is not in the backup, and is rebuilt: %s", error)
+            remove_tree(target / INDEX_FOLDER)
+
     def copy_of(self, store: ShardStore, target: Path, end: Offset) -> ShardCopy:
         log = _ours(store)
         return log.copy_to(target / SEGMENTS_FOLDER / log.name, end)
 
     def copy_rest(self, target: Path, ends: Mapping[ShardName, Offset], on_bytes: OnBytes) -> None:
-        """Shards that cannot be opened, as they are. The index is rebuilt from the logs."""
+        """Shards that cannot be opened, as they are."""
         for name in ends:
             folder = self._folders.of(name)
             if name not in self._stores and self._disk.is_folder(folder):
