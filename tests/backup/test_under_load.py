@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from stratamq.node.data_dir import read_damage
 from tests.backup.load import Load, Place, records
 from tests.cli.tool import Tool
 from tests.clients.node import running
@@ -53,7 +54,15 @@ def test_everything_acknowledged_before_is_there(tmp_path: Path) -> None:
             load.committing("segments", "keepers"),
         )
         try:
-            wait_until(lambda: len(load.acknowledged) > 5000 and len(load.transactions) > 5)
+            wait_until(
+                lambda: (
+                    len({place.topic for place in list(load.acknowledged)}) == len(TOPICS)
+                    and len(load.acknowledged) > 5000
+                    and len(load.transactions) > 5
+                    and load.committed
+                ),
+                "all clients are at work",
+            )
             before, paid = dict(load.acknowledged), list(load.transactions)
             kept = load.committed[-1]
             tool.ok("topic", "create", "new-before")
@@ -85,6 +94,7 @@ def test_everything_acknowledged_before_is_there(tmp_path: Path) -> None:
         check_offsets_go_on(node.address)
         assert node.end() == 0, node.logged()
         tool.ok("doctor", "--data-dir", restored)
+    assert read_damage(restored) == []
 
 
 def offset_of(address: str, group: str, topic: str) -> int:

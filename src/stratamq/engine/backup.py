@@ -9,9 +9,9 @@
 | the rest  | files of shards that are   | the store is copied; a     | as EngineSegment        |
 |           | unavailable                | restore cuts it            |                         |
 
-From the turn in which the ends are taken until everything is copied, no compaction begins: it would take out
-records whose successors are not in the copy. And no segment is offloaded: the metadata of the
-backup may not know yet that object storage has it.
+From the turn in which the ends are taken until everything is copied, no compaction begins: it would
+take out records whose successors are not in the copy. And no segment is offloaded: the metadata of
+the backup may not know yet that object storage has it.
 """
 
 from __future__ import annotations
