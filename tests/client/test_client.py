@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 import uuid
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from stratamq.client import (
     FetchLimits,
     TopicPartition,
     Undecided,
+    options_of,
     visible_batches,
 )
 from stratamq.client.fetching import Fetched
@@ -36,6 +38,7 @@ from stratamq.wire.kafka.protocol.messages.metadata import (
 )
 from stratamq.wire.kafka.records import Compression, decode_batch, encode_batch
 from tests.client.scripted import Script, scripted
+from tests.clients.node import running
 
 NOW_MS = time.time_ns() // 1_000_000
 
@@ -75,6 +78,17 @@ async def test_a_topic_that_is_not_there_is_said_at_once(options: ClientOptions)
             await client.delete_topic("none")
         with pytest.raises(TopicNotFound, match="there is no topic 'none'"):
             await client.add_partitions("none", 3)
+
+
+async def test_a_topic_is_made_by_being_asked_for(client: Client, tmp_path: Path) -> None:
+    name = f"asked-{uuid.uuid4().hex}"
+    with pytest.raises(TopicNotFound, match=f"there is no topic '{name}'$"):
+        await client.describe_topics([name])
+    assert len((await client.describe_topics([name], create=True))[name].partitions) == 1
+    with running(tmp_path, "--auto-create-topics-enable", "false") as strict:
+        async with Client(options_of(strict.address, {})) as other:
+            with pytest.raises(TopicNotFound, match=r"and auto\.create\.topics\.enable is off"):
+                await other.describe_topics([name], create=True)
 
 
 async def test_a_bad_config_is_named(client: Client) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ import pytest
 
 from stratamq.client import TopicPartition
 from stratamq.spark import lag
-from tests.clients.node import Node
+from tests.clients.node import Node, running
 from tests.spark.conftest import Talk, values
 
 if TYPE_CHECKING:
@@ -83,13 +84,33 @@ def test_failures_are_one_sentence(spark: SparkSession, node: Node, new_topic: N
         (frame.select("partition"), {"topic": topic}, "a column 'value' is needed"),
         (frame.select("value"), {}, "which topic?"),
         (frame.select("value"), {"topic": topic, "compresion": "x"}, "did you mean 'compression'"),
-        (frame.select("value"), {"topic": "nowhere"}, "there is no topic 'nowhere'"),
+        (frame.select("value"), {"topic": "no/name"}, "no/name"),
         (frame.select("value", "partition"), {"topic": topic}, "has 2 partitions, not 7"),
     ):
         with pytest.raises(Exception, match="StrataMQError") as caught:
             write(bad, node, **options)
         assert said in str(caught.value)
         assert "Traceback" not in str(caught.value)
+
+
+def test_a_new_topic_is_made_as_by_a_kafka_producer(
+    spark: SparkSession, node: Node, load: Load
+) -> None:
+    name = f"new-{uuid.uuid4().hex}"
+    write(spark.sql("select 'x' as value"), node, topic=name)
+    assert values(load(name)) == ["x"]
+
+
+def test_where_topics_are_not_made_by_themselves_a_sentence_says_so(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with running(tmp_path, "--auto-create-topics-enable", "false") as strict:
+        with pytest.raises(Exception, match="StrataMQError") as caught:
+            write(spark.sql("select 'x' as value"), strict, topic="nowhere")
+        assert strict.end() == 0
+    said = str(caught.value)
+    assert "there is no topic 'nowhere', and auto.create.topics.enable is off" in said
+    assert len(said.splitlines()) < 10, said
 
 
 # -- streams ---------------------------------------------------------------------------------------

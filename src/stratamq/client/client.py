@@ -55,9 +55,12 @@ class Client:
         """Nodes and all topics."""
         return await self.router.cluster()
 
-    async def describe_topics(self, names: Sequence[str]) -> dict[str, TopicView]:
-        """TopicNotFound names the first that is not there."""
-        return dict((await self.router.cluster(names)).topics)
+    async def describe_topics(
+        self, names: Sequence[str], *, create: bool = False
+    ) -> dict[str, TopicView]:
+        """TopicNotFound names the first that is not there. With `create`, topics are made by being
+        asked for, as by Kafka's producers."""
+        return dict((await self.router.cluster(names, create=create)).topics)
 
     async def create_topic(
         self,

@@ -152,17 +152,24 @@ class Router:
 
     # -- metadata ------------------------------------------------------------------------------
 
-    async def cluster(self, topics: Sequence[str] | None = None) -> ClusterView:
-        """A fresh look at these topics, or at all. TopicNotFound names the first that is not."""
-        return await self.retried(lambda: self._look(topics))
+    async def cluster(
+        self, topics: Sequence[str] | None = None, *, create: bool = False
+    ) -> ClusterView:
+        """A fresh look at these topics, or at all. TopicNotFound names the first that is not there.
 
-    async def _look(self, topics: Sequence[str] | None) -> ClusterView:
+        With `create`, a topic is made by being asked for, as by Kafka's producers, where the nodes
+        allow that.
+        """
+        return await self.retried(lambda: self._look(topics, create))
+
+    async def _look(self, topics: Sequence[str] | None, create: bool = False) -> ClusterView:
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
-        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
         response = await self.ask_any(request, MetadataResponse)
         for topic in response.topics:
             if topics is not None and topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise TopicNotFound(f"there is no topic {topic.name!r}")
+                forbidden = ", and auto.create.topics.enable is off" if create else ""
+                raise TopicNotFound(f"there is no topic {topic.name!r}{forbidden}")
             if topics is not None:
                 check(topic.error_code, f"topic {topic.name!r}")
         seen = cluster_of(response)

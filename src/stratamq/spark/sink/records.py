@@ -178,7 +178,8 @@ class TransactionWriter:
         return found
 
     def _count(self, topic: str) -> int:
-        described = self._client.call(self._client.asyncio.describe_topics([topic]))[topic]
+        asked = self._client.asyncio.describe_topics([topic], create=True)
+        described = self._client.call(asked)[topic]
         self.topics[topic] = described.topic_id
         count = self._counts[topic] = len(described.partitions)
         return count

@@ -70,6 +70,14 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     )
 
 
+def ensure_topic(options: WriteOptions) -> None:
+    """Make the topic if it is not there, on the driver: what is wrong with it is then one sentence.
+    The same failure of a task comes with all that Spark knows of its job."""
+    if options.topic is not None:
+        client = shared_client(options.client)
+        client.call(client.asyncio.describe_topics([options.topic], create=True))
+
+
 @dataclass
 class TaskWritten(WriterCommitMessage):
     """What a task reports to the driver. `query` is None when it had no rows to write."""
@@ -88,6 +96,7 @@ class BatchWriter(DataSourceArrowWriter):
         check_schema(schema, self._options.topic)
         if overwrite:
             raise InvalidConfig("a topic can only be appended to: use mode('append')")
+        ensure_topic(self._options)
         self._name = f"{self._options.prefix}-{uuid.uuid4().hex}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
@@ -112,6 +121,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options = write_options(options)
         check_schema(schema, self._options.topic)
+        ensure_topic(self._options)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
         context = TaskContext.get()
