@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from demo import report
 from demo.picture import plot
+from demo.pipelines import run_pipeline
 from demo.publishing import create, publish
 from demo.question import Answer, ask
 from demo.shops import DAY_MS, STEP_MS, Message, Size, day, shops
@@ -49,8 +50,9 @@ def run(servers: str, folder: Path, size: Size, console: Console) -> Answer:
         _filled(servers, size, step)
         answer = step("joining three topics", lambda tell: ask(spark, servers, RESULT.name))
         tiers = step("looking what is where", lambda tell: _look(servers))
-    spark.stop()
-    _tell(console, report.Results(answer=answer, tiers=tiers, steps=took), folder)
+        spark.stop()
+        rows = step("running a pipeline", lambda tell: run_pipeline(servers, folder / "pipeline"))
+    _tell(console, report.Results(answer=answer, tiers=tiers, steps=took, pipeline=rows), folder)
     return answer
 
 

@@ -58,4 +58,8 @@ RESULT = DemoTopic(
     "shop-report", "the answer, back in a topic", 1, {"storage.type": "EngineSegment"}
 )
 
-TOPICS = (READINGS, ORDERS, SHOPS, RESULT)
+LARGE_ORDERS = DemoTopic(
+    "large-orders", "what the pipeline publishes", 1, {"storage.type": "EngineSegment"}
+)
+
+TOPICS = (READINGS, ORDERS, SHOPS, RESULT, LARGE_ORDERS)

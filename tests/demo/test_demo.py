@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import html
+import io
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from demo import report
 from demo.picture import plot
-from demo.question import Answer
+from demo.pipelines import STEP, sources
+from demo.question import BY_SHOP, Answer
 from demo.shops import DAY_MS, LEAKY, SHOPS, Size, day
 from demo.sizes import size
 from demo.tiers import TierRow
 from demo.topics import TOPICS
+from stratamq.cli.pipeline import _table
 from stratamq.lake.declared import declared
+from stratamq.pipelines.steps import PipelineStep
 from tests.waiting import every
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,7 +68,9 @@ def test_the_page_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
     )
     png, page = tmp_path / "demo.png", tmp_path / "demo.html"
     plot(answer, TIERS, png)
-    results = report.Results(answer=answer, tiers=TIERS, steps=[("a", 2.2), ("<b>", 3.1)])
+    results = report.Results(
+        answer=answer, tiers=TIERS, steps=[("a", 2.2), ("<b>", 3.1)], pipeline={"paid": 3}
+    )
     report.page(results, png, page)
     text = page.read_text()
     assert png.read_bytes().startswith(b"\x89PNG")
@@ -71,6 +81,66 @@ def test_the_page_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
     assert "http" not in text
     assert "src=" in text
     assert "data:image/png;base64," in text
+
+
+class PageParts(HTMLParser):
+    """What a browser would find: targets, links, buttons, and whether tables can scroll."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+        self.links: list[str] = []
+        self.copies: list[str] = []
+        self.tables: list[bool] = []
+        self._open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.ids |= {given["id"]} if "id" in given else set()
+        self.links += [given["href"]] if "href" in given else []
+        self.copies += [given["data-copies"]] if "data-copies" in given else []
+        if tag == "div":
+            self._open.append(given.get("class", ""))
+        if tag == "table":
+            self.tables.append("wide" in self._open[-1:])
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "div":
+            self._open.pop()
+
+
+def test_the_page_can_be_clicked_and_fits_a_phone(tmp_path: Path) -> None:
+    answer = Answer([{"shop": "Hafen", "unpaid": 5}], [{"hour": 8, "orders": 3, "revenue": 9.0}])
+    png, page = tmp_path / "demo.png", tmp_path / "demo.html"
+    png.write_bytes(b"a picture")
+    (tmp_path / "pipeline").mkdir()
+    results = report.Results(answer=answer, tiers=TIERS, steps=[("a", 2.2)], pipeline={"paid": 3})
+    report.page(results, png, page)
+    text = page.read_text()
+    found = PageParts(text)
+    inside = {link[1:] for link in found.links if link.startswith("#")}
+    assert {"answer", "sql", "pipeline", "tiers", "steps"} <= inside <= found.ids
+    others = [link for link in found.links if not link.startswith("#")]
+    assert sorted(others) == ["demo.png", "pipeline"]
+    assert set(found.copies) <= found.ids
+    assert len(found.copies) == 1 + len(sources())
+    assert html.escape(BY_SHOP.strip()) in text
+    assert found.tables == [True] * 4, "each scrolls by itself, and the page does not"
+    assert "width=device-width, initial-scale=1" in text
+
+
+def test_the_pipeline_is_the_one_that_the_page_shows() -> None:
+    assert set(sources()) == {
+        *("spark-pipeline.yml", "transformations/orders.py", "transformations/shop_hours.sql"),
+    }
+
+
+def test_rows_of_steps_are_read_from_what_the_command_prints() -> None:
+    steps = [PipelineStep("paid_orders", "COMPLETED", 1234, 0), PipelineStep("view", "COMPLETED")]
+    printed = io.StringIO()
+    Console(file=printed, width=80).print(_table(steps))
+    assert STEP.findall(printed.getvalue()) == [("paid_orders", "1,234"), ("view", "")]
 
 
 @pytest.mark.parametrize(
@@ -95,3 +165,6 @@ def test_the_demo_finds_the_shop(tmp_path: Path) -> None:
     assert LEAKY in table.split("│")[1], "the shop that gives coffee away comes first"
     assert (tmp_path / "demo.png").stat().st_size > 10_000
     assert (tmp_path / "demo.html").is_file()
+    pipeline = done.stdout[done.stdout.index("A pipeline") :]
+    for step in ("paid_orders", "shop_hours", "large_orders"):
+        assert re.search(rf"{step} +│ +[1-9]", pipeline), pipeline
