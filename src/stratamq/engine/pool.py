@@ -321,9 +321,19 @@ class IOPool:
             loop.call_soon_threadsafe(self._deliver, lane, served, groups)
 
     def _turn(self, lane: Lane, first: Request) -> tuple[list[Request], list[Group]]:
-        """The first request and those queued after it, served; what `_deliver` is to be given."""
+        """Serve the first request and those queued after it: appends together, everything else in
+        its turn. What `_deliver` is to be given."""
         drained = self._drain(lane, first) if lane.queue.qsize() else [first]
-        groups = self._serve(drained)
+        groups: list[Group] = []
+        appends: list[Append | AppendReplica] = []
+        for request in drained:
+            if isinstance(request, Task):
+                self._append_all(appends, groups)
+                appends = []
+                request.execute()
+            else:
+                appends.append(request)
+        self._append_all(appends, groups)
         if isinstance(first, Rest):  # it comes to an idle worker, so it is the first
             return [*first.requests, *drained[1:]], [*first.groups, *groups]
         return drained, groups
@@ -341,20 +351,6 @@ class IOPool:
             drained.append(request)
             size_bytes += request.size_bytes
         return drained
-
-    def _serve(self, drained: Sequence[Request]) -> list[Group]:
-        """Appends together, everything else in its turn."""
-        groups: list[Group] = []
-        appends: list[Append | AppendReplica] = []
-        for request in drained:
-            if isinstance(request, Task):
-                self._append_all(appends, groups)
-                appends = []
-                request.execute()
-            else:
-                appends.append(request)
-        self._append_all(appends, groups)
-        return groups
 
     def _append_all(
         self,
