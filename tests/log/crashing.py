@@ -25,6 +25,13 @@ CUTS: tuple[Fate, ...] = tuple(
 FATES: tuple[Fate, ...] = (KILLED, (Power.KILLED, Loss.WIPED), *CUTS)
 DAMAGING = (Power.FLIPPED, Power.HOLES)
 
+
+def by_chance(fate: Fate) -> bool:
+    """Whether it can leave one thing or another."""
+    settled = (Power.KILLED, Power.KEPT, Power.LOST)
+    return fate[0] not in settled or fate[1] is Loss.SUFFIX
+
+
 TORN_AGAIN = "deletions: cut what cannot be read"
 
 

@@ -66,9 +66,9 @@ def test_recovery_survives_every_crash_at_each_of_its_calls(scenario: Scenario) 
     seed = fresh_seed()
     rng = Random(seed)
     for call, crashed in crashes(scenario, written_part=0.6):
-        for first in rng.sample(FIRST, 6):
+        for first in rng.sample(FIRST, 4):
             for number, stopped in enumerate(recoveries_cut_off(crashed, first, rng)):
-                for fate in rng.sample(SECOND, 6):
+                for fate in rng.sample(SECOND, 4):
                     where = f"{seed}:{call}, then {first}, then {number}:{fate}"
                     try:
                         survive(stopped, fate, Random(where))
