@@ -91,6 +91,7 @@ def test_help_cuts_no_flag_no_name_and_no_sentence(family: str, columns: str) ->
         shown = Tool().run(*words, "--help", COLUMNS=columns, TERMINAL_WIDTH=columns).output
         flags = [flag for one in command.params for flag in one.opts if flag.startswith("--")]
         assert [flag for flag in flags if not re.search(rf"{flag}\b", shown)] == [], words
+        assert not re.search(r"list\[|<int|<str| range>|x>=", shown), f"{words}: Python's types"
         names = getattr(command, "commands", {})
         assert [name for name in names if f"\n  {name} " not in shown] == [], words
         _, _, listed = shown.partition("\nCommands:")

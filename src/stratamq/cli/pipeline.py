@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 
 from stratamq.cli.failing import EXIT_USAGE, fail
+from stratamq.cli.help import PlainCommand
 from stratamq.model.errors import InvalidConfig, StrataError
 from stratamq.pipelines.project import init, spec_of
 
@@ -37,7 +38,7 @@ S3 = Annotated[bool, typer.Option("--s3", help="History is in S3: bring hadoop-a
 Conf = Annotated[list[str] | None, typer.Option(help="A setting of Spark: name=value.")]
 
 
-@pipeline_app.command("init")
+@pipeline_app.command("init", cls=PlainCommand)
 def init_project(
     name: Annotated[str, typer.Argument(help="What it is called, and its folder.")],
     servers: Annotated[str, typer.Option(help="Nodes, host:port,host:port.")] = SERVERS,
@@ -52,7 +53,7 @@ def init_project(
     typer.echo(f"cd {name}; python sample.py; stratamq pipeline run")
 
 
-@pipeline_app.command("run")
+@pipeline_app.command("run", cls=PlainCommand)
 def run_project(
     place: Place = Path(),
     servers: Servers = None,

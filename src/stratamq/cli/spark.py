@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from stratamq.cli.failing import EXIT_USAGE, fail
+from stratamq.cli.help import PlainCommand
 from stratamq.cli.pipeline import S3, Conf, Master, load, settings_of
 from stratamq.model.errors import InvalidConfig, StrataError
 
@@ -25,7 +26,7 @@ def spark() -> None:
     """Plain PySpark jobs over topics."""
 
 
-@spark_app.command("submit", context_settings=PASS_ON)
+@spark_app.command("submit", cls=PlainCommand, context_settings=PASS_ON)
 def submit(
     job: Annotated[Path, typer.Argument(help="The job: a Python file.")],
     arguments: Annotated[list[str] | None, typer.Argument(help="Handed to the job.")] = None,
