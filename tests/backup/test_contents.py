@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from stratamq.adapter.housekeeping import HousekeepingRound
 from stratamq.log.index import IndexStore
 from stratamq.log.kv import RocksKV
 from stratamq.model.errors import StorageError, TopicNotFound
+from stratamq.model.record import Record
 from stratamq.model.settings.topic import StorageType
 from stratamq.model.shard import shard_name
 from stratamq.model.types import Offset, ShardName
@@ -119,28 +123,83 @@ async def test_a_log_that_is_trimmed_meanwhile_is_trimmed(tmp_path: Path) -> Non
     assert read_damage(data) == []
 
 
-async def test_compaction_waits_for_the_copy(tmp_path: Path) -> None:
-    """It would take out records whose successors are not in the backup."""
-    settings = {**SMALL, "cleanup.policy": "compact"}
-    async with AsyncNode(tmp_path / "data") as node:
-        topic = await node.create_topic("t", config=settings)
-        await fill(topic, 0, 50)
+COMPACTED = {**SMALL, "cleanup.policy": "compact"}
 
+
+async def check_newest(data: Path) -> None:
+    """The newest record of each key is one of the first fifty."""
+    async with AsyncNode(data) as node:
+        topic = await node.topic("t")
+        newest = [int(one.text) for key in range(7) for one in await topic.read_by_key(f"{key}")]
+        assert sorted(newest) == list(range(43, 50))
+
+
+async def test_no_compaction_begins_during_the_copy(tmp_path: Path) -> None:
+    """It would take out records whose successors are not in the backup."""
+    async with AsyncNode(tmp_path / "data") as node:
+        topic = await node.create_topic("t", config=COMPACTED)
+        await fill(topic, 0, 50)
         [engine] = node.core.engines.values()
         [shard] = engine.list_shards()
-        compactions: list[asyncio.Task[int]] = []
 
         async def meanwhile() -> None:
             await fill(topic, 50, 100)
-            compactions.append(asyncio.create_task(engine.compact(shard)))
-            await let_run(0.2)
+            assert await engine.compact(shard) == 0
 
         _, data = await restored(node, tmp_path, meanwhile)
-        assert await compactions[0] > 0
+        assert await engine.compact(shard) > 0
+    await check_newest(data)
+
+
+async def test_a_compaction_that_waits_for_its_writer_at_the_moment_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was asked for before the moment, and sees the log only after it, with newer records."""
+    async with AsyncNode(tmp_path / "data") as node:
+        topic = await node.create_topic("t", config=COMPACTED)
+        await fill(topic, 0, 50)
+        [engine] = node.core.engines.values()
+        [name] = engine.list_shards()
+        shard, released = engine.opened_shards()[name], threading.Event()
+        copy_index, waiting = engine.copy_index, list[asyncio.Future[Any]]()
+
+        async def last_step_before_the_moment(target: Path) -> None:
+            await copy_index(target)
+            waiting.append(asyncio.ensure_future(engine.executor.run(shard, released.wait)))
+            newer = [Record(value=b"%d" % one, key=b"%d" % (one % 7)) for one in range(50, 150)]
+            waiting.append(asyncio.ensure_future(engine.batch_write(name, newer)))
+            waiting.append(asyncio.ensure_future(engine.compact(name)))
+            await let_run(0)  # each is asked for now
+
+        async def meanwhile() -> None:
+            released.set()
+            assert (await asyncio.gather(*waiting))[-1] == 0
+
+        monkeypatch.setattr(engine, "copy_index", last_step_before_the_moment)
+        try:
+            _, data = await restored(node, tmp_path, meanwhile)
+        finally:
+            released.set()
+    await check_newest(data)
+
+
+async def test_housekeeping_goes_on(tmp_path: Path) -> None:
+    async with AsyncNode(tmp_path / "data") as node:
+        await fill(await node.create_topic("t", config={**SMALL, "retention.bytes": 1}), 0, 50)
+        compacted = await node.create_topic("compacted", config=COMPACTED)
+        await fill(compacted, 0, 50)
+        rounds: list[HousekeepingRound] = []
+
+        async def meanwhile() -> None:
+            rounds.append(await node.core.housekeeper.run_once())
+
+        _, data = await restored(node, tmp_path, meanwhile)
+        assert rounds[0].segments_deleted > 0
+        assert (rounds[0].shards, rounds[0].bytes_freed, rounds[0].failures) == (2, 0, 0)
+        assert (await node.core.housekeeper.run_once()).bytes_freed > 0
     async with AsyncNode(data) as node:
-        topic = await node.topic("t")
-        newest = [int((await topic.read_by_key(f"{key}"))[0].text) for key in range(7)]
-        assert sorted(newest) == list(range(43, 50))
+        assert await numbers(await node.topic("compacted")) == list(range(50))
+    assert read_damage(data) == []
 
 
 @pytest.mark.parametrize("storage", STORAGES)

@@ -359,7 +359,8 @@ class ShardHousekeeping(Protocol):
         """Give back the space of records nobody can read any more; the number of bytes given back.
 
         Those are deleted and expired ones and, where the policy says so, superseded keys, all in
-        sealed segments that object storage does not have and was not given.
+        sealed segments that object storage does not have and was not given. 0 while a backup is
+        taken: the next call does it.
         """
 
 

@@ -447,9 +447,13 @@ class StorageEngine(
         )
 
     async def compact(self, shard: ShardName) -> int:
-        await self._no_backup.wait()
         target = self._shard(shard)
+        if self._backups:
+            return 0
         deleted = await self._change(target, partial(housekeeping.to_be_taken_out, target))
+        if self._backups:
+            return 0  # the view would end above the backup, and its successors are not in there
+        # Nothing is awaited from that check until the view is taken.
         here = self._readers.view(target)._replace(store=target.store)
         view = here._replace(end=target.last_stable())
         generation = target.generation
@@ -522,7 +526,8 @@ class StorageEngine(
 
     @contextmanager
     def held_for_backup(self) -> Iterator[None]:
-        """Meanwhile no compaction begins, and no segment is offloaded."""
+        """Meanwhile no compaction begins: `compact` returns 0, and the next round of housekeeping
+        does it. Offloading a segment waits."""
         self._backups += 1
         self._no_backup.clear()
         try:
