@@ -66,6 +66,10 @@ def links(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kv_module, "Checkpoint", no_checkpoint)
 
 
+def sizes_in(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_size for path in folder.iterdir()}
+
+
 @pytest.mark.parametrize("way", [links, no_links, never_steady])
 def test_a_copy_has_all_that_was_written_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: Callable[[pytest.MonkeyPatch], None]
@@ -73,15 +77,36 @@ def test_a_copy_has_all_that_was_written_before(
     way(monkeypatch)
     kv = RocksKV(tmp_path / "kv", FAMILY)
     before: dict[Path, int] = {}
+    sizes: dict[Path, int] = {}
     with Writer(kv) as writer:
         for number in range(COPIES):
             wait_until(lambda more=writer.written + 200: writer.written >= more)
             before[tmp_path / f"copy-{number}"] = writer.written
             kv.copy_to(tmp_path / f"copy-{number}")
+            sizes |= sizes_in(tmp_path / f"copy-{number}")
     kv.close()
+    assert {path: path.stat().st_size for path in sizes} == sizes, "no table is still written"
     for path, written in every(before.items()):
         copy = RocksKV(path, FAMILY, check_rows=True)
         found = [[int(key[1:]) for key, _ in copy.scan(side, side + b":")] for side in (b"a", b"b")]
         copy.close()
         assert found[0] == found[1] == list(range(len(found[0])))
         assert len(found[0]) >= written
+
+
+@pytest.mark.parametrize("end", [b"", kv_files.TABLE_END])
+def test_a_copy_stays_as_it_was_whatever_is_written_to_unfinished_tables(
+    tmp_path: Path, end: bytes
+) -> None:
+    """Records may end like a table, too."""
+    kv = RocksKV(tmp_path / "kv", FAMILY)
+    unfinished = tmp_path / "kv" / "999999.sst"
+    unfinished.write_bytes(b"records" + end)
+    kv.copy_to(tmp_path / "copy")
+    sizes = sizes_in(tmp_path / "copy")
+    assert (tmp_path / "copy" / unfinished.name in sizes) == bool(end)
+    with unfinished.open("ab") as table:
+        table.write(b"more")
+    assert sizes_in(tmp_path / "copy") == sizes
+    kv.close()
+    RocksKV(tmp_path / "copy", FAMILY, check_rows=True).close()

@@ -393,7 +393,7 @@ class RocksKV:
         rocksdict holds the GIL for all of it, tens of milliseconds with a sync."""
         self._check_open()
         try:
-            if copy_live(self._path, folder):
+            if copy_live(self._path, folder, self._live_tables):
                 return
         except OSError as error:
             raise storage_error(f"{folder}", error) from error
@@ -402,6 +402,12 @@ class RocksKV:
             Checkpoint(self._db).create_checkpoint(str(folder))
         except Exception as error:
             raise _translated(folder, error) from error
+
+    def _live_tables(self) -> set[str]:
+        try:
+            return {Path(table["name"]).name for table in self._db.live_files()}
+        except Exception as error:
+            raise _translated(self._path, error) from error
 
     def _reopen_if_due(self) -> None:
         if self._failure is not None and time.monotonic() < self._retry_at_s:

@@ -19,6 +19,7 @@ import os
 import re
 import shutil
 import zlib
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,6 +38,9 @@ DATABASE_FILES = re.compile(r"(MANIFEST-|IDENTITY|OPTIONS-|CURRENT).*|\d+\.(sst|
 
 OTHER_FILES = re.compile(r"(IDENTITY|OPTIONS-|CURRENT).*|\d+\.log|rocksdict-config\.json")
 """What is copied with the tables and the MANIFEST."""
+
+TABLE_END = bytes.fromhex("f7cff485b741e288")
+"""The last bytes of a table. RocksDB writes them when it has nothing more to write."""
 
 COPY_ATTEMPTS_MAX = 50
 """Of a database whose tables change all the time."""
@@ -90,8 +94,9 @@ def read_synced(path: Path) -> int:
     return int(note[1])
 
 
-def copy_live(source: Path, target: Path) -> bool:
+def copy_live(source: Path, target: Path, live_tables: Callable[[], Collection[str]]) -> bool:
     """Copy a database that is open and written to into a new folder, with links to its tables.
+    `live_tables` returns the names of those that RocksDB reads from: they are finished.
 
     RocksDB changes which tables and write-ahead logs count by appending to its MANIFEST, and
     removes files only after that. So a copy is whole if the MANIFEST was the same before and after
@@ -102,9 +107,9 @@ def copy_live(source: Path, target: Path) -> bool:
     target.mkdir(PRIVATE_FOLDER)
     for _ in range(COPY_ATTEMPTS_MAX):
         with suppress(FileNotFoundError):  # removed meanwhile
-            _copy_tables(source, target)
+            _copy_tables(source, target, live_tables())
             before = _manifest(source)
-            _copy_tables(source, target)
+            _copy_tables(source, target, live_tables())
             _copy_others(source, target, *before)
             if _manifest(source) == before:
                 return True
@@ -116,19 +121,37 @@ def _manifest(path: Path) -> tuple[str, int]:
     return name, (path / name).stat().st_size
 
 
-def _copy_tables(source: Path, target: Path) -> None:
-    """A table may still be written: a link shows all of it in the end, a copy is made again."""
+def _copy_tables(source: Path, target: Path, live: Collection[str]) -> None:
+    """Only a live table is linked: RocksDB may still be writing to any other, and a link would grow
+    with it. The MANIFEST may name one that is not live yet, so those that look finished are copied,
+    and copied again if they have grown since."""
     for path in source.glob("*.sst"):
         copy = target / path.name
-        if not copy.exists():
-            try:
-                copy.hardlink_to(path)
-            except FileNotFoundError:
-                raise
-            except OSError:  # another file system, or one that cannot
+        if path.name in live:
+            if not copy.exists() and not _link(path, copy):
                 shutil.copyfile(path, copy)
-        elif copy.stat().st_size != path.stat().st_size:
+        elif _ends_like_a_table(path) and not _has_size_of(copy, path):
             shutil.copyfile(path, copy)
+
+
+def _link(source: Path, target: Path) -> bool:
+    try:
+        target.hardlink_to(source)
+    except FileNotFoundError:
+        raise
+    except OSError:  # another file system, or one that cannot
+        return False
+    return True
+
+
+def _ends_like_a_table(path: Path) -> bool:
+    with path.open("rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        return os.pread(file.fileno(), len(TABLE_END), max(0, size - len(TABLE_END))) == TABLE_END
+
+
+def _has_size_of(copy: Path, path: Path) -> bool:
+    return copy.exists() and copy.stat().st_size == path.stat().st_size
 
 
 def _copy_others(source: Path, target: Path, manifest: str, size: int) -> None:
