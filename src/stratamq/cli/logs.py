@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import sys
 import time
 from typing import TextIO
@@ -74,10 +75,17 @@ def _when(record: logging.LogRecord) -> str:
 def _fields(record: logging.LogRecord) -> dict[str, object]:
     given = getattr(record, FIELDS, None)
     fields = request_fields() | (given if isinstance(given, dict) else {})
-    return {
-        name: value if isinstance(value, int | float) else _cut(str(value))
-        for name, value in fields.items()
-    }
+    return {name: _plain(value) for name, value in fields.items()}
+
+
+def _plain(value: object) -> object:
+    """As JSON has it. The parts of an object or a list are cut one by one."""
+    if isinstance(value, dict):
+        return {_cut(str(name)): _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    is_number = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+    return value if value is None or is_number else _cut(str(value))
 
 
 def _cut(text: str) -> str:
@@ -94,6 +102,6 @@ def _one_line(text: str) -> str:
 
 
 def _quoted(value: object) -> str:
-    text = str(value)
+    text = _cut(json.dumps(value)) if isinstance(value, dict | list) else str(value)
     is_plain = text.isprintable() and not any(c in ' "=\\' or c.isspace() for c in text)
     return text if text and is_plain else json.dumps(text)

@@ -34,8 +34,7 @@ class LogLimit:
 
     def admits(self, key: str = "") -> bool:
         """Whether the caller may log one more line."""
-        if key not in self._windows and len(self._windows) >= KEYS_MAX:
-            key = OTHERS
+        key = self.counted_as(key)
         window = self._windows.get(key)
         if window is None:
             loop = asyncio.get_running_loop()
@@ -43,6 +42,10 @@ class LogLimit:
             window = self._windows[key] = _Window(timer)
         window.lines += 1
         return window.lines <= self._lines_max
+
+    def counted_as(self, key: str) -> str:
+        """The key that a line is counted for now: its own, or OTHERS."""
+        return key if key in self._windows or len(self._windows) < KEYS_MAX else OTHERS
 
     def close(self) -> None:
         """End all windows now, so that the log of a node that stops is complete."""

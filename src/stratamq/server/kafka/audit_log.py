@@ -8,7 +8,9 @@ known. A thread of its own writes, so that neither a slow disk nor a long reques
 | the file was renamed or removed          | makes it again, with the next event                  |
 | the disk is full, or the file unwritable | drops events, counts them, warns once until it works |
 | events come faster than they are written | the same, above `PENDING_MAX`                        |
-| a client is denied again and again       | ten events in a minute, then their number            |
+| a client is denied many times            | ten events in a minute, then their number            |
+| a consumer commits without a member      | ten events of a group in a minute, then their number |
+| a request is refused for many things     | `REFUSED_MAX` short events, then their number        |
 | the node is killed                       | what was answered in its last moments may be missing |
 """
 
@@ -17,24 +19,30 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import os
 import stat
+import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from stratamq.broker.kafka.contract import Caller
 from stratamq.broker.kafka.security.audit import (
     AUDITED,
     DENIED,
+    ITEMS_MAX,
     READ_ONLY,
     AuditedApi,
     Change,
     denied,
+    makes_something,
     whole,
 )
 from stratamq.model.errors import InvalidConfig
@@ -53,8 +61,23 @@ PENDING_MAX = 10_000
 PENDING_BYTES_MAX = 64 << 20
 """Requests that wait to be written, and their bytes. Above: they are dropped, and counted."""
 
-CHARS_MAX = 1000
-"""Of a name or value. Above: it is cut."""
+GROUPS_MAX = 100
+"""Groups that a `left out` event names. Above: the others are only counted."""
+
+REFUSED_MAX = 100
+"""Events of one request for what it did not change. Above: one more says how many there were."""
+
+
+class SizeLimits(NamedTuple):
+    """Characters of a name or value, above which it is cut, and items of a list."""
+
+    chars: int
+    items: int
+
+
+MADE = SizeLimits(1000, ITEMS_MAX)
+REFUSED = SizeLimits(200, 10)
+"""A client without any rights can cause these."""
 
 CLOSE_S = 5.0
 """How long a stop waits for the disk."""
@@ -75,8 +98,10 @@ class AuditEntry(NamedTuple):
     request: Any
     response: Any
     size_bytes: int = 0
-    shows_denied: bool = True
-    """Otherwise only what was not denied is written down: its client has had its share."""
+    shows_refused: bool = True
+    """Otherwise what was denied is not written down, nor a refused commit: there were too many."""
+    shows_others: bool = True
+    """Otherwise the rest is not: commits of the same group."""
 
 
 class AuditLog:
@@ -91,9 +116,17 @@ class AuditLog:
         self._lost_before = 0
         self._trouble = ""
         self._is_closed = False
-        self._thread = ThreadPoolExecutor(1, "audit")
-        self._writing: asyncio.Future[tuple[int, int, str]] | None = None
-        self._denials = LogLimit(self.left_out)
+        self._refusals = LogLimit(self.left_out)
+        self._commits = LogLimit(self._commits_left_out)
+        self._groups: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        self._loop = asyncio.get_running_loop()
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
+        self._batches: SimpleQueue[list[AuditEntry] | None] = SimpleQueue()
+        if self._file is None:
+            events.setLevel(logging.INFO)  # whatever log.level is
+        # A daemon: a disk that hangs must not keep the process alive.
+        threading.Thread(target=self._work, name="audit", daemon=True).start()
 
     # -- what happened -------------------------------------------------------------------------
 
@@ -104,14 +137,30 @@ class AuditLog:
             return
         if response is None or (api is None and not is_denied):
             return
-        client, shows_denied = about(slot), True
-        if is_denied or (api is not None and api.frequent):
-            key = f"{client['principal']} at {client['host']}: {client['api']}"
-            shows_denied = self._denials.admits(key)
-            if not shows_denied and (api is None or api.frequent):
-                return
-        size = slot.size_bytes
-        self._add(AuditEntry(time.time(), client, api, request, response, size, shows_denied))
+        client, shows_refused, shows_others = about(slot), is_denied, api is not None
+        whose = f"{client['principal']} at {client['host']}: {client['api']}"
+        if api is not None and api.group is not None:
+            shows_refused = any(codes)
+            shows_others = makes_something(response) and self._admits(whose, api.group(request))
+        if shows_refused:
+            shows_refused = self._refusals.admits(whose)
+        if shows_refused or shows_others:
+            entry = AuditEntry(time.time(), client, api, request, response, slot.size_bytes)
+            self._add(entry._replace(shows_refused=shows_refused, shows_others=shows_others))
+
+    def _admits(self, whose: str, group: str) -> bool:
+        """Whether one more commit of this client for this group is written down."""
+        key = f"{whose} for group {group[: MADE.chars]}"
+        counted_as = self._commits.counted_as(key)
+        if self._commits.admits(key):
+            return True
+        if len(groups := self._groups[counted_as]) < GROUPS_MAX:
+            groups[group[: MADE.chars]] = None
+        return False
+
+    def _commits_left_out(self, whose: str, count: int) -> None:
+        details = {"left_out": count, "groups": list(self._groups.pop(whose, ()))}
+        self._note({}, "left out", Change("client", whose, 0, details))
 
     def failed(self, slot: RequestSlot) -> None:
         """A request failed inside the node: what it changed is not known."""
@@ -153,19 +202,25 @@ class AuditLog:
             return
         self._pending.append(entry)
         self._pending_bytes += entry.size_bytes
-        if self._writing is None:
+        if self._is_idle.is_set():
             self._begin()
 
     def _begin(self) -> None:
-        entries, self._pending = list(self._pending), deque()
+        self._is_idle.clear()
+        self._batches.put(list(self._pending))
+        self._pending.clear()
         self._pending_bytes = 0
-        loop = asyncio.get_running_loop()
-        try:
-            self._writing = loop.run_in_executor(self._thread, self._write, entries)
-        except RuntimeError as error:  # the system has no thread left
-            self._warn(0, len(entries), str(error))
-        else:
-            self._writing.add_done_callback(self._wrote)
+
+    def _work(self) -> None:
+        """The thread: one batch after the other, until it is closed."""
+        while (entries := self._batches.get()) is not None:
+            try:
+                outcome = self._write(entries)
+            except Exception as error:  # a fault of ours costs one batch
+                logger.exception("audited requests could not be written")
+                outcome = 0, len(entries), f"{type(error).__name__}: {error}"
+            with suppress(RuntimeError):  # the event loop has ended without waiting for the disk
+                self._loop.call_soon_threadsafe(self._wrote, *outcome)
 
     def _write(self, entries: list[AuditEntry]) -> tuple[int, int, str]:
         """On the thread. How many events were written and lost, and why."""
@@ -174,19 +229,19 @@ class AuditLog:
             for line in lines:
                 events.info("audit", extra={"fields": line})
             return len(lines), 0, ""
-        data = [json.dumps(line).encode() + b"\n" for line in lines]
+        data = [json.dumps(line, allow_nan=False).encode() + b"\n" for line in lines]
         try:
             written = self._file.append(data)
         except OSError as error:
             return 0, len(lines), error.strerror or str(error)
         return written, len(lines) - written, self._file.trouble
 
-    def _wrote(self, done: asyncio.Future[tuple[int, int, str]]) -> None:
-        self._writing = None
-        if not done.cancelled():
-            self._warn(*done.result())
+    def _wrote(self, written: int, lost: int, reason: str) -> None:
+        self._warn(written, lost, reason)
         if self._pending:
             self._begin()
+        else:
+            self._is_idle.set()
 
     def _warn(self, written: int, lost: int, reason: str) -> None:
         """Once when events begin to be lost, and once when they are written again."""
@@ -203,48 +258,62 @@ class AuditLog:
 
     async def close(self) -> None:
         """Write what is pending, unless the disk hangs. Called when no request is served."""
-        self._denials.close()
+        self._refusals.close()
+        self._commits.close()
         self._is_closed = True
         try:
             async with asyncio.timeout(CLOSE_S):
-                while self._writing is not None:
-                    await asyncio.wait([self._writing])
-                    await asyncio.sleep(0)
+                await self._is_idle.wait()
         except TimeoutError:
             logger.warning("the audit log is not whole: its disk does not answer")
-        self._thread.shutdown(wait=False)
-        if self._file is not None and self._writing is None:
+        self._batches.put(None)
+        if self._file is not None and self._is_idle.is_set():
             self._file.close()
 
 
 def lines_of(entry: AuditEntry) -> Iterator[dict[str, object]]:
-    """The events of a request: one for each thing that it changed."""
-    api = entry.api
+    """The events of a request: one for each thing that it changed, or tried to."""
+    is_frequent, refused = entry.api is not None and entry.api.group is not None, 0
+    for change in _changes_of(entry):
+        is_limited = change.code in DENIED or (is_frequent and change.code != 0)
+        if not (entry.shows_refused if is_limited else entry.shows_others):
+            continue
+        refused += change.code != 0
+        if not change.code:
+            yield _line_of(entry, change, MADE)
+        elif refused <= REFUSED_MAX:
+            yield _line_of(entry, change, REFUSED)
+    if refused > REFUSED_MAX:
+        rest = Change("request", "", 0, {"left_out": refused - REFUSED_MAX})
+        yield _line_of(entry, rest, REFUSED) | {"action": "left out"}
+
+
+def _changes_of(entry: AuditEntry) -> list[Change]:
+    changes = denied if entry.api is None else entry.api.changes
     try:
-        found = api.changes(entry.request, entry.response) if api else None
-        changes = list(denied(entry.request, entry.response) if found is None else found)
+        return list(changes(entry.request, entry.response))
     except Exception:  # a fault of ours must not hide that there was a change
         logger.exception("an audited request could not be described")
-        changes = [Change("", "")]
+        return [Change("", "")]
+
+
+def _line_of(entry: AuditEntry, change: Change, limits: SizeLimits) -> dict[str, object]:
     at = datetime.fromtimestamp(entry.at_s, UTC).isoformat(timespec="milliseconds")
-    for change in changes:
-        if change.code in DENIED and not entry.shows_denied:
-            continue
-        line: dict[str, object] = {
-            "time": at.replace("+00:00", "Z"),
-            "action": api.action if api else "request",
-            "resource": change.resource,
-            "name": change.name[:CHARS_MAX],
-            "result": _result(change.code),
-        }
-        if change.code:
-            line["error"] = error_of(change.code).name
-        for name in ("principal", "host", "client", "request", "api"):
-            if name in entry.client:
-                line[name] = _cut(entry.client[name])
-        if change.details:
-            line["details"] = _cut(change.details)
-        yield line
+    line: dict[str, object] = {
+        "time": at.replace("+00:00", "Z"),
+        "action": entry.api.action if entry.api else "request",
+        "resource": change.resource,
+        "name": change.name[: limits.chars],
+        "result": _result(change.code),
+    }
+    if change.code:
+        line["error"] = error_of(change.code).name
+    for name in ("principal", "host", "client", "request", "api"):
+        if name in entry.client:
+            line[name] = _cut(entry.client[name], MADE)
+    if change.details:
+        line["details"] = _cut(change.details, limits)
+    return line
 
 
 def _result(code: int) -> str:
@@ -253,16 +322,23 @@ def _result(code: int) -> str:
     return "denied" if code in DENIED or code == NO_LOGIN else "failed"
 
 
-def _cut(value: Any) -> Any:
+def _cut(value: Any, limits: SizeLimits) -> Any:
+    """`value` within the limits, and as JSON has it: without NaN and infinity."""
     if isinstance(value, str):
-        return value[:CHARS_MAX]
+        return value[: limits.chars]
     if isinstance(value, dict):
-        return {name[:CHARS_MAX]: _cut(one) for name, one in value.items()}
-    return value
+        few = islice(value.items(), limits.items)
+        cut = {name[: limits.chars]: _cut(one, limits) for name, one in few}
+        more = len(value) - limits.items
+        return cut | {"more": more} if more > 0 else cut
+    if isinstance(value, list):
+        return [_cut(one, limits) for one in value[: limits.items]]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class AuditFile:
-    """A file that lines are appended to, readable by its owner alone. One thread at a time."""
+    """A file that lines are appended to. One that is made here is readable by its owner alone; one
+    that is there already keeps its mode and its owner. One thread at a time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -305,11 +381,13 @@ class AuditFile:
             except FileNotFoundError:
                 pass
             self.close()
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
-        descriptor = os.open(self._path, flags, 0o600)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
+        try:  # Linux refuses O_CREAT for a file of another user in a folder like /tmp
+            descriptor = os.open(self._path, flags)
+        except FileNotFoundError:
+            descriptor = os.open(self._path, flags | os.O_CREAT, 0o600)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # a pipe could block, or be read
             os.close(descriptor)
             raise OSError(0, "it is not a file")
-        os.fchmod(descriptor, 0o600)
         self._descriptor, self._is_torn = descriptor, False
         return descriptor

@@ -2,8 +2,8 @@
 out.
 
 Every API is in one of two tables: `AUDITED`, or `READ_ONLY` with the data path. A test compares
-them with the protocol's. Secrets stay out: no credentials, no values of secret configs, and no keys
-of deleted records, which may be a person's.
+them with the protocol's. Secrets stay out: no credentials, no values of configs that are not known
+to be harmless, and no keys of deleted records, which may be a person's.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from typing import Any
 from stratamq.broker.kafka.admin.configs.entries import is_secret
 from stratamq.meta.access import Mechanism
 from stratamq.model.access import Operation, PatternType, Permission, ResourceKind
+from stratamq.model.config import ALL_SETTINGS, GROUP_SETTINGS
 from stratamq.model.dataclass import dataclass
+from stratamq.model.settings.kafka_names import broker_name
+from stratamq.model.settings.topic import TOPIC_SETTINGS
 from stratamq.wire.kafka.protocol import ErrorCode
 from stratamq.wire.kafka.protocol.errors import CODE_FIELDS, ERROR_CODES
 from stratamq.wire.kafka.protocol.schema import fields_of
@@ -57,12 +60,13 @@ def _is_real(request: Any) -> bool:
 @dataclass(frozen=True, slots=True)
 class AuditedApi:
     """`applies` says whether a request could change something that an administrator should know of.
-    Events of one that is `frequent` are limited as denied ones are."""
+    Where the work of consumers may look like an administrator's, `group` names the group that a
+    request is about: its events are limited for each."""
 
     action: str
     changes: Changes
     applies: Callable[[Any], bool] = _is_real
-    frequent: bool = False
+    group: Callable[[Any], str] | None = None
 
 
 # -- topics and configs ----------------------------------------------------------------------------
@@ -72,7 +76,7 @@ def _created(request: Any, response: Any) -> Iterator[Change]:
     asked = {one.name: one for one in request.topics}
     for result in response.topics:
         topic = asked[result.name]
-        configs = ((one.name, _shown(one.name, one.value)) for one in topic.configs)
+        configs = ((one.name, shown(one.name, one.value)) for one in topic.configs)
         details = {"partitions": topic.num_partitions, "replicas": topic.replication_factor}
         yield Change("topic", result.name, result.error_code, details | _few("configs", configs))
 
@@ -97,16 +101,31 @@ def _configured(request: Any, response: Any) -> Iterator[Change]:
     asked = {(one.resource_type, one.resource_name): one.configs for one in request.resources}
     for result in response.responses:
         key = result.resource_type, result.resource_name
-        details: dict[str, dict[str, object]] = defaultdict(dict)
-        for config in asked.get(key, ()):
+        details: dict[str, Any] = defaultdict(dict)
+        configs = asked.get(key, ())
+        for config in islice(configs, ITEMS_MAX):
             operation = _OPERATIONS.get(getattr(config, "config_operation", 0), "unknown")
-            details[operation][config.name] = _shown(config.name, config.value)
+            details[operation][config.name] = shown(config.name, config.value)
+        if len(configs) > ITEMS_MAX:
+            details["more"] = len(configs) - ITEMS_MAX
         kind = _CONFIG_KINDS.get(result.resource_type, str(result.resource_type))
         yield Change(kind, result.resource_name, result.error_code, details)
 
 
-def _shown(name: str, value: str | None) -> str | None:
-    return HIDDEN if is_secret(name) else value
+_HARMLESS = frozenset(
+    name
+    for name in (*TOPIC_SETTINGS, *GROUP_SETTINGS, *ALL_SETTINGS, *map(broker_name, ALL_SETTINGS))
+    if not is_secret(name)
+)
+
+
+def shown(name: str, value: str | None) -> str | None:
+    """The value of a config, if it is one of ours and cannot hold a password. Of other names we
+    cannot know: Kafka's sasl.jaas.config has one, and so has a URL with a user."""
+    if value is None:
+        return None
+    has_user = "://" in value and "@" in value
+    return value if name in _HARMLESS and not has_user else HIDDEN
 
 
 # -- records and groups ----------------------------------------------------------------------------
@@ -141,21 +160,38 @@ def _has_no_member(request: Any) -> bool:
 
 
 def _offsets_set(request: Any, response: Any) -> Iterator[Change]:
-    offsets = (
-        (f"{topic.name or topic.topic_id.hex()}-{one.partition_index}", one.committed_offset)
+    asked = {
+        (_topic(topic), one.partition_index): one.committed_offset
         for topic in request.topics
         for one in topic.partitions
-    )
-    yield Change("group", request.group_id, _first_code(response), _few("offsets", offsets))
+    }
+    yield from _by_code(request.group_id, asked, response)
 
 
 def _offsets_deleted(request: Any, response: Any) -> Iterator[Change]:
-    partitions = (
-        (f"{topic.name}-{one.partition_index}", None)
-        for topic in request.topics
-        for one in topic.partitions
-    )
-    yield Change("group", request.group_id, _first_code(response), _few("offsets", partitions))
+    if response.error_code:
+        yield Change("group", request.group_id, response.error_code)
+    yield from _by_code(request.group_id, {}, response)
+
+
+def _by_code(group: str, asked: Mapping[tuple[str, int], int], response: Any) -> Iterator[Change]:
+    """One change for each result: what was refused must not hide what was made."""
+    found: dict[int, list[tuple[str, object]]] = defaultdict(list)
+    for topic in response.topics:
+        for one in topic.partitions:
+            key = _topic(topic), one.partition_index
+            found[one.error_code].append((f"{key[0]}-{key[1]}", asked.get(key)))
+    for code, offsets in found.items():
+        yield Change("group", group, code, _few("offsets", offsets))
+
+
+def _topic(topic: Any) -> str:
+    return str(topic.name or getattr(topic, "topic_id", b"").hex())
+
+
+def makes_something(response: Any) -> bool:
+    """Whether the answer to a commit accepts at least one partition."""
+    return any(not one.error_code for topic in response.topics for one in topic.partitions)
 
 
 # -- rules, users and quotas -----------------------------------------------------------------------
@@ -205,8 +241,8 @@ def _quotas_altered(request: Any, response: Any) -> Iterator[Change]:
     asked = {_entity(one.entity): one.ops for one in request.entries}
     for result in response.entries:
         name = _entity(result.entity)
-        details = {op.key: None if op.remove else op.value for op in asked.get(name, ())}
-        yield Change("quota", name, result.error_code, details)
+        values = ((op.key, None if op.remove else op.value) for op in asked.get(name, ()))
+        yield Change("quota", name, result.error_code, dict(islice(values, ITEMS_MAX)))
 
 
 def _entity(entity: Iterable[Any]) -> str:
@@ -281,8 +317,7 @@ _NAMES = (
 
 def denied(request: Any | None, response: Any) -> Iterator[Change]:
     """What an answer refuses for lack of a right: for the APIs that are not audited."""
-    found = dict.fromkeys(_denied_in(response, _name_of(request)))
-    for code, name in islice(found, ITEMS_MAX):
+    for code, name in dict.fromkeys(_denied_in(response, _name_of(request))):
         yield Change(DENIED[code], name, code)
 
 
@@ -319,7 +354,9 @@ AUDITED: Mapping[str, AuditedApi] = {
     "DeleteRecords": AuditedApi("records.delete", _truncated),
     "DeleteSelectedRecords": AuditedApi("records.delete", _erased),
     "DeleteGroups": AuditedApi("group.delete", _groups_deleted),
-    "OffsetCommit": AuditedApi("offsets.set", _offsets_set, _has_no_member, frequent=True),
+    "OffsetCommit": AuditedApi(
+        "offsets.set", _offsets_set, _has_no_member, lambda request: request.group_id
+    ),
     "OffsetDelete": AuditedApi("offsets.delete", _offsets_deleted),
     "CreateAcls": AuditedApi("acl.create", _rules_created),
     "DeleteAcls": AuditedApi("acl.delete", _rules_deleted),
