@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
+from stratamq.broker.kafka.backup import FinishedBackup
 from stratamq.log.shard_copy import OnBytes
 from stratamq.model.settings.topic import StorageType
 from stratamq.model.types import ShardName
 from stratamq.node.backup import BackupRun, Ends
-from stratamq.node.backup_folder import PARTIAL, Manifest
+from stratamq.node.backup_folder import PARTIAL
 from stratamq.node.core import NodeCore
 from stratamq.node.embedded import AsyncNode, AsyncTopic
 from stratamq.node.restore import restore
@@ -44,11 +45,11 @@ async def restored(
     folder: Path,
     meanwhile: Callable[[], Awaitable[object]] = nothing,
     on_bytes: OnBytes = ignore,
-) -> tuple[Manifest, Path]:
+) -> tuple[FinishedBackup, Path]:
     """A backup of the node, and the data folder that it was restored to."""
-    manifest = await EventfulRun(node.core, folder / f"monday{PARTIAL}", meanwhile).make()
+    made = await EventfulRun(node.core, folder / f"monday{PARTIAL}", meanwhile).make()
     restore(folder / "monday", folder / "restored", on_bytes)
-    return manifest, folder / "restored"
+    return made, folder / "restored"
 
 
 async def fill(topic: AsyncTopic, first: int, count: int) -> None:

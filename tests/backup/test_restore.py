@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from stratamq.node.backup import BackupRun
 from stratamq.node.backup_folder import (
     MANIFEST_FILE,
     PARTIAL,
+    BackupFile,
+    Manifest,
     _checksum,
     check_all,
     read_manifest,
@@ -22,6 +25,7 @@ from stratamq.node.backup_folder import (
 from stratamq.node.data_dir import DataDirLock
 from stratamq.node.embedded import AsyncNode
 from stratamq.node.restore import restore
+from stratamq.wire.crc import crc32c
 from tests.backup.embedded import SMALL, fill, ignore
 from tests.waiting import every
 
@@ -94,6 +98,20 @@ def test_one_that_is_not_whole_is_refused(
     assert not target.exists() or not list(target.iterdir())
     with pytest.raises(StorageError, match=said):
         check_all(monday, read_manifest(monday), ignore)
+
+
+def test_a_manifest_is_written_in_small_pieces() -> None:
+    """One piece would hold up a node that has many files. Its checksum is that of one line."""
+    files = [
+        BackupFile(path=f"segments/{one}", size=one, crc32c="00000000", modified_ms=1)
+        for one in range(100)
+    ]
+    manifest = Manifest(version="1", cluster_id="é", node_id=1, taken_ms=1, files=files)
+    data = manifest.encode()
+    assert len(data.splitlines()) > len(files)
+    fields = asdict(manifest)
+    sum_ = f"{crc32c(json.dumps(fields, sort_keys=True).encode()):08x}"
+    assert json.loads(data) == {**fields, "checksum": sum_}
 
 
 def test_only_an_empty_folder_is_written_to(monday: Path, tmp_path: Path) -> None:

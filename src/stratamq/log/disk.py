@@ -417,13 +417,19 @@ def _mapped(path: Path) -> Buffer:
 
 
 def storage_error(what: str, error: OSError) -> StorageError:
-    """The error of ours that an error of the disk becomes."""
+    """The error of ours that an error of the disk becomes: the words of the system, and its path
+    once."""
     kind = StorageError
     if error.errno in NO_ROOM:
         kind = DiskFull
     elif error.errno in OUT_OF_DESCRIPTORS:
         kind = TooManyOpenFiles
-    return kind(f"{what}: {error}")
+    if error.strerror is None:
+        return kind(f"{what}: {error}")
+    path = str(error.filename or "")
+    if path.startswith(what):
+        return kind(f"{path}: {error.strerror}")
+    return kind(": ".join(filter(None, [what, path, error.strerror])))
 
 
 class ReadOnlyDisk(RealDisk):

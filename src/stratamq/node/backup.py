@@ -108,19 +108,25 @@ class BackupRun:
         if self._stopping:
             raise Closed("the node stops, and its backup with it")
 
-    async def make(self) -> Manifest:
-        """What was written of one that fails is removed."""
+    async def make(self) -> FinishedBackup:
+        """What was written of one that fails is removed. Errors are StrataError."""
         try:
+            # Where this fails, the folder is not ours, and stays.
             await asyncio.to_thread(make_folders, self._partial)
-            return await self._make()
         except OSError as error:
-            await asyncio.to_thread(clear_away, self._partial)
             raise storage_error(f"{self._partial}", error) from error
-        except StrataError:
+        try:
+            return await self._make()
+        except BaseException as error:
             await asyncio.to_thread(clear_away, self._partial)
-            raise
+            if isinstance(error, OSError):
+                raise storage_error(f"{self._partial}", error) from error
+            if isinstance(error, StrataError) or not isinstance(error, Exception):
+                raise
+            log.exception("the backup %s failed in a way that was not foreseen", self.path)
+            raise StorageError(f"{self.path} was not made: {error!r}") from error
 
-    async def _make(self) -> Manifest:
+    async def _make(self) -> FinishedBackup:
         core = self._core
         for storage in {str(one.config.storage_name) for one in core.broker_cache.topics()}:
             await core.drivers.driver(storage)
@@ -188,7 +194,9 @@ class BackupRun:
             state, _ = apply(state, DeleteTopic(topic_id=topic_id))
         return state
 
-    def _finish(self, state: MetaState, taken_ms: int, unavailable: list[ShardName]) -> Manifest:
+    def _finish(
+        self, state: MetaState, taken_ms: int, unavailable: list[ShardName]
+    ) -> FinishedBackup:
         write_rows(self._data / META_ROWS_FILE, state)
         replace_file(RealDisk(), self._data / REVISION_FILE, revision_file(state))
         self.step, self.done_bytes = "checksums", 0
@@ -198,7 +206,22 @@ class BackupRun:
             config, self._data, state, cluster, taken_ms, list(unavailable), self._on_bytes
         )
         finish(self._partial, manifest)
-        return manifest
+        return finished_of(manifest)
+
+
+def finished_of(manifest: Manifest) -> FinishedBackup:
+    """Without the list of files: a node remembers its last backup, and there may be many."""
+    return FinishedBackup(
+        taken_ms=manifest.taken_ms,
+        topics=manifest.topics,
+        shards=manifest.shards,
+        files=len(manifest.files),
+        size_bytes=manifest.size_bytes,
+        unavailable=manifest.unavailable,
+        without_records=manifest.without_records,
+        store=manifest.store,
+        objects=manifest.objects,
+    )
 
 
 def ready_topics(state: MetaState) -> list[Topic]:
@@ -267,16 +290,26 @@ class NodeBackups:
     def __init__(self, core: NodeCore) -> None:
         self._core = core
         self._run: BackupRun | None = None
-        self._task: asyncio.Task[Manifest] | None = None
+        self._task: asyncio.Task[FinishedBackup] | None = None
+        self._looking: asyncio.Task[Path] | None = None
 
-    def begin(self, name: str) -> None:
-        partial = self._folder_for(name)
-        if self._task is not None and not self._task.done():
-            assert self._run is not None, "a task has a run"
-            raise CapacityExceeded(f"a backup is under way: {self._run.path}; one at a time")
+    async def begin(self, name: str) -> None:
+        self._check_is_free()
+        if self._looking is not None and not self._looking.done():
+            raise CapacityExceeded("a backup is just being begun; one at a time")
+        # A network's file system may not answer: that holds up one thread, also if the caller
+        # gives up, and never the event loop.
+        self._looking = asyncio.create_task(asyncio.to_thread(self._folder_for, name))
+        partial = await asyncio.shield(self._looking)
+        self._check_is_free()
         self._run = run = BackupRun(self._core, partial)
         self._task = asyncio.create_task(run.make(), name="backup")
         self._task.add_done_callback(self._ended)
+
+    def _check_is_free(self) -> None:
+        if self._task is not None and not self._task.done():
+            assert self._run is not None, "a task has a run"
+            raise CapacityExceeded(f"a backup is under way: {self._run.path}; one at a time")
 
     def _folder_for(self, name: str) -> Path:
         """What the backup is called while it is written."""
@@ -300,7 +333,7 @@ class NodeBackups:
                 raise AlreadyExists(f"{path} is there already, and nothing is overwritten")
         return parent / (name + PARTIAL)
 
-    def _ended(self, task: asyncio.Task[Manifest]) -> None:
+    def _ended(self, task: asyncio.Task[FinishedBackup]) -> None:
         assert self._run is not None, "a task has a run"
         if task.cancelled():
             return
@@ -321,18 +354,7 @@ class NodeBackups:
         if task.done():
             if task.cancelled():
                 raise Closed("the node stops, and its backup with it")
-            manifest = task.result()
-            finished = FinishedBackup(
-                manifest.taken_ms,
-                manifest.topics,
-                manifest.shards,
-                len(manifest.files),
-                manifest.size_bytes,
-                manifest.unavailable,
-                manifest.without_records,
-                manifest.store,
-                manifest.objects,
-            )
+            finished = task.result()
         return BackupProgress(str(run.path), run.step, run.done_bytes, finished)
 
     async def stop(self) -> None:
@@ -362,6 +384,10 @@ def back_up_stopped(
     lock.acquire()
     try:
         data = make_folders(partial)
+    except OSError as error:
+        lock.release()
+        raise storage_error(f"{partial}", error) from error
+    try:
         for name in sorted(OWN_NAMES - LEFT_OUT):
             source = config.data_dir / name
             if source.is_dir():

@@ -24,7 +24,7 @@ The manifest is JSON:
 | `folders`           | every folder below `data`                                                  |
 | `files`             | every file below `data`: `path`, `size`, `crc32c`, `modified_ms`, and the  |
 |                     | extended attributes of the files of an object store                        |
-| `checksum`          | CRC32C of the other fields, in the form in which they are written here     |
+| `checksum`          | CRC32C of the other fields as one line of JSON, sorted by name             |
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -86,8 +86,14 @@ class Manifest:
         return sum(file.size for file in self.files)
 
     def encode(self) -> bytes:
-        fields = asdict(self)
-        return json.dumps({**fields, "checksum": _checksum(fields)}, indent=1).encode() + b"\n"
+        """One call of `json.dumps` would hold the GIL for all files, of which there may be tens of
+        thousands."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        lines, crc = [], 0
+        for line in _lines({**values, "files": map(asdict, self.files)}):
+            lines.append(line)
+            crc = crc32c(line, crc)
+        return b"\n".join([*lines, b', "checksum": "%08x"}\n' % crc32c(b"}", crc)])
 
 
 def read_manifest(backup: Path) -> Manifest:
@@ -96,18 +102,18 @@ def read_manifest(backup: Path) -> Manifest:
     if not backup.is_dir():
         raise StorageError(f"there is no folder {backup}")
     try:
-        fields: dict[str, Any] = json.loads(path.read_bytes())
-        found = fields.pop("checksum", None)
-        form = int(fields.get("format", 0))
+        values: dict[str, Any] = json.loads(path.read_bytes())
+        found = values.pop("checksum", None)
+        form = int(values.get("format", 0))
         if form > FORMAT:
             raise StorageError(
                 f"{path} has format {form}, and this release reads up to {FORMAT}:"
                 " restore it with the release that made it, or a newer one"
             )
-        if found != _checksum(fields):
+        if found != _checksum(values):
             raise StorageError(f"{path} is damaged: it does not match its checksum")
-        fields["files"] = [BackupFile(**file) for file in fields["files"]]
-        manifest = Manifest(**fields)
+        values["files"] = [BackupFile(**file) for file in values["files"]]
+        manifest = Manifest(**values)
         for name in (*manifest.folders, *(file.path for file in manifest.files)):
             if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
                 raise StorageError(f"{path} names {name!r}, which is outside of a data folder")
@@ -120,8 +126,23 @@ def read_manifest(backup: Path) -> Manifest:
         raise StorageError(f"{path} is damaged: {error}") from None
 
 
-def _checksum(fields: dict[str, Any]) -> str:
-    return f"{crc32c(json.dumps(fields, sort_keys=True).encode()):08x}"
+def _checksum(values: Mapping[str, Any]) -> str:
+    return f"{crc32c(b''.join([*_lines(values), b'}'])):08x}"
+
+
+def _lines(values: Mapping[str, Any]) -> Iterator[bytes]:
+    """Fields in the form of `json.dumps(values, sort_keys=True)`, without the last brace. Each
+    field and each element of a list is a line."""
+    encode = json.JSONEncoder(sort_keys=True).encode
+    for number, (name, value) in enumerate(sorted(values.items())):
+        before = f"{', ' if number else '{'}{encode(name)}: "
+        if isinstance(value, list | Iterator):
+            yield f"{before}[".encode()
+            for place, one in enumerate(value):
+                yield f"{', ' if place else ''}{encode(one)}".encode()
+            yield b"]"
+        else:
+            yield f"{before}{encode(value)}".encode()
 
 
 # -- writing --------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ class BackupProgress(NamedTuple):
 class Backups(Protocol):
     """What this API needs of the node."""
 
-    def begin(self, name: str) -> None:
+    async def begin(self, name: str) -> None:
         """StrataError when it is refused: see docs/backup.md."""
 
     async def wait(self, name: str, timeout_ms: int) -> BackupProgress:
@@ -68,7 +68,7 @@ class BackupApi(Family):
         backups = self._backups = self._backups or self._make_backups()
         try:
             if request.begins:
-                backups.begin(request.name)
+                await backups.begin(request.name)
             timeout_ms = min(max(request.timeout_ms, 0), WAIT_MS_MAX)
             found = await backups.wait(request.name, timeout_ms)
         except StrataError as error:
