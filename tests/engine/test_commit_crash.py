@@ -73,10 +73,8 @@ class Machine:
         return groups
 
     def stop(self) -> None:
-        """End the threads of a process that is not there any more."""
+        """The process is not there any more, and troubles nobody."""
         self.disk.trouble = no_trouble
-        self.storage._remover.close()
-        self.storage._sync_threads.close()
 
     def after_crash(self, fate: Fate, rng: Random) -> Machine:
         power, loss = fate
